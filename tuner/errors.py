@@ -8,6 +8,7 @@
         DeviceError                the device is missing, or lacks its driver
           OutOfMemory              it has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
+          MisalignedArray          an array begins where this kernel takes none
         EnvironmentTrouble         the machine has no room, memory or descriptors, or somebody killed a process
       TrialError                   one configuration failed; the run goes on
         GeometryError              its grid, block or a derived value cannot be computed
@@ -54,6 +55,15 @@ class OutOfMemory(DeviceError):
 
 class ArgumentError(RequestError):
     """An argument of a launch does not fit the kernel; the message names the argument."""
+
+
+class MisalignedArray(ArgumentError):
+    """An array begins where this kernel takes none; another one may. It begins at a multiple of `alignment` bytes, but
+    of no larger power of two."""
+
+    def __init__(self, message: str, alignment: int = 1) -> None:
+        super().__init__(message)
+        self.alignment = alignment
 
 
 class EnvironmentTrouble(RequestError):

@@ -56,7 +56,7 @@ class Kernel:
         # A pickled Kernel needs no compiler either.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
-            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.program.alignment(a.name))
+            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), space.alignment_of(a.name))
             for a in space.operation.arrays
         ]
         self._fixed = space.fixed_options
@@ -133,6 +133,11 @@ class Kernel:
             launch(arrays, stream, scalars)
         finally:
             idle.append(launch)
+
+    def check(self, *arrays: Any) -> None:
+        """Raise ArgumentError, which names the argument that does not fit, unless a call takes these arrays."""
+        kernel = self if self._views is None else self._for(arrays)
+        self.device.handles(kernel._requirements, arrays)
 
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """The same launch as a call without arguments: arrays, options and stream are checked once, here.

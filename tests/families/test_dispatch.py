@@ -20,6 +20,7 @@ from helpers.scripts import HEAVY
 from helpers.spaces import scope_of
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
+from tuner.families.code import SizedCode
 from tuner.space import catalog
 from tuner.space.model import Config, Space
 from tuner.space.source import Version
@@ -247,7 +248,8 @@ def test_a_table_of_times_tells_what_is_best_between_its_sizes_and_goes_with_its
 def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: Device) -> None:
     tabulated(products, host, "plain", {16: (mode(1), 1.0), 24: (mode(1), 2.0)})
     tabulated(products, host, "plain", {24: (mode(1), 3.0), 32: (mode(2), 4.0)})
-    (table,), problems = time_tables.read(catalog.load(str(products / "plain.yaml")).name, products.parent / "records")
+    space = catalog.load(str(products / "plain.yaml"))
+    (table,), problems = time_tables.read(Store.of(space, products.parent / "records").files)
     at = {size[0]: time_ms for times in table.times.values() for size, time_ms in times.items()}
     assert (at, problems) == ({16: 1.0, 24: 3.0, 32: 4.0}, [])
 
@@ -260,7 +262,7 @@ def test_a_table_that_cannot_be_read_is_told_and_left_as_it_is(products: Path, h
     before, after = damage.split("|")
     file.write_text(file.read_text().replace(before, after))
     text = file.read_text()
-    tables, (problem,) = time_tables.read(name, folder)
+    tables, (problem,) = time_tables.read(Store(name, folder).files)
     assert tables == []
     assert "plain.times.json: " in problem
     with pytest.raises(RequestError, match="move it away"):
@@ -308,7 +310,7 @@ def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_w
     tuner.dispatch(["sgemm/00_host_simple"])(*matrices(9))
     noted = [(miss.kernel, miss.sizes["M"], miss.device, miss.results) for miss in missed.read()]
     assert noted == [
-        (str(products / "plain.yaml"), 17, host.name, str(records)),
+        (str(products), 17, host.name, str(records)),
         ("sgemm/00_host_simple", 9, host.name, None),
     ]
 
@@ -340,6 +342,48 @@ def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
         tuner.dispatch(file)(y, x)
     with pytest.raises(ArgumentError, match="x: has shape"):
         tuner.dispatch(file, sizes={"by": 3})(y, x[:-1])
+    with pytest.raises(ArgumentError, match="arrays of n=0, by=3: sizes begin at 1; do not call it where one is 0"):
+        tuner.dispatch(file, sizes={"by": 3})(y[:0], x[:2])
+
+
+def test_a_size_that_several_fit_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "half.c").write_text("void half(float *y, const float *x, int n) { y[0] = n + 0 * x[0]; }")
+    (tmp_path / "half.yaml").write_text(
+        "title: a size that two lengths have\noperation:\n  sizes: {n: }\n  arguments:\n"
+        "    - {name: y, dtype: float32, shape: [1], role: out}\n"
+        "    - {name: x, dtype: float32, shape: ['ceil_div(n, 2)'], role: in}\n    - {name: n, dtype: int32}\n"
+        "  reference: n + 0 * x[:1]\nkernel: half\nlanguages: [c]\nparameters: {unused: [0]}\n"
+    )
+    x, y = np.ones(4, np.float32), np.zeros(1, np.float32)
+    with pytest.raises(RequestError, match="size n: no shape of an array tells it; give it as sizes="):
+        tuner.dispatch(tmp_path / "half.yaml")(y, x)
+    tuner.dispatch(tmp_path / "half.yaml", sizes={"n": 8})(y, x)
+    assert y[0] == 8
+
+
+def test_of_a_list_each_kernel_is_noted_and_of_a_family_its_folder(products: Path, host: Device) -> None:
+    files = [str(products / f"{stem}.yaml") for stem in ("plain", "quick")]
+    tuner.dispatch(files)(*matrices(7))
+    tuner.dispatch(products)(*matrices(8))
+    tuner.dispatch("sgemm", device=host)(*matrices(9))
+    noted = sorted((miss.sizes["M"], miss.kernel) for miss in missed.read())
+    assert noted == [(7, files[0]), (7, files[1]), (8, str(products)), (9, "sgemm")]
+
+
+def test_a_size_of_a_table_alone_is_explained(products: Path, host: Device) -> None:
+    tabulated(products, host, "plain", {16: (mode(1), 1.0)})
+    told = tuner.dispatch(products / "plain.yaml", results=products.parent / "records").explain(*matrices(17))
+    assert (told.config, told.why) == (mode(1), "the least time that was measured at the nearest size")
+
+
+def test_code_that_only_an_option_of_the_compiler_changes_is_other_code(products: Path, host: Device) -> None:
+    file = products / "plain.yaml"
+    file.write_text(file.read_text() + "compile_options: {c: ['-DEXTENT={rows}']}\n")
+    space = catalog.load(str(file))
+    code = SizedCode(space)
+    scope = scope_of(space, host, "16")
+    assert code.at(mode(0), scope) != code.at(mode(0), scope, (17, 16, 16, 1))
+    assert code.is_for_one_size(mode(0), scope)
 
 
 def test_types_follow_the_arrays(tmp_path: Path) -> None:
@@ -396,6 +440,71 @@ def test_arrays_that_do_not_fit_are_named(products: Path) -> None:
     ):
         with pytest.raises(ArgumentError, match=told):
             gemm(*arrays)
+
+
+def beginning(array: np.ndarray[Any, Any], offset: int) -> np.ndarray[Any, Any]:
+    """The same array, which begins so many bytes after a multiple of 64."""
+    memory = np.zeros(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    moved = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+
+def test_arrays_that_the_best_kernel_takes_not_where_they_begin_are_given_to_the_best_that_does(
+    products: Path, host: Device
+) -> None:
+    for stem, alignment in (("quick", 64), ("plain", 16)):
+        file = products / f"{stem}.yaml"
+        file.write_text(file.read_text() + f"alignment: {alignment}\n")
+    (products / "slow.yaml").write_text(STAGE.format(stem="slow", title="slow"))
+    (products / "slow.c").write_text(c_kernel("slow", CHECKED + MULTIPLY))
+    stages = {"quick": 1.0, "plain": 2.0, "slow": 3.0}
+    records = stored(products, host, **{stem: [(16, [(mode(1), ms)])] for stem, ms in stages.items()})
+    gemm = tuner.dispatch(products, results=records)
+    C, A, B = matrices(16)
+    for offsets, stem in (((0, 0, 0), "quick"), ((0, 0, 32), "plain"), ((0, 32, 8), "slow"), ((0, 64, 0), "quick")):
+        arrays = [beginning(array, offset) for array, offset in zip((C, A, B), offsets, strict=True)]
+        gemm(*arrays)
+        np.testing.assert_allclose(arrays[0], A @ B, rtol=1e-5)
+        assert gemm.kernel(*arrays).space.name == f"products/{stem}"
+        assert (gemm.explain(*arrays).kernel, gemm.explain(*arrays).config) == (f"products/{stem}", mode(1))
+    with pytest.raises(ArgumentError, match="B: begins 2 bytes after a multiple of 4"):
+        gemm(C, A, beginning(B, 2))
+
+
+FORK = """
+import os, signal, sys, threading, numpy as np, tuner
+products, records = sys.argv[1:]
+gemm = tuner.dispatch(products, results=records)
+arrays = {n: [np.ones((1, n, n), np.float32) for _ in "CAB"] for n in (8, 9)}
+os.mkfifo(f"{records}/products/quick.times.json")
+thread = threading.Thread(target=gemm, args=arrays[8])
+thread.start()  # it reads the times of its kernels, and waits for somebody to write them
+while True:
+    try:
+        pipe = os.open(f"{records}/products/quick.times.json", os.O_WRONLY | os.O_NONBLOCK)
+        break
+    except OSError:
+        pass
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os.unlink(f"{records}/products/quick.times.json")
+    gemm(*arrays[9])
+    os._exit(int(arrays[9][0].sum() != 9**3))
+ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+os.close(pipe)
+thread.join()
+sys.exit(ended or int(arrays[8][0].sum() != 8**3))
+"""
+
+
+def test_a_fork_goes_on_while_a_thread_of_its_parent_loads(products: Path) -> None:
+    (products.parent / "records/products").mkdir(parents=True)
+    script = [sys.executable, "-c", FORK, str(products), str(products.parent / "records")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_dispatched_call_imports_nothing_heavy_and_a_new_size_does_not_either() -> None:

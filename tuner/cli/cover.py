@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def command(
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.sizes import members
 
+    if math.isnan(within):  # which no range excludes
+        raise RequestError("--within nan: write a number above 1, 10 at most, such as 1.03")
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
     op = spaces[0].operation
@@ -139,6 +142,7 @@ def _document(found: Cover) -> dict[str, Any]:
             for served in found.served
         ],
         "unserved": [size.sizes for size in found.unserved],
+        "invalid": [size.sizes for size in found.invalid],
         "tuned": found.tuned,
         "winners": found.winners,
         "pairs": found.pairs,
@@ -151,7 +155,7 @@ def _text(found: Cover, within: float) -> str:
     from tuner.space.texts import config_text, short_size
 
     numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
-    total = len(found.served) + len(found.unserved)
+    total = len(found.served) + len(found.unserved) + len(found.invalid)
     worst = max((served.regret for served in found.served), default=0.0)
     served = f"{len(found.served)} of {total} sizes"
     lines = [
@@ -186,4 +190,7 @@ def _text(found: Cover, within: float) -> str:
     ):
         if names:
             lines.append(f"{what}: {', '.join(names)}; a longer --budget goes on from here")
+    if found.invalid:
+        names = [short_size(size.sizes) for size in found.invalid]
+        lines.append(f"no configuration is valid: {', '.join(names)}; `tune validate` shows the restrictions")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuner.errors import ArgumentError
+from tuner.errors import ArgumentError, MisalignedArray
 from tuner.space import strides
 
 if TYPE_CHECKING:
@@ -100,17 +100,18 @@ def check_count(specs: Sequence[ArraySpec], arrays: Sequence[Any]) -> None:
 
 
 def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]:
-    """A check of the arrays' addresses. It raises ArgumentError if an array is misaligned, or an output shares memory
-    with another array: a kernel may assume that it does not."""
+    """A check of the arrays' addresses. It raises MisalignedArray if an array is that, and ArgumentError if an output
+    shares memory with another array: a kernel may assume that it does not."""
     alignments = [(position, spec.alignment) for position, spec in enumerate(specs)]
     distances = [(output, other, -specs[other].nbytes, specs[output].nbytes) for output, other in output_pairs(specs)]
 
     def check(addresses: Sequence[int]) -> None:
         for position, alignment in alignments:
             if excess := addresses[position] % alignment:
-                raise ArgumentError(
+                raise MisalignedArray(
                     f"{specs[position].argument.name}: begins {excess} bytes after a multiple of {alignment}; it "
-                    f"must begin at a multiple; pass a copy"
+                    f"must begin at a multiple; pass a copy",
+                    excess & -excess,
                 )
         for output, other, least, most in distances:
             distance = addresses[other] - addresses[output]

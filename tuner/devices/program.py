@@ -123,11 +123,6 @@ class Program:
         self.owns_memory = has_symbols or bool(space.operation.scratch)
         self._loaded = None if has_symbols else self._load()  # what is global in a source is each work's own
 
-    def alignment(self, name: str) -> int:
-        """The bytes at whose multiples a caller's array begins."""
-        own = [a.kind.alignments(a).get(name, 1) for a in self.space.operation.arguments if a.kind is not None]
-        return max(self.space.alignment, *own, 1)
-
     def work(
         self,
         allocate: Allocate | None = None,

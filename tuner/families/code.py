@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.space import source
+from tuner.space import braces, source
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 
@@ -17,11 +17,14 @@ Code = tuple[Any, ...]
 
 
 class SizedCode:
-    """The macros of a kernel whose values depend on sizes: equal ones make the same code."""
+    """The macros of a kernel whose values depend on sizes, and what names and options of the compiler take of these:
+    equal ones make the same code."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._names = sorted((space.sized_names & space.derived.keys()) - source.unused(space))
+        options = [option for options in space.compile_options.values() for option in options]
+        in_braces = {name for text in (*options, *(step.kernel for step in space.steps)) for name in braces.names(text)}
+        self._names = sorted((space.sized_names & space.derived.keys()) - (source.unused(space) - in_braces))
         self.parameters = space.parameters_behind(self._names)  # that they depend on
         self._kept: dict[tuple[Any, ...], Code] = {}
 

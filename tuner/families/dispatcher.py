@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Any
 
 from tuner import devices
 from tuner.devices import Device
-from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError
+from tuner.devices.fork_lock import ForkLock
+from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
@@ -30,6 +30,7 @@ from tuner.space.texts import config_text, size_text, types_text
 from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
+MOST_ALIGNED = 1 << 30  # bytes: no kernel asks for as much
 Loaded = Kernel | LibraryKernel
 
 
@@ -107,7 +108,10 @@ class Dispatcher:
         op = family.operation
         for name, size in sizes.items():
             if name not in op.sizes or not isinstance(size, int) or size < 1:
-                raise RequestError(f"dispatch(sizes={{{name!r}: {quoted(size)}}}): the sizes are {', '.join(op.sizes)}")
+                raise RequestError(
+                    f"dispatch(sizes={{{name!r}: {quoted(size)}}}): the sizes are {', '.join(op.sizes)}, whole numbers "
+                    "from 1 on"
+                )
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options = dict(options)
         operation.parse_options(self._options, op)
@@ -121,7 +125,7 @@ class Dispatcher:
         self._places = Places(None if self._fixed is None else self._fixed.id)
         self._loaded: dict[tuple[Any, ...], Loaded] = {}
         self._shapeless: set[type] = set()  # of arrays that have the CUDA array interface alone
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue what is best at the size of these arrays, as `Kernel.__call__` does. Raises the same, and where a
@@ -139,15 +143,43 @@ class Dispatcher:
             kernel = self._loaded[key]
         except (KeyError, IndexError, AttributeError, TypeError):
             kernel = self.kernel(*arrays)
-        kernel(*arrays, stream=stream, **options)
+        try:
+            kernel(*arrays, stream=stream, **options)
+        except MisalignedArray:  # nothing was enqueued
+            if (other := self.kernel(*arrays)) is kernel:
+                raise
+            other(*arrays, stream=stream, **options)
 
     def kernel(self, *arrays: Any) -> Loaded:
-        """What a call with these arrays launches. Raises ArgumentError where they fit no size."""
+        """What a call with these arrays launches: where one begins at no multiple that the best kernel takes, the best
+        of those that take it. Raises ArgumentError where they fit no size."""
+        kernel, alignment = self._at(arrays), MOST_ALIGNED
+        while True:
+            try:
+                kernel.check(*arrays)
+            except MisalignedArray as error:
+                if error.alignment >= alignment:  # less than that of its elements: nothing takes it
+                    return kernel
+                alignment = error.alignment
+            except ArgumentError:  # a call says it
+                return kernel
+            else:
+                return kernel
+            try:
+                kernel = self._at(arrays, alignment)
+            except NoConfiguration:
+                return kernel
+
+    def _at(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED) -> Loaded:
+        """What is best at the size of these arrays, of what takes arrays that begin at any multiple of so many bytes.
+        Raises NoConfiguration where nothing does."""
         key, place = self._key(arrays)
+        if alignment < MOST_ALIGNED:
+            key = (*key, alignment)
         with self._lock:
             kernel = self._loaded.get(key)
             if kernel is None:
-                kernel = self._load(arrays, place)
+                kernel = self._load(arrays, place, alignment)
                 if len(self._loaded) >= MOST_KERNELS:
                     self._loaded.clear()
                 self._loaded[key] = kernel
@@ -188,10 +220,12 @@ class Dispatcher:
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
         return (place, *shapes, *types), place
 
-    def _load(self, arrays: tuple[Any, ...], place: int | str) -> Loaded:
+    def _load(self, arrays: tuple[Any, ...], place: int | str, alignment: int) -> Loaded:
         op = self.family.operation
         sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
+        if min(sizes.values()) < 1:
+            raise ArgumentError(f"arrays of {size_text(sizes)}: sizes begin at 1; do not call it where one is 0")
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
@@ -201,12 +235,17 @@ class Dispatcher:
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)
+        fitting = (
+            choice
+            for choice in itertools.chain(best, choices)
+            if choice.space is None or choice.space.most_aligned <= alignment
+        )
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
         scope = table.scope(sizes)
         ways = (
             (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
-            for choice in itertools.chain(best, choices)
+            for choice in fitting
         )
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
@@ -214,12 +253,16 @@ class Dispatcher:
         return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
-        """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
+        """Note a size that has no exact match, of a list for each kernel; whether it is to be looked up again
+        (`missed.note`)."""
         if best.candidate.is_exact:
             return False
         scope = table.scope(sizes)
-        where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])
-        return missed.note(where, scope.sizes, table.device, scope.options, scope.types, self._results)
+        places = [self.family.address] if self.family.address else [*map(kernel_names.address, table.spaces)]
+        noted = [
+            missed.note(place, scope.sizes, table.device, scope.options, scope.types, self._results) for place in places
+        ]
+        return any(noted)
 
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:
@@ -275,7 +318,7 @@ def _reason(kernel: Loaded) -> str:
         case "predicted":
             return "the least time that the times at other sizes predict"
         case "nearest_size":
-            return f"the least time that was measured at the nearest size, {where}"
+            return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
         case "default":
             return "nothing of the family was measured; the default"
     return f"measured on {record.device if record else 'another device'} at {where}"

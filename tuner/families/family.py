@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.errors import RequestError
 from tuner.paths import quoted, shown
-from tuner.space import catalog
+from tuner.space import catalog, kernel_names
 from tuner.space.model import Operation, Space
 from tuner.space.space_folders import space_files
 
@@ -19,7 +19,8 @@ Kernels = str | Path | Sequence[str | Path]
 @dataclass(frozen=True)
 class Family:
     """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's.
-    `address` is what finds it in another process; None where it is a list, or a folder."""
+    `address` is what finds it in another process, which may run in another folder; None for a list, and for a kernel
+    alone."""
 
     name: str
     spaces: tuple[Space, ...]
@@ -50,8 +51,18 @@ def find(kernels: Kernels) -> Family:
                 f"family {quoted(name or spaces[0].name)}: {spaces[0].name} and {space.name} differ in {difference}; "
                 "name kernels of one operation, as a list"
             )
-    is_named = len(spaces) > 1 and name and all(space.name.startswith(f"{name.rstrip('/')}/") for space in spaces)
-    return Family(name or spaces[0].name, spaces, name.rstrip("/") if is_named else None)
+    return Family(name or spaces[0].name, spaces, _address(name.rstrip("/"), spaces) if len(spaces) > 1 else None)
+
+
+def _address(name: str, spaces: Sequence[Space]) -> str | None:
+    """What finds the kernels that `name` finds here: of files of the user's their folder, where it has no others."""
+    files = {kernel_names.address(space) for space in spaces}
+    folders = {os.path.dirname(file) for file in files}
+    if name and all(map(os.path.isabs, files)) and len(folders) == 1:
+        (folder,) = folders
+        if {str(file) for file in space_files(Path(folder), [])} == files:
+            return folder
+    return name if name and all(space.name.startswith(f"{name}/") for space in spaces) else None
 
 
 def _members(name: str) -> list[str]:

@@ -20,8 +20,8 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     """The sizes at which the operation's arrays have these shapes. `given` are those that no shape tells.
 
     An extent that is the name of a size is that size. Where it is an expression with one size that is not known yet,
-    the size is looked for, as if the extent grew with it. Extents may be symbols. Raises ArgumentError where shapes do
-    not fit, RequestError where a size cannot be told.
+    the size is looked for, as if the extent grew with it; where several fit, it is not told. Extents may be symbols.
+    Raises ArgumentError where shapes do not fit, RequestError where a size cannot be told.
     """
     arrays = op.arrays
     if len(shapes) != len(arrays):
@@ -55,8 +55,8 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
 
 
 def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
-    """The size at which an extent that grows with it has this value; None if there is none. Where the extent is a
-    multiple of the size and something more, the value may be a symbol."""
+    """The size at which an extent that grows with it has this value; None if there is none, or more than one. Where the
+    extent is a multiple of the size and something more, the value may be a symbol."""
     try:
         at_0, at_1, at_2 = (extent.evaluate({**names, name: size}) for size in range(3))
         if at_2 - at_1 == at_1 - at_0 != 0:
@@ -72,7 +72,8 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
                 low = middle + 1
             else:
                 high = middle
-        return low if extent.integer({**names, name: low}) == value else None
+        here, next_ = (extent.integer({**names, name: size}) for size in (low, low + 1))
+        return low if here == value != next_ else None
     except ExpressionError:
         return None
 

@@ -45,6 +45,10 @@ class LibraryKernel:
             check_count(products.specs(self.space, self.scope), arrays)
         self._launch(arrays, stream, *factors)
 
+    def check(self, *arrays: Any) -> None:
+        """Raise ArgumentError unless there are as many arrays as it takes; the rest is seen by a call."""
+        check_count(products.specs(self.space, self.scope), arrays)
+
     def _of(self, options: Mapping[str, float]) -> tuple[float, float]:
         """Alpha and beta with these options, kept because programs repeat them."""
         values = {**self.scope.options, **operation.parse_options(options, self.space.operation, self.scope.types)}

@@ -34,10 +34,10 @@ class Budget:
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
     @staticmethod
-    def parse_time(text: str, name: str = "--budget") -> float:
+    def parse_time(text: object, name: str = "--budget") -> float:
         """`90s`, `2m` or `1h` in seconds. `name` is what the text is for. Raises RequestError for anything else."""
         with contextlib.suppress(RequestError):
-            if (seconds := Budget.parse(text).seconds) is not None:
+            if isinstance(text, str) and (seconds := Budget.parse(text).seconds) is not None:
                 return seconds
         raise RequestError(f"{name} {quoted(text)}: write a time for all of it: 90s, 10m or 1h")
 

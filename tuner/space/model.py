@@ -228,6 +228,16 @@ class Space:
     files: tuple[Path, ...] = ()  # the YAML files it was read from
     include: tuple[Path, ...] = ()  # folders of the user's own headers
 
+    def alignment_of(self, argument: str) -> int:
+        """The bytes at whose multiples a caller's array begins."""
+        own = [a.kind.alignments(a).get(argument, 1) for a in self.operation.arguments if a.kind is not None]
+        return max(self.alignment, *own, 1)
+
+    @property
+    def most_aligned(self) -> int:
+        """The most bytes at whose multiples an array of the caller's must begin, but for the size of its elements."""
+        return max(self.alignment_of(a.name) for a in self.operation.arrays)
+
     @property
     def kernels(self) -> str:
         """The names of its kernels, for people and for files of others."""

@@ -44,7 +44,8 @@ class Served:
 
 @dataclass
 class Cover:
-    """What came of it: the builds, and how each size is served; `unserved` sizes had no time, or nothing valid.
+    """What came of it: the builds, and how each size is served; `unserved` sizes had no time, `invalid` ones have no
+    valid configuration.
 
     `tuned` counts the sizes with a search of their own. Of all `pairs` of a winner and a size where it is valid,
     `measured` were.
@@ -52,6 +53,7 @@ class Cover:
 
     served: list[Served] = field(default_factory=list)
     unserved: list[WeightedSize] = field(default_factory=list)
+    invalid: list[WeightedSize] = field(default_factory=list)
     tuned: int = 0
     winners: int = 0
     pairs: int = 0
@@ -72,7 +74,11 @@ class Cover:
     @property
     def is_complete(self) -> bool:
         """Whether every size is served, and has a record."""
-        return not self.unserved and all(served.result and served.result.record for served in self.served)
+        return (
+            not self.unserved
+            and not self.invalid
+            and all(served.result and served.result.record for served in self.served)
+        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,8 @@ def cover(request: CoverRequest, progress: Progress) -> Cover:
         found.winners = sum(map(len, winners.values()))
         found.pairs, found.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
         served = [size for size in sizes if trials.table.ranking(size.sizes)]
-        found.unserved = [size for size in sizes if size not in served]
+        for size in (size for size in sizes if size not in served):
+            (found.unserved if trials.may_run(size) else found.invalid).append(size)
         choice = _Choice(trials, served, request.within)
         found.served = list(choice.concluded(winners, began + seconds))
         trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tuner.devices import DeviceInfo
-from tuner.errors import WorkerDied
+from tuner.errors import NoConfiguration, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.search.budget import Budget
+from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
@@ -268,6 +269,14 @@ class CoverTrials:
 
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
+
+    def may_run(self, size: WeightedSize) -> bool:
+        """Whether some kernel has a valid configuration at a size."""
+        for space in self.spaces.values():
+            with contextlib.suppress(NoConfiguration):
+                first_valid(space, self.scope_at(size))
+                return True
+        return False
 
     def scope_at(self, size: WeightedSize) -> Scope:
         return replace(self.scopes[0], sizes=size.sizes)

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
+LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for
 
 
 class Progress(TrialListener, Protocol):
@@ -194,10 +195,11 @@ def _imported_ahead(names: Sequence[str]) -> Iterator[None]:
                 if not is_over.is_set():
                     importlib.import_module(name)
 
-    thread = threading.Thread(target=import_all)
+    thread = threading.Thread(target=import_all, daemon=True)
     thread.start()
     try:
         yield
     finally:
         is_over.set()
-        thread.join()  # some modules cannot be imported while Python ends
+        # Some modules cannot be imported while Python ends. One whose import was interrupted may never be.
+        thread.join(LONGEST_IMPORT)
