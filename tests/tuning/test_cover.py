@@ -113,6 +113,17 @@ def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> Non
     assert "not served: 600; a longer" in done.out
 
 
+def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_time(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    file.write_text(file.read_text() + "restrictions: [n >= 16 * unroll]\n")
+    done = tune("cover", file, "5", "50", "--budget", "20s", "--json")
+    assert (done.status, done.json["unserved"], done.json["invalid"]) == (1, [], [{"n": 5}]), done.err
+    done = tune("cover", file, "5", "50", "--budget", "20s")
+    assert "no configuration is valid: 5; `tune validate` shows the restrictions" in done.out
+    done = tune("cover", file, "50", "--within", "nan")
+    assert (done.status, "--within nan: write a number above 1, 10 at most" in done.err) == (2, True), done.err
+
+
 def test_a_cover_of_a_family_goes_on_where_the_trials_of_its_kernels_took_all_the_time(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,5 +74,6 @@ def test_a_warm_up_whose_time_is_over_notes_again(tmp_path: Path) -> None:
     with tuner.warm_up(budget="0.001s"):
         assert tuner.load(file, 64).match == "default"
     assert [miss.sizes for miss in missed.read()] == [{"n": 64}]
-    with pytest.raises(tuner.RequestError, match="write a time for all of it: 90s"), tuner.warm_up(budget="100"):
-        pass
+    for budget in ("100", 100, 1.5, [], None):
+        with pytest.raises(tuner.RequestError, match="write a time for all of it: 90s"), tuner.warm_up(budget=budget):
+            pass
