@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,30 @@ def test_a_call_goes_to_the_stream_that_is_named_or_current(torch: Any, gemm: An
             gemm(C, A, B, stream=None if way == "current" else stream)
         stream.synchronize()
         torch.testing.assert_close(C, A @ B, rtol=1e-4, atol=1e-4)
+
+
+def test_arrays_that_begin_anywhere_are_multiplied(torch: Any, gemm: Any) -> None:
+    C, A, B = matrices(1, 304, 208, 112)
+    there = []
+    for number, array in enumerate((C, A, B)):
+        memory = torch.zeros(array.size + number, device="cuda")[number:]
+        there.append(memory.view(array.shape).copy_(torch.from_numpy(array)))
+    gemm(*there)
+    np.testing.assert_allclose(there[0].cpu(), A @ B, atol=1e-3)
+    np.testing.assert_allclose(tuner.matmul(*there[1:]).cpu(), A @ B, atol=1e-3)
+    assert gemm.explain(*there).sizes == {"M": 304, "N": 208, "K": 112, "batch": 1}
+
+
+def test_threads_that_end_leave_no_memory_behind_that_only_they_could_use(torch: Any) -> None:
+    a, b = torch.ones(300, 200, device="cuda")[:, :100], torch.ones(100, 50, device="cuda")
+    assert tuner.matmul.explain(a, b).kernel.startswith("library"), "whose handles are what is looked at"
+    taken = []
+    for _ in range(12):
+        thread = threading.Thread(target=lambda: (tuner.matmul(a, b), torch.cuda.synchronize()))
+        thread.start()
+        thread.join()
+        taken.append(torch.cuda.mem_get_info()[0])
+    assert taken[1] - taken[-1] < 8 << 20
 
 
 def test_wrong_arrays_are_refused_by_the_library_as_by_kernels(torch: Any, gemm: Any) -> None:

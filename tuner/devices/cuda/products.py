@@ -98,28 +98,49 @@ def _operation(matrices: Matrices) -> int:
     return _TRANSPOSED if matrices.is_transposed else _PLAIN
 
 
+class _Own(dict[int, ctypes.c_void_p]):
+    """The handles of one thread by stream. When it ends, they are `left` to the next one that works on their streams:
+    each has memory of the device, and to destroy one waits for all that runs."""
+
+    def __init__(self, left: dict[int, list[ctypes.c_void_p]]) -> None:
+        super().__init__()
+        self.left = left
+
+    def __del__(self) -> None:
+        for stream, handle in self.items():
+            self.left.setdefault(stream, []).append(handle)
+
+
 class _Handles(threading.local):
-    """The handles of one thread in one context, by stream: a handle's workspace must not serve two streams at once.
+    """The handles of each thread in one context, by stream: a handle's workspace must not serve two streams at once.
     They live as long as the process."""
 
-    def __init__(self) -> None:
-        self._by_stream: dict[int, ctypes.c_void_p] = {}
+    def __init__(self, left: dict[int, list[ctypes.c_void_p]]) -> None:
+        self._by_stream = _Own(left)
 
     def at(self, stream: int, context: driver.Context) -> ctypes.c_void_p:
         """The handle for a stream. Raises DeviceError where cuBLAS cannot begin."""
         handle = self._by_stream.get(stream)
         if handle is None:
-            cublas: Any = _library()
-            handle = ctypes.c_void_p()
-            with context.apart_from_capture(), context.active():
-                status = cublas.cublasCreate_v2(ctypes.byref(handle))
-                status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
-            if status:
-                raise DeviceError(f"cuBLAS: status {status}; is there memory left on cuda:{context.number}?")
+            try:
+                handle = self._by_stream.left[stream].pop()
+            except LookupError:
+                handle = _begun(stream, context)
             self._by_stream[stream] = handle
         return handle
 
 
+def _begun(stream: int, context: driver.Context) -> ctypes.c_void_p:
+    cublas: Any = _library()
+    handle = ctypes.c_void_p()
+    with context.apart_from_capture(), context.active():
+        status = cublas.cublasCreate_v2(ctypes.byref(handle))
+        status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
+    if status:
+        raise DeviceError(f"cuBLAS: status {status}; is there memory left on cuda:{context.number}?")
+    return handle
+
+
 @functools.cache
 def _handles(context: int) -> _Handles:
-    return _Handles()
+    return _Handles({})
