@@ -9,6 +9,8 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, VERBOSE
+from tuner.errors import RequestError
+from tuner.paths import quoted
 
 if TYPE_CHECKING:
     from tuner.store.missed import Miss
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--budget", metavar="TIME", help="Tune them within this time, most used first: 90s, 10m, 1h.")
+@click.option("--forget", metavar="KERNEL", help="Take off the list what this kernel or family has missed.")
 @VERBOSE
 @JSON
-def command(budget: str | None, verbose: bool, as_json: bool) -> int:
+def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool) -> int:
     """List what programs loaded or dispatched without an exact record, most used first; with --budget, tune it.
 
     The list is a file of yours; `tune` takes what it tunes off it. Each program counts once for each problem. With
@@ -28,10 +31,21 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
     Example: tune missed --budget 10m
     """
     from tuner.search.budget import Budget
+    from tuner.store import missed
     from tuner.tuning import misses
+
+    if budget is not None and forget is not None:
+        raise RequestError("--budget and --forget: one tunes what the other takes off the list; give one of them")
 
     seconds = None if budget is None else Budget.parse_time(budget)
     found = misses.remaining()
+    if forget is not None:
+        gone = [miss for miss in found if miss.kernel == forget]
+        if not gone:
+            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; `tune missed` lists what was missed")
+        missed.forget(miss.key for miss in gone)
+        output.answer(as_json, [asdict(miss) for miss in gone], f"{len(gone)} of {len(found)} forgotten")
+        return 0
     if seconds is None:
         output.answer(as_json, [asdict(miss) for miss in found], _table(found))
         if not found:
