@@ -18,6 +18,7 @@ from tuner.errors import (
     ExpressionError,
     GeometryError,
     LaunchError,
+    MisalignedArray,
     NoConfiguration,
     OutOfMemory,
     RequestError,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
-    "LaunchError", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError", "TrialError",
-    "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "warm_up",
+    "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError",
+    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "warm_up",
 ]  # fmt: skip
 
 

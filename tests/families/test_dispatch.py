@@ -268,8 +268,10 @@ def test_a_table_that_cannot_be_read_is_told_and_left_as_it_is(products: Path, h
     with pytest.raises(RequestError, match="move it away"):
         tabulated(products, host, "plain", {24: (mode(1), 1.0)})
     assert file.read_text() == text
-    with pytest.warns(UserWarning, match="move it away"):
-        tuner.dispatch(products, results=folder)(*matrices(16))
+    for use in (lambda gemm: gemm, lambda gemm: gemm.kernel, lambda gemm: gemm.explain):
+        with pytest.warns(UserWarning, match="move it away") as warned:
+            use(tuner.dispatch(products, results=folder))(*matrices(16))
+        assert {warning.filename for warning in warned} == {__file__}
 
 
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
@@ -346,15 +348,16 @@ def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
         tuner.dispatch(file, sizes={"by": 3})(y[:0], x[:2])
 
 
-def test_a_size_that_several_fit_is_not_guessed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("extent", "length"), [("ceil_div(n, 2)", 4), ("min(n, 4)", 4)])
+def test_a_size_that_several_fit_is_not_guessed(tmp_path: Path, extent: str, length: int) -> None:
     (tmp_path / "half.c").write_text("void half(float *y, const float *x, int n) { y[0] = n + 0 * x[0]; }")
     (tmp_path / "half.yaml").write_text(
         "title: a size that two lengths have\noperation:\n  sizes: {n: }\n  arguments:\n"
         "    - {name: y, dtype: float32, shape: [1], role: out}\n"
-        "    - {name: x, dtype: float32, shape: ['ceil_div(n, 2)'], role: in}\n    - {name: n, dtype: int32}\n"
+        f"    - {{name: x, dtype: float32, shape: ['{extent}'], role: in}}\n    - {{name: n, dtype: int32}}\n"
         "  reference: n + 0 * x[:1]\nkernel: half\nlanguages: [c]\nparameters: {unused: [0]}\n"
     )
-    x, y = np.ones(4, np.float32), np.zeros(1, np.float32)
+    x, y = np.ones(length, np.float32), np.zeros(1, np.float32)
     with pytest.raises(RequestError, match="size n: no shape of an array tells it; give it as sizes="):
         tuner.dispatch(tmp_path / "half.yaml")(y, x)
     tuner.dispatch(tmp_path / "half.yaml", sizes={"n": 8})(y, x)
@@ -366,8 +369,11 @@ def test_of_a_list_each_kernel_is_noted_and_of_a_family_its_folder(products: Pat
     tuner.dispatch(files)(*matrices(7))
     tuner.dispatch(products)(*matrices(8))
     tuner.dispatch("sgemm", device=host)(*matrices(9))
+    limited = Path(files[0])
+    limited.write_text(limited.read_text().replace("restrictions:", "restrictions:\n  - M > 20"))
+    tuner.dispatch(files)(*matrices(10))
     noted = sorted((miss.sizes["M"], miss.kernel) for miss in missed.read())
-    assert noted == [(7, files[0]), (7, files[1]), (8, str(products)), (9, "sgemm")]
+    assert noted == [(7, files[0]), (7, files[1]), (8, str(products)), (9, "sgemm"), (10, files[1])]
 
 
 def test_a_size_of_a_table_alone_is_explained(products: Path, host: Device) -> None:
@@ -471,6 +477,16 @@ def test_arrays_that_the_best_kernel_takes_not_where_they_begin_are_given_to_the
         assert (gemm.explain(*arrays).kernel, gemm.explain(*arrays).config) == (f"products/{stem}", mode(1))
     with pytest.raises(ArgumentError, match="B: begins 2 bytes after a multiple of 4"):
         gemm(C, A, beginning(B, 2))
+    (products / "plain.yaml").unlink()
+    (products / "slow.c").write_text(c_kernel("slow", "#error no\n" + MULTIPLY))
+    gemm = tuner.dispatch(products, results=records)
+    beyond = [beginning(array, offset) for array, offset in ((C, 0), (A, 0), (B, 32))]
+    for _ in range(2):
+        with pytest.raises(
+            ArgumentError, match="B: begins 32 bytes after a multiple of 64; it must begin at a multiple"
+        ):
+            gemm(*beyond)
+        assert gemm.explain(*beyond).kernel == "products/quick"
 
 
 FORK = """

@@ -179,6 +179,9 @@ def test_arrays_that_begin_amid_an_element_are_copied(dtype: Any) -> None:
     assert close(tuner.matmul(a, b), A @ B)
     assert tuner.matmul(a, b, out, alpha=2.0, beta=3.0) is out
     assert close(out, expected)
+    if dtype is np.float32:
+        for x, how in ((a, "a copy of out, a copy of a, a copy of b"), (a.copy(), "as they lie")):
+            assert tuner.matmul.explain(x, b.copy()).how == how
 
 
 def test_an_array_on_disk_is_one_as_any_other(tmp_path: Path) -> None:

@@ -47,6 +47,12 @@ KERNELS = {  # sizes, reference, arrays, and what a call does
         "y out [n * by], x in [n]",
         "for (int i = 0; i < n * (int)by; i++) y[i] = x[i % n];",
     ),
+    "halves": (
+        "{n: }",
+        "by * x",
+        "y out [(n + 1) // 2], x in [(n + 1) // 2]",
+        "for (n = (n + 1) / 2; n--;) y[n] = by * x[n];",
+    ),
 }
 SCHEMAS = {
     "scale": ("(Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
@@ -57,6 +63,10 @@ SCHEMAS = {
     ),
     "fill": ("(Tensor x, *, SymInt n=8, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
     "repeat": ("(Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
+    "halves": (
+        "(Tensor x, *, SymInt n, float by=2.0) -> Tensor",
+        "(Tensor(a!) y, Tensor x, *, SymInt n, float by=2.0) -> ()",
+    ),
 }
 
 
@@ -212,6 +222,21 @@ def test_a_shape_may_depend_on_an_option(operator: Any, torch: Any) -> None:
     assert set(torch.library.opcheck(operator.default, (x,)).values()) == {"SUCCESS"}
     with pytest.raises(RequestError, match="the shape of an array depends on it, so it is fixed"):
         operator(x, by=3.0)
+
+
+@pytest.mark.parametrize("operator", ["halves"], indirect=True)
+def test_a_size_that_a_shape_tells_not_for_sure_is_passed_by_name(operator: Any, torch: Any) -> None:
+    x = torch.randn(4)
+    for n in (7, 8):
+        torch.testing.assert_close(operator(x, n=n), 2 * x)
+        operator.out(y := torch.zeros(4), x, n=n)
+        torch.testing.assert_close(y, 2 * x)
+
+
+def test_an_extent_that_is_no_whole_number_is_one_message(tmp_path: Path) -> None:
+    signature = Signature.of(catalog.load(str(written(tmp_path, "repeat"))).operation)
+    with pytest.raises(ArgumentError, match=r"y: its extent n \* by is 7.5; a whole number is needed"):
+        signature.result_shapes([(3,)], {"by": 2.5})
 
 
 def test_bfloat16_is_taken_on_the_processor(torch: Any, tmp_path: Path) -> None:

@@ -118,8 +118,9 @@ def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_ti
     file.write_text(file.read_text() + "restrictions: [n >= 16 * unroll]\n")
     done = tune("cover", file, "5", "50", "--budget", "20s", "--json")
     assert (done.status, done.json["unserved"], done.json["invalid"]) == (1, [], [{"n": 5}]), done.err
-    done = tune("cover", file, "5", "50", "--budget", "20s")
-    assert "no configuration is valid: 5; `tune validate` shows the restrictions" in done.out
+    done = tune("cover", file, "5", "6", "--budget", "20s")
+    assert (done.status, "0 configurations serve 0 of 2 sizes" in done.out) == (1, True), done.err
+    assert "no configuration is valid: 5, 6; `tune validate` shows the restrictions" in done.out
     done = tune("cover", file, "50", "--within", "nan")
     assert (done.status, "--within nan: write a number above 1, 10 at most" in done.err) == (2, True), done.err
 

@@ -21,8 +21,11 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Be free again."""
-        self._lock = threading.RLock()
+        """Be free, unless this thread holds it."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
 
 
 _all: weakref.WeakSet[ForkLock] = weakref.WeakSet()

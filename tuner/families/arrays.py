@@ -115,6 +115,10 @@ class CupyArrays(Arrays):
         with array.device:
             return super().copied(array, dtype)
 
+    def scale(self, target: Any, factor: float) -> None:
+        with target.device:
+            super().scale(target, factor)
+
     def assign(self, target: Any, values: Any) -> None:
         with target.device:
             super().assign(target, values)
@@ -163,6 +167,13 @@ class TorchTensors(Arrays):
     def handed(self, array: Any) -> Any:
         if array.is_cuda:
             return array
+        try:
+            return array.numpy()
+        except (RuntimeError, TypeError):  # NumPy has no such type, or torch none of what it is
+            return self._seen(array)
+
+    def _seen(self, array: Any) -> Any:
+        """The memory of a tensor on the processor whose type NumPy lacks. Raises ArgumentError for any other."""
         if array.requires_grad:
             raise ArgumentError("a tensor requires grad, which a launch does not track; pass .detach()")
         if array.device.type != "cpu":
@@ -170,8 +181,8 @@ class TorchTensors(Arrays):
         if array.is_neg() or array.is_conj():
             raise ArgumentError("a tensor that is still to be negated; pass .resolve_neg() or .resolve_conj()")
         dtype = DTYPES.get(element(array))
-        if dtype is None or not dtype.foreign:
-            return array.numpy()
+        if dtype is None:
+            raise ArgumentError(f"a tensor of {array.dtype}: no kernel takes this type")
         bits = self.module.uint8 if dtype.itemsize == 1 else self.module.int16  # NumPy has no such type of its own
         return array.view(bits).numpy().view(dtype.numpy)
 
@@ -214,7 +225,8 @@ class PycudaArrays(Arrays):
             raise ArgumentError(f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass another")
 
     def layout(self, array: Any) -> tuple[Any, ...]:
-        number = driver.device_of(int(array.gpudata)) if devices.count("cuda") > 1 else 0
+        is_somewhere = devices.count("cuda") > 1 and array.gpudata is not None  # what is empty has no memory
+        number = driver.device_of(int(array.gpudata)) if is_somewhere else 0
         return array.shape, array.strides, array.dtype, number
 
     def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -229,8 +241,8 @@ def of(array: Any) -> Arrays:
         ("torch", TorchTensors),
         ("pycuda.gpuarray", PycudaArrays),
     ):
-        treatment = kind(sys.modules[name]) if name in sys.modules else None
-        if treatment is not None and treatment.has(array):
+        module = sys.modules.get(name)
+        if module is not None and (treatment := kind(module)).has(array):
             treatment.check_plain(array)
             return treatment
     raise ArgumentError(f"an array of type {type(array).__name__}: pass arrays of NumPy, CuPy, torch or PyCUDA")

@@ -65,14 +65,14 @@ class Binaries:
                 f"{self.folder}: was exported for {_some(self.kernels)}; no kernel of {family} has that code; dispatch "
                 "what was exported, or export it again"
             )
-        is_lacking = not set(codes.values()).issuperset(self.kernels.values())
-        for name, code in codes.items():
-            if (is_lacking or name in self.kernels) and not self.names_of(code):
-                why = "has changed since it was exported" if name in self.kernels else "is not as any kernel was there"
-                warnings.warn(
-                    f"{self.folder}: {name} {why}: it has no records and no builds there; export it again",
-                    stacklevel=4,
-                )
+        for name, code in self.kernels.items():
+            if name in codes and not self.names_of(codes[name]):
+                why = f"{name} has changed since it was exported: it has no records and no builds there"
+            elif code not in codes.values():
+                why = f"no kernel of {family} has the code that {name} had when it was exported"
+            else:
+                continue
+            warnings.warn(f"{self.folder}: {why}; export it again", stacklevel=4)
 
     def check(self, device: Device) -> None:
         """Raise DeviceError where its builds do not run on a device."""

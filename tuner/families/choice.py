@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from tuner.families.code import SizedCode
 from tuner.families.elsewhere import Elsewhere
 from tuner.families.known import Knowledge, Known, logarithms
 from tuner.space import source
+from tuner.space.lockless import cached_property
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import time_tables
@@ -90,7 +90,7 @@ class FamilyTable:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
 
-    @functools.cached_property
+    @cached_property
     def _measured(self) -> dict[Sizes, tuple[float, ...]]:
         """The sizes of all times, and where they lie. With a model, nothing asks for them."""
         return {sizes: logarithms(sizes) for sizes in {sizes for known in self._known for sizes in known.times}}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.fork_lock import ForkLock
-from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError
+from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
@@ -24,6 +25,7 @@ from tuner.kernel import Kernel
 from tuner.launcher import first_that_builds
 from tuner.paths import quoted
 from tuner.space import kernel_names, operation
+from tuner.space.default import first_valid
 from tuner.space.model import Config
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text, types_text
@@ -32,6 +34,7 @@ from tuner.store import missed
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
 MOST_ALIGNED = 1 << 30  # bytes: no kernel asks for as much
 Loaded = Kernel | LibraryKernel
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -142,44 +145,62 @@ class Dispatcher:
                 key += tuple([arrays[position].dtype for position in self._typed])
             kernel = self._loaded[key]
         except (KeyError, IndexError, AttributeError, TypeError):
-            kernel = self.kernel(*arrays)
+            kernel = self._at(arrays)
         try:
             kernel(*arrays, stream=stream, **options)
-        except MisalignedArray:  # nothing was enqueued
-            if (other := self.kernel(*arrays)) is kernel:
-                raise
-            other(*arrays, stream=stream, **options)
+        except MisalignedArray as error:  # nothing was enqueued
+            self._where_they_begin(arrays, lambda other: other(*arrays, stream=stream, **options), error.alignment)
 
     def kernel(self, *arrays: Any) -> Loaded:
-        """What a call with these arrays launches: where one begins at no multiple that the best kernel takes, the best
-        of those that take it. Raises ArgumentError where they fit no size."""
-        kernel, alignment = self._at(arrays), MOST_ALIGNED
-        while True:
+        """What a call with these arrays launches. Raises ArgumentError where they fit no size."""
+
+        def checked(kernel: Loaded) -> Loaded:
             try:
                 kernel.check(*arrays)
-            except MisalignedArray as error:
-                if error.alignment >= alignment:  # less than that of its elements: nothing takes it
-                    return kernel
-                alignment = error.alignment
-            except ArgumentError:  # a call says it
-                return kernel
-            else:
-                return kernel
+            except MisalignedArray:
+                raise
+            except ArgumentError:
+                pass  # a call says it
+            return kernel
+
+        best = self._at(arrays)
+        try:
+            return self._where_they_begin(arrays, checked)
+        except MisalignedArray:
+            return best
+
+    def _where_they_begin(
+        self, arrays: tuple[Any, ...], action: Callable[[Loaded], Result], alignment: int = MOST_ALIGNED
+    ) -> Result:
+        """What `action` gives for the best kernel that takes these arrays where they begin: each at a multiple of
+        `alignment` bytes, as far as is known. Raises MisalignedArray where none does."""
+        kernel = self._at(arrays, alignment)
+        while True:
             try:
-                kernel = self._at(arrays, alignment)
-            except NoConfiguration:
-                return kernel
+                return action(kernel)
+            except MisalignedArray as error:
+                if error.alignment >= alignment or (other := self._at(arrays, error.alignment)) is kernel:
+                    raise
+                kernel, alignment = other, error.alignment
 
     def _at(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED) -> Loaded:
-        """What is best at the size of these arrays, of what takes arrays that begin at any multiple of so many bytes.
-        Raises NoConfiguration where nothing does."""
+        """What is best at the size of these arrays; with an `alignment`, of what takes arrays that begin at any
+        multiple of so many bytes, if there is any."""
         key, place = self._key(arrays)
         if alignment < MOST_ALIGNED:
             key = (*key, alignment)
+        kernel = self._loaded.get(key)
+        if kernel is not None:
+            return kernel
         with self._lock:
             kernel = self._loaded.get(key)
             if kernel is None:
-                kernel = self._load(arrays, place, alignment)
+                try:
+                    kernel = self._load(arrays, place, alignment)
+                except (NoConfiguration, TrialError, DeviceError):
+                    if alignment >= MOST_ALIGNED:
+                        raise
+                    kernel = self._at(arrays)  # whose call says what is wrong
                 if len(self._loaded) >= MOST_KERNELS:
                     self._loaded.clear()
                 self._loaded[key] = kernel
@@ -200,6 +221,7 @@ class Dispatcher:
 
     def explain(self, *arrays: Any) -> Explanation:
         """What a call with these arrays runs, and why."""
+        self._at(arrays)  # here, for its warnings to be of the caller's line
         return explained(self.kernel(*arrays))
 
     def __repr__(self) -> str:
@@ -253,12 +275,15 @@ class Dispatcher:
         return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
-        """Note a size that has no exact match, of a list for each kernel; whether it is to be looked up again
-        (`missed.note`)."""
+        """Note a size that has no exact match, of a list for each kernel that may run there; whether it is to be looked
+        up again (`missed.note`)."""
         if best.candidate.is_exact:
             return False
-        scope = table.scope(sizes)
-        places = [self.family.address] if self.family.address else [*map(kernel_names.address, table.spaces)]
+        scope, places = table.scope(sizes), [self.family.address] if self.family.address else []
+        for space in table.spaces if not places else ():
+            with contextlib.suppress(NoConfiguration):
+                first_valid(space, scope)
+                places.append(kernel_names.address(space))
         noted = [
             missed.note(place, scope.sizes, table.device, scope.options, scope.types, self._results) for place in places
         ]

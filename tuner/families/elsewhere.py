@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.errors import NoConfiguration
+from tuner.space.lockless import cached_property
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import lookup
@@ -60,7 +60,7 @@ class Elsewhere:
         if is_empty and failure is not None:
             raise failure
 
-    @functools.cached_property
+    @cached_property
     def _kernels(self) -> list[_Kernel]:
         """It takes a while, and most devices need it at no size."""
         return [_kernel(store, query) for store, query in zip(self._stores, self._queries, strict=True)]

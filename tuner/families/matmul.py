@@ -30,6 +30,7 @@ from tuner.store.lookup import Candidate
 TYPES = ("float32", "float16", "bfloat16")
 FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
 MOST_PLANS = 1024
+Tell = Callable[..., Explanation]  # of the stacks C, A, B
 _LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
 
 
@@ -37,12 +38,12 @@ _LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array:
 class Way:
     """How one combination of stacks is multiplied. `run` takes the stacks C, A, B. `types` are those that they are
     copied to first, None if they are taken as they lie; that of C is written back. `turned`: whether `run` takes A and
-    B stored transposed, as contiguous arrays."""
+    B stored transposed, as contiguous arrays. `tell` says of the same stacks what runs, and why."""
 
     run: Callable[..., None]
     types: tuple[str | None, str | None, str | None]
     turned: tuple[bool, bool]
-    explanation: Explanation
+    tell: Tell
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,15 @@ class Plan:
     result: tuple[tuple[int, ...], str]
     temporary: str | None
     treatment: arrays.Arrays
-    explanation: Explanation
+    tell: Tell
+
+    def explain(self, a: Any, b: Any, out: Any) -> Explanation:
+        """What multiplies these arrays, and why."""
+        on_c, on_a, on_b = self.prepare
+        target = on_c(out if out is not None else self.treatment.empty(*self.result, a))
+        if self.temporary is not None:
+            target = self.treatment.handed(self.treatment.empty(target.shape, self.temporary, target))
+        return self.tell(target, on_a(a), on_b(b))
 
     def multiply(self, a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
         """Write alpha * a b + beta * out into `out`. Raises what a launch raises."""
@@ -110,7 +119,7 @@ class Matmul:
             treatment.check_target(out)
             written = treatment.written(out, arrays.element(out), beta)
             a, b = (treatment.copied(x, arrays.element(x)) for x in (a, b))
-            self(a, b, written, alpha=alpha, beta=beta, transpose_a=transpose_a, transpose_b=transpose_b)
+            self._planned(a, b, written, transpose_a, transpose_b).multiply(a, b, written, alpha, beta)
             treatment.assign(out, written)
         return out
 
@@ -119,7 +128,7 @@ class Matmul:
     ) -> Explanation:
         """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
         that lie in another way."""
-        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explanation
+        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explain(a, b, out)
 
     def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
         kinds = a.__class__, b.__class__, out.__class__
@@ -154,16 +163,17 @@ class Matmul:
         for name, array in (("a", a), ("b", b)):
             if len(array.shape) not in (2, 3):
                 raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
+        stacks = _stack_shape(a, transpose_a), _stack_shape(b, transpose_b)
+        batch, shape = _result_shape(a, b, *stacks)
+        if out is not None and tuple(out.shape) != shape:
+            raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
+        device = device_name(self._places[type(a)](a))
+        if not min(*stacks[0], *stacks[1]):
+            return _of_nothing(treatment, (shape, arrays.element(a)), stacks[0][2], device)
         left, right = (
             treatment.stacked(treatment.transposed(x) if is_transposed else x)
             for x, is_transposed in ((a, transpose_a), (b, transpose_b))
         )
-        batch, shape = _result_shape(a, b, left, right)
-        if out is not None and tuple(out.shape) != shape:
-            raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
-        device = device_name(self._places[type(a)](a))
-        if not min(*left.shape, *right.shape):
-            return _of_nothing(treatment, (shape, arrays.element(a)), left.shape[2], device)
         target = treatment.empty(shape, arrays.element(a), a) if out is None else out
         repeats = [None if x.shape[0] == batch else batch for x in (left, right)]
         left, right = (
@@ -179,7 +189,7 @@ class Matmul:
         ]
         on_out = treatment.preparation(len(shape), False, None, None, is_handed=way.types[0] is None)
         result = shape, arrays.element(a)
-        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.explanation)
+        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.tell)
 
     def _way(self, treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
         C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
@@ -214,10 +224,10 @@ class Matmul:
             return None
         views = _views(treatment, stacks, turned)
         try:
-            explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
+            handle.kernel(*map(treatment.handed, views))
         except (NoConfiguration, TrialError):
             return None
-        return Way(handle, (None, None, None), turned, explanation)
+        return Way(handle, (None, None, None), turned, functools.partial(_told, handle, how))
 
     def _by_copies(
         self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
@@ -242,11 +252,12 @@ class Matmul:
                 for stack, wanted in zip(stacks, needed, strict=True)
             ]
             try:
-                explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+                handle.kernel(*map(treatment.handed, samples))
             except (NoConfiguration, TrialError):
                 continue
-            why = f"{explanation.why}; no kernel and no library takes {_words(operands)} as they lie"
-            return Way(handle, (needed[0], needed[1], needed[2]), (False, False), replace(explanation, why=why))
+            why = f"; no kernel and no library takes {_words(operands)} as they lie"
+            tell = functools.partial(_told, handle, ", ".join(copied), why=why)
+            return Way(handle, (needed[0], needed[1], needed[2]), (False, False), tell)
         return None
 
 
@@ -260,9 +271,30 @@ def _check_types(a: Any, b: Any, out: Any) -> None:
             raise ArgumentError(f"{name}: has dtype {given}; allowed: {', '.join(allowed)}")
 
 
-def _result_shape(a: Any, b: Any, left: Any, right: Any) -> tuple[int, tuple[int, ...]]:
-    """The number of products, and the shape of the result. Raises ArgumentError where the shapes do not fit."""
-    (one, rows, inner), (other, depth, columns) = left.shape, right.shape
+def _told(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
+    """What a handle runs on stacks, and why."""
+    kernel = handle.kernel(*stacks)
+    try:
+        kernel.check(*stacks)
+    except MisalignedArray:
+        how = "a copy of out, a copy of a, a copy of b"
+        why = "; nothing takes them where they begin"
+    except ArgumentError:  # a call says it
+        pass
+    told = explained(kernel, how)
+    return replace(told, why=told.why + why)
+
+
+def _stack_shape(array: Any, is_transposed: bool) -> tuple[int, ...]:
+    """The shape of a matrix or a stack of these as a stack."""
+    *batch, rows, columns = array.shape
+    return (*(batch or [1]), *((columns, rows) if is_transposed else (rows, columns)))
+
+
+def _result_shape(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """The number of products, and the shape of the result, of stacks of these shapes. Raises ArgumentError where they
+    do not fit."""
+    (one, rows, inner), (other, depth, columns) = left, right
     if inner != depth or (one != other and 1 not in (one, other)):
         raise ArgumentError(
             f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}, which makes {rows} x {inner} times {depth} x "
@@ -285,8 +317,8 @@ def _of_nothing(treatment: arrays.Arrays, result: tuple[tuple[int, ...], str], d
 
     *batch, rows, columns = result[0]
     sizes = {"M": rows, "N": columns, "K": depth, "batch": batch[0] if batch else 1}
-    explanation = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
-    return Plan(run, (as_it_is, as_it_is, as_it_is), result, None, treatment, explanation)
+    told = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
+    return Plan(run, (as_it_is, as_it_is, as_it_is), result, None, treatment, lambda *arrays: told)
 
 
 def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
@@ -348,7 +380,8 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
     scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
     kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
     why = f"no kernel takes {_words(operands)} of {A.dtype} as they lie, and the library does"
-    return Way(kernel, (None, None, None), (False, False), explained(kernel, because=why))
+    told = explained(kernel, because=why)
+    return Way(kernel, (None, None, None), (False, False), lambda *stacks: told)
 
 
 matmul = Matmul()

@@ -14,6 +14,7 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Operation
 
 MOST_EXTENT = 1 << 48  # of a size that is looked for
+TRIED = (1, 2, 3, 64, 1000)  # sizes at which an extent is looked at
 
 
 def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str, int]) -> dict[str, int]:
@@ -55,8 +56,10 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
 
 
 def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
-    """The size at which an extent that grows with it has this value; None if there is none, or more than one. Where the
-    extent is a multiple of the size and something more, the value may be a symbol."""
+    """The size at which an extent that grows with it has this value; None if there is none, or where several may have
+    it. Where the extent is a multiple of the size and something more, the value may be a symbol."""
+    if not tells(extent, name, names):
+        return None
     try:
         at_0, at_1, at_2 = (extent.evaluate({**names, name: size}) for size in range(3))
         if at_2 - at_1 == at_1 - at_0 != 0:
@@ -72,10 +75,20 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
                 low = middle + 1
             else:
                 high = middle
-        here, next_ = (extent.integer({**names, name: size}) for size in (low, low + 1))
-        return low if here == value != next_ else None
+        return low if extent.integer({**names, name: low}) == value else None
     except ExpressionError:
         return None
+
+
+def tells(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
+    """Whether an extent tells a size: at the next size it is another one, as `2 * n` is, and `ceil_div(n, 2)` is not
+    everywhere."""
+    try:
+        return all(
+            extent.evaluate({**names, name: size}) != extent.evaluate({**names, name: size + 1}) for size in TRIED
+        )
+    except ExpressionError:
+        return False
 
 
 def shape_of(array: Any) -> tuple[int, ...] | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from functools import cached_property
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions, roles
 from tuner.space.dtypes import DTYPES
 from tuner.space.kernel_facts import Facts
+from tuner.space.lockless import cached_property
 from tuner.space.prototype import Parameter
 
 _WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else

@@ -1,11 +1,12 @@
 """The types of arguments, in one table: what each holds, how exact it is, and what languages call it."""
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+
+from tuner.space.lockless import cached_property
 
 Kind = Literal["real", "complex", "integer", "boolean"]
 
@@ -43,7 +44,7 @@ class DType:
     foreign: bool = False
     part: str = ""
 
-    @functools.cached_property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """NumPy's type."""
         if not self.foreign:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 from tuner.errors import RequestError, SpaceError
@@ -20,6 +19,7 @@ from tuner.space.expansion import expanded, is_warp
 from tuner.space.grids import Grids
 from tuner.space.includes import MAX_SOURCE, inlined, without_comments
 from tuner.space.knobs import Knob
+from tuner.space.lockless import cached_property
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.shapes import Names, Shapes
 from tuner.space.undeclared import undeclared

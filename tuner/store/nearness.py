@@ -6,11 +6,11 @@ a hundred times as long as the work takes.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tuner.space.lockless import cached_property
 from tuner.store.grids import Array, Mask
 from tuner.store.loads import Position
 
@@ -74,7 +74,7 @@ class Nearness:
         """The sizes at which an entry is known."""
         return self._rows[self._pairs[entry]]
 
-    @functools.cached_property
+    @cached_property
     def _apart(self) -> list[Array]:
         """The squares of the distances of sizes to one another, but for what is an entry's own. What has been learnt
         asks for none."""

@@ -5,12 +5,12 @@ Nobody vouches for the data in a file, so `from_line` refuses every record with 
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from tuner.space.lockless import cached_property
 from tuner.space.model import Config
 from tuner.space.reference_forms import NOTICES
 from tuner.store.record_rules import FIELDS
@@ -149,7 +149,7 @@ class Record:
         """Records with the same key answer the same question; a store keeps one of them."""
         return json.dumps([self.problem, self.signature])
 
-    @functools.cached_property
+    @cached_property
     def problem(self) -> str:
         """What was asked for, whatever the kernel and its reference were then."""
         options = sorted((name, float(value)) for name, value in self.options.items())

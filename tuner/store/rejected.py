@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.space.lockless import cached_property
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.space.texts import config_text, full_problem_text
 from tuner.store import locks
@@ -62,7 +63,6 @@ class Rejections:
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        self._known: Mapping[ConfigKey, str] | None = None
 
     def last(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """`candidates` in their order, but those that failed verification here last."""
@@ -89,9 +89,11 @@ class Rejections:
 
     def reason(self, config: Config) -> str | None:
         """What was wrong with a configuration here; None where nothing is known to be."""
-        if self._known is None:  # no cached property: until Python 3.12 it has a lock, which a fork may find locked
-            self._known = _known(self._query)
         return self._known.get(config_key(config))
+
+    @cached_property
+    def _known(self) -> Mapping[ConfigKey, str]:
+        return _known(self._query)
 
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:

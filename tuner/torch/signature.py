@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.errors import RequestError
+from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
 from tuner.paths import quoted
+from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation
 
 NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
@@ -66,7 +67,7 @@ class Signature:
         options."""
         sizes = self._sizes(shapes, {name: named[name] for name in self.functional_sizes if name in named})
         names = {**{name: _whole(value) for name, value in {**self.op.options, **named}.items()}, **sizes}
-        return [tuple(_whole(extent.evaluate(names)) for extent in a.shape or ()) for a in self.outputs]
+        return [tuple(_extent(a, extent, names) for extent in a.shape or ()) for a in self.outputs]
 
     def _sizes(self, shapes: Sequence[Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
         return problem.sizes_of(_of_arrays(self.op, self.inputs), shapes, given)
@@ -84,6 +85,14 @@ def check_name(name: object) -> str:
     return name
 
 
+def _extent(argument: Argument, extent: Expression, names: Mapping[str, Any]) -> Any:
+    """An extent of a result, which may be a symbol. Raises ArgumentError for one that is no whole number."""
+    value = _whole(extent.evaluate(names))
+    if isinstance(value, float):
+        raise ArgumentError(f"{argument.name}: its extent {extent.text} is {value}; a whole number is needed")
+    return value
+
+
 def _whole(value: Any) -> Any:
     """An option or an extent as an integer, where it is a whole number: a symbol times a float is no extent."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -93,9 +102,10 @@ def _untold(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
     """The sizes that the shapes of `arrays` do not tell."""
     extents = [extent for a in arrays for extent in a.shape or ()]
     told = {extent.text for extent in extents if extent.is_name}
+    others = {**op.options, **dict.fromkeys(op.sizes, 1)}
     for extent in extents:
         unknown = [name for name in extent.names if name in op.sizes and name not in told]
-        if len(unknown) == 1:
+        if len(unknown) == 1 and problem.tells(extent, unknown[0], others):
             told.add(unknown[0])
     return tuple(name for name in op.sizes if name not in told)
 

@@ -115,7 +115,7 @@ def cover(request: CoverRequest, progress: Progress) -> Cover:
         found.pairs, found.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
         served = [size for size in sizes if trials.table.ranking(size.sizes)]
         for size in (size for size in sizes if size not in served):
-            (found.unserved if trials.may_run(size) else found.invalid).append(size)
+            (found.invalid if trials.is_invalid(size) else found.unserved).append(size)
         choice = _Choice(trials, served, request.within)
         found.served = list(choice.concluded(winners, began + seconds))
         trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})

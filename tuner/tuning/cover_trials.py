@@ -14,7 +14,6 @@ from tuner.devices import DeviceInfo
 from tuner.errors import NoConfiguration, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.search.budget import Budget
-from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
@@ -58,6 +57,7 @@ class CoverTrials:
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
     devices: list[DeviceInfo] = field(default_factory=list)  # that device
     library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
+    invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
 
     def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
         """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
@@ -126,6 +126,8 @@ class CoverTrials:
                         times = patiently(search.crew.lead.library, self.progress.noted, time.sleep)
                         self.library.update({size_text(sizes): median(times)} if times else {})
         except UNTUNABLE as error:
+            if isinstance(error, NoConfiguration):
+                self.invalid.add((kernel, size_text(sizes)))
             self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
 
     def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
@@ -270,13 +272,9 @@ class CoverTrials:
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
 
-    def may_run(self, size: WeightedSize) -> bool:
-        """Whether some kernel has a valid configuration at a size."""
-        for space in self.spaces.values():
-            with contextlib.suppress(NoConfiguration):
-                first_valid(space, self.scope_at(size))
-                return True
-        return False
+    def is_invalid(self, size: WeightedSize) -> bool:
+        """Whether no kernel is known to have a valid configuration at a size."""
+        return all((kernel, size_text(size.sizes)) in self.invalid for kernel in self.spaces)
 
     def scope_at(self, size: WeightedSize) -> Scope:
         return replace(self.scopes[0], sizes=size.sizes)

@@ -20,6 +20,7 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
+from tuner.space.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -189,14 +190,14 @@ class CudaDevice(Device):
     def zero(self, buffer: Buffer) -> None:
         self._zeroing.zero(int(buffer.handle), buffer.nbytes)
 
-    @functools.cached_property
+    @cached_property
     def _zeroing(self) -> driver.Stream:
         return driver.Stream(self._context)
 
     def occupy(self, ms: float) -> None:
         self.bind(Work.of(self._occupying, [np.int64(ms * 1e6)]))()
 
-    @functools.cached_property
+    @cached_property
     def _occupying(self) -> Function:
         text = Path(__file__).with_name("occupy.cu").read_text(encoding="utf-8")
         source = Source(text, ("occupy",), ())
@@ -207,7 +208,7 @@ class CudaDevice(Device):
         size = ctypes.c_size_t(nbytes)
         self._context.call("filling", "cuMemsetD8Async", ctypes.c_uint64(int(memory)), 0, size, None)
 
-    @functools.cached_property
+    @cached_property
     def _flushing(self) -> tuple[driver.Memory, int]:
         nbytes = 2 * self.last_cache
         return driver.Memory(self._context, nbytes), nbytes
@@ -221,7 +222,7 @@ class CudaDevice(Device):
         self._context.call("asking for memory", "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value
 
-    @functools.cached_property
+    @cached_property
     def sensors(self) -> Sensors | None:
         try:
             return sensors.NvmlSensors(self._gpu.bus_id)

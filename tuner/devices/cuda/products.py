@@ -18,6 +18,7 @@ from tuner.errors import DeviceError, LaunchError
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
 _PLAIN, _TRANSPOSED = 0, 1
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: another stream in each thread
 MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pairs of factors
 
 
@@ -108,7 +109,8 @@ class _Own(dict[int, ctypes.c_void_p]):
 
     def __del__(self) -> None:
         for stream, handle in self.items():
-            self.left.setdefault(stream, []).append(handle)
+            if stream != PER_THREAD:
+                self.left.setdefault(stream, []).append(handle)
 
 
 class _Handles(threading.local):

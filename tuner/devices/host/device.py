@@ -25,6 +25,7 @@ from tuner.devices.host.compiler import HostCompiler, default, processor, versio
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space import dtypes
+from tuner.space.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -174,7 +175,7 @@ class HostDevice(Device):
     def flush(self) -> None:
         self._flushing.fill(0)
 
-    @functools.cached_property
+    @cached_property
     def _flushing(self) -> Array:
         return np.empty(_FLUSH_FACTOR * max(self.last_cache or 0, _MIN_CACHE), np.uint8)
 

@@ -20,6 +20,7 @@ from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
+from tuner.space.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -190,7 +191,7 @@ class OpenCLDevice(Device):
     def flush(self) -> None:
         cl.enqueue_fill_buffer(self.queue, self._flushing, np.array(0, np.uint8), 0, self._flushing.size)
 
-    @functools.cached_property
+    @cached_property
     def _flushing(self) -> cl.Buffer:
         nbytes = min(2 * max(self._device.global_mem_cache_size, 32 << 20), self._device.max_mem_alloc_size)
         return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
