@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,44 +16,22 @@ from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfigur
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
+from tuner.families.explanations import Explanation, Loaded, explained
 from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
-from tuner.families.vendor import LibraryKernel
 from tuner.kernel import Kernel
 from tuner.launcher import first_that_builds
 from tuner.paths import quoted
 from tuner.space import kernel_names, operation
 from tuner.space.default import first_valid
-from tuner.space.model import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.texts import config_text, size_text, types_text
+from tuner.space.texts import size_text, types_text
 from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
 MOST_ALIGNED = 1 << 30  # bytes: no kernel asks for as much
-Loaded = Kernel | LibraryKernel
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
-    of the look-up, as `Kernel` says; `how` says what became of arrays that a kernel does not take as they lie, and
-    `why` all of it in words."""
-
-    kernel: str
-    config: Config
-    match: str
-    regret: float | None
-    device: str
-    sizes: Mapping[str, int]
-    how: str = "as they lie"
-    why: str = ""
-
-    def __str__(self) -> str:
-        config = f": {config_text(self.config)}" if self.config else ""
-        regret = "" if self.regret is None else f", expected regret {self.regret:.1%}"
-        return f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}); {self.why}"
 
 
 def dispatch(
@@ -246,7 +222,7 @@ class Dispatcher:
         op = self.family.operation
         sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
-        if min(sizes.values()) < 1:
+        if min(sizes.values(), default=1) < 1:
             raise ArgumentError(f"arrays of {size_text(sizes)}: sizes begin at 1; do not call it where one is 0")
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
@@ -279,11 +255,11 @@ class Dispatcher:
         up again (`missed.note`)."""
         if best.candidate.is_exact:
             return False
-        scope, places = table.scope(sizes), [self.family.address] if self.family.address else []
-        for space in table.spaces if not places else ():
-            with contextlib.suppress(NoConfiguration):
-                first_valid(space, scope)
-                places.append(kernel_names.address(space))
+        scope = table.scope(sizes)
+        if self.family.address is not None:
+            places = [self.family.address]
+        else:
+            places = [kernel_names.address(space) for space in table.spaces if _may_run(space, scope)]
         noted = [
             missed.note(place, scope.sizes, table.device, scope.options, scope.types, self._results) for place in places
         ]
@@ -321,29 +297,10 @@ class Dispatcher:
         return device if isinstance(device, Device) else devices.shared(device)
 
 
-def explained(kernel: Loaded, how: str = "as they lie", because: str = "") -> Explanation:
-    """What a loaded kernel is, and why it was taken."""
-    candidate = kernel.candidate
-    record, is_library = candidate.record, isinstance(kernel, LibraryKernel)
-    why = because or _reason(kernel)
-    name = "library" if is_library else kernel.space.name
-    if is_library and record is not None and record.library:
-        name = f"library ({record.library})"
-    return Explanation(
-        name, kernel.config, candidate.match, candidate.regret, kernel.device.name, kernel.scope.sizes, how, why
-    )
-
-
-def _reason(kernel: Loaded) -> str:
-    record = kernel.candidate.record
-    where = size_text(record.sizes) if record is not None else ""
-    match kernel.match:
-        case "exact":
-            return "the least time that was measured at this size"
-        case "predicted":
-            return "the least time that the times at other sizes predict"
-        case "nearest_size":
-            return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
-        case "default":
-            return "nothing of the family was measured; the default"
-    return f"measured on {record.device if record else 'another device'} at {where}"
+def _may_run(space: Space, scope: Scope) -> bool:
+    """Whether a kernel has a valid configuration."""
+    try:
+        first_valid(space, scope)
+    except NoConfiguration:
+        return False
+    return True

@@ -1,0 +1,62 @@
+"""What a call of a family runs, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tuner.families.vendor import LibraryKernel
+from tuner.kernel import Kernel
+from tuner.space.model import Config
+from tuner.space.texts import config_text, size_text
+
+Loaded = Kernel | LibraryKernel
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
+    of the look-up, as `Kernel` says; `how` says what became of arrays that a kernel does not take as they lie, and
+    `why` all of it in words."""
+
+    kernel: str
+    config: Config
+    match: str
+    regret: float | None
+    device: str
+    sizes: Mapping[str, int]
+    how: str = "as they lie"
+    why: str = ""
+
+    def __str__(self) -> str:
+        config = f": {config_text(self.config)}" if self.config else ""
+        regret = "" if self.regret is None else f", expected regret {self.regret:.1%}"
+        return f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}); {self.why}"
+
+
+def explained(kernel: Loaded, how: str = "as they lie", because: str = "") -> Explanation:
+    """What a loaded kernel is, and why it was taken."""
+    candidate = kernel.candidate
+    record, is_library = candidate.record, isinstance(kernel, LibraryKernel)
+    why = because or _reason(kernel)
+    name = "library" if is_library else kernel.space.name
+    if is_library and record is not None and record.library:
+        name = f"library ({record.library})"
+    return Explanation(
+        name, kernel.config, candidate.match, candidate.regret, kernel.device.name, kernel.scope.sizes, how, why
+    )
+
+
+def _reason(kernel: Loaded) -> str:
+    record = kernel.candidate.record
+    where = size_text(record.sizes) if record is not None else ""
+    match kernel.match:
+        case "exact":
+            return "the least time that was measured at this size"
+        case "predicted":
+            return "the least time that the times at other sizes predict"
+        case "nearest_size":
+            return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
+        case "default":
+            return "nothing of the family was measured; the default"
+    return f"measured on {record.device if record else 'another device'} at {where}"
