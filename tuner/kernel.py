@@ -79,6 +79,11 @@ class Kernel:
         self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
     @property
+    def name(self) -> str:
+        """The name of its space."""
+        return self.space.name
+
+    @property
     def config(self) -> Config:
         return dict(self.candidate.config)
 

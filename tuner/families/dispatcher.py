@@ -16,9 +16,10 @@ from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfigur
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
-from tuner.families.explanations import Explanation, Loaded, explained
+from tuner.families.explanations import Explanation, explained
 from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
+from tuner.families.vendor import LibraryKernel
 from tuner.kernel import Kernel
 from tuner.launcher import first_that_builds
 from tuner.paths import quoted
@@ -31,6 +32,7 @@ from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
 MOST_ALIGNED = 1 << 30  # bytes: no kernel asks for as much
+Loaded = Kernel | LibraryKernel
 Result = TypeVar("Result")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tuner.families.vendor import LibraryKernel
-from tuner.kernel import Kernel
 from tuner.space.model import Config
 from tuner.space.texts import config_text, size_text
 
-Loaded = Kernel | LibraryKernel
+if TYPE_CHECKING:
+    from tuner.families.vendor import LibraryKernel
+    from tuner.kernel import Kernel
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,16 @@ class Explanation:
         return f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}); {self.why}"
 
 
-def explained(kernel: Loaded, how: str = "as they lie", because: str = "") -> Explanation:
+def explained(kernel: Kernel | LibraryKernel, how: str = "as they lie", because: str = "") -> Explanation:
     """What a loaded kernel is, and why it was taken."""
-    candidate = kernel.candidate
-    record, is_library = candidate.record, isinstance(kernel, LibraryKernel)
-    why = because or _reason(kernel)
-    name = "library" if is_library else kernel.space.name
-    if is_library and record is not None and record.library:
-        name = f"library ({record.library})"
+    candidate, sizes = kernel.candidate, kernel.scope.sizes
     return Explanation(
-        name, kernel.config, candidate.match, candidate.regret, kernel.device.name, kernel.scope.sizes, how, why
-    )
+        kernel.name, kernel.config, candidate.match, candidate.regret, kernel.device.name, sizes, how,
+        because or _reason(kernel),
+    )  # fmt: skip
 
 
-def _reason(kernel: Loaded) -> str:
+def _reason(kernel: Kernel | LibraryKernel) -> str:
     record = kernel.candidate.record
     where = size_text(record.sizes) if record is not None else ""
     match kernel.match:

@@ -6,55 +6,44 @@ neither takes is copied. Which it is, is decided once for each combination of sh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tuner import devices
+from tuner.devices import Device
+from tuner.devices.arguments import ArraySpec
 from tuner.devices.fork_lock import ForkLock
-from tuner.errors import ArgumentError, MisalignedArray, RequestError
-from tuner.families import arrays, ways
-from tuner.families.explanations import Explanation
+from tuner.devices.product import MatrixProduct
+from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, RequestError, TrialError
+from tuner.families import arrays, family, products
+from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.explanations import Explanation, explained
 from tuner.families.places import Places, device_name
-from tuner.families.ways import Tell
+from tuner.families.plans import Plan, Tell, check_types, of_nothing, result_shape, stack_shape
+from tuner.families.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
+from tuner.families.vendor import LibraryKernel
 from tuner.paths import quoted
+from tuner.space.dtypes import DTYPES
+from tuner.space.scope import Scope
+from tuner.store.lookup import Candidate
 
-TYPES = ("float32", "float16", "bfloat16")
+FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
 MOST_PLANS = 1024
 _LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How arrays as they are passed are multiplied: what makes stacks of them, and what `run`s on these. `result` is
-    the shape and the type of a new output, and `temporary` the type of what is written in its place."""
+class Way:
+    """How one combination of stacks is multiplied. `run` takes the stacks C, A, B. `types` are those that they are
+    copied to first, None if they are taken as they lie; that of C is written back. `turned`: whether `run` takes A and
+    B stored transposed, as contiguous arrays. `tell` says of the same stacks what runs, and why."""
 
     run: Callable[..., None]
-    prepare: tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]  # C, A, B
-    result: tuple[tuple[int, ...], str]
-    temporary: str | None
-    treatment: arrays.Arrays
+    types: tuple[str | None, str | None, str | None]
+    turned: tuple[bool, bool]
     tell: Tell
-
-    def explain(self, a: Any, b: Any, out: Any) -> Explanation:
-        """What multiplies these arrays, and why."""
-        on_c, on_a, on_b = self.prepare
-        target = on_c(out if out is not None else self.treatment.empty(*self.result, a))
-        if self.temporary is not None:
-            target = self.treatment.handed(self.treatment.empty(target.shape, self.temporary, target))
-        return self.tell(target, on_a(a), on_b(b))
-
-    def multiply(self, a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
-        """Write alpha * a b + beta * out into `out`. Raises what a launch raises."""
-        on_c, on_a, on_b = self.prepare
-        options = {} if alpha == 1 and beta == 0 else {"alpha": alpha, "beta": beta}
-        if self.temporary is None:
-            self.run(on_c(out), on_a(a), on_b(b), **options)
-            return
-        treatment, target = self.treatment, on_c(out)
-        treatment.check_target(out)
-        written = treatment.written(target, self.temporary, beta)
-        self.run(treatment.handed(written), on_a(a), on_b(b), **options)
-        treatment.assign(target, written)
 
 
 class Matmul:
@@ -123,7 +112,7 @@ class Matmul:
                         f"{name}: of type {type(other).__name__}; pass one of {kinds[0].__name__}, as a is"
                     )
                 treatment.check_plain(other)
-        _check_types(a, b, out)
+        check_types(a, b, out)
         layout = _LAYOUTS[kinds[0]] = treatment.layout
         key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
         with self._lock:
@@ -140,13 +129,13 @@ class Matmul:
         for name, array in (("a", a), ("b", b)):
             if len(array.shape) not in (2, 3):
                 raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
-        stacks = _stack_shape(a, transpose_a), _stack_shape(b, transpose_b)
-        batch, shape = _result_shape(a, b, *stacks)
+        stacks = stack_shape(a, transpose_a), stack_shape(b, transpose_b)
+        batch, shape = result_shape(a, b, *stacks)
         if out is not None and tuple(out.shape) != shape:
             raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
         device = device_name(self._places[type(a)](a))
         if not min(*stacks[0], *stacks[1]):
-            return _of_nothing(treatment, (shape, arrays.element(a)), stacks[0][2], device)
+            return of_nothing(treatment, (shape, arrays.element(a)), stacks[0][2], device)
         left, right = (
             treatment.stacked(treatment.transposed(x) if is_transposed else x)
             for x, is_transposed in ((a, transpose_a), (b, transpose_b))
@@ -157,7 +146,7 @@ class Matmul:
             x if repeat is None else treatment.repeated(x, repeat)
             for x, repeat in zip((left, right), repeats, strict=True)
         )
-        way = ways.way(treatment, (treatment.stacked(target), left, right), device)
+        way = _way(treatment, (treatment.stacked(target), left, right), device)
         prepare = [
             treatment.preparation(len(x.shape), is_transposed != turned, repeat, copied)
             for x, is_transposed, turned, repeat, copied in zip(
@@ -169,50 +158,151 @@ class Matmul:
         return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.tell)
 
 
-def _check_types(a: Any, b: Any, out: Any) -> None:
-    """Raise ArgumentError for operands and an output of types that are not multiplied."""
-    for name, array in (("a", a), ("b", b), ("out", out)):
-        if array is None:
+def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
+    """How the stacks C, A, B are multiplied. Raises ArgumentError for an output whose elements share memory, and
+    RequestError where no kernel multiplies such elements on the device."""
+    C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
+    if not C.is_apart:
+        raise ArgumentError(f"out: has strides {C.strides}, by which elements share memory; pass another array")
+    found = (
+        _by_kernel(treatment, stacks, (C, A, B), device)
+        or _by_library((C, A, B), device)
+        or _by_copies(treatment, stacks, (C, A, B), device)
+    )
+    if found is None:
+        raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+    return found
+
+
+def _by_kernel(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way without a copy, by a family that takes matrices as these lie; None if there is none."""
+    C, A, B = operands
+    types = tuple(operand.dtype for operand in operands)
+    turned = A.lies == TRANSPOSED, B.lies == TRANSPOSED
+    if C.lies != CONTIGUOUS or not {A.lies, B.lies} <= {CONTIGUOUS, TRANSPOSED}:
+        if not all(each.is_row_major and each.runs_forward and each.is_apart for each in operands):
+            return None
+        handle = _handle(types, (False, False), device, strided=True)
+        how = "rows apart"
+        turned = False, False
+    else:
+        handle = _handle(types, turned, device)
+        how = "as they lie"
+    if handle is None:
+        return None
+    views = _views(treatment, stacks, turned)
+    try:
+        handle.kernel(*map(treatment.handed, views))
+    except (NoConfiguration, TrialError):
+        return None
+    return Way(handle, (None, None, None), turned, functools.partial(_told, handle, how))
+
+
+def _by_copies(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
+    C, A, _ = operands
+    for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
+        handle = _handle((c_type, type_, type_), (False, False), device)
+        if handle is None:
             continue
-        allowed = (arrays.element(a),) if name == "b" else TYPES
-        if (given := arrays.element(array)) not in allowed:
-            raise ArgumentError(f"{name}: has dtype {given}; allowed: {', '.join(allowed)}")
+        needed = [
+            None if operand.lies == CONTIGUOUS and operand.dtype == wanted else wanted
+            for operand, wanted in zip(operands, (c_type, type_, type_), strict=True)
+        ]
+        copied = [
+            f"a copy of {name}" + (f" as {wanted}" if wanted != operand.dtype else "")
+            for name, operand, wanted in zip(("out", "a", "b"), operands, needed, strict=True)
+            if wanted
+        ]
+        samples = [
+            treatment.empty(stack.shape, wanted, stack) if wanted else stack
+            for stack, wanted in zip(stacks, needed, strict=True)
+        ]
+        try:
+            handle.kernel(*map(treatment.handed, samples))
+        except (NoConfiguration, TrialError):
+            continue
+        why = f"; no kernel and no library takes {_words(operands)} as they lie"
+        tell = functools.partial(_told, handle, ", ".join(copied), why=why)
+        return Way(handle, (needed[0], needed[1], needed[2]), (False, False), tell)
+    return None
 
 
-def _stack_shape(array: Any, is_transposed: bool) -> tuple[int, ...]:
-    """The shape of a matrix or a stack of these as a stack."""
-    *batch, rows, columns = array.shape
-    return (*(batch or [1]), *((columns, rows) if is_transposed else (rows, columns)))
+def _told(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
+    """What a handle runs on stacks, and why."""
+    kernel = handle.kernel(*stacks)
+    try:
+        kernel.check(*stacks)
+    except MisalignedArray:
+        how = "a copy of out, a copy of a, a copy of b"
+        why = "; nothing takes them where they begin"
+    except ArgumentError:  # a call says it
+        pass
+    told = explained(kernel, how)
+    return replace(told, why=told.why + why)
 
 
-def _result_shape(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """The number of products, and the shape of the result, of stacks of these shapes. Raises ArgumentError where they
-    do not fit."""
-    (one, rows, inner), (other, depth, columns) = left, right
-    if inner != depth or (one != other and 1 not in (one, other)):
-        raise ArgumentError(
-            f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}, which makes {rows} x {inner} times {depth} x "
-            f"{columns}{f', {one} and {other} of them' if one != other else ''}; they cannot be multiplied"
-        )
-    batch = max(one, other) if min(one, other) else 0
-    return batch, ((batch,) if 3 in (len(a.shape), len(b.shape)) else ()) + (rows, columns)
+def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
+    C, A, B = stacks
+    return [C, *(treatment.transposed(x) if is_turned else x for x, is_turned in zip((A, B), turned, strict=True))]
 
 
-def _of_nothing(treatment: arrays.Arrays, result: tuple[tuple[int, ...], str], depth: int, device: str) -> Plan:
-    """The plan for operands without elements: sums of nothing are 0."""
+def _words(operands: tuple[Stack, Stack, Stack]) -> str:
+    return ", ".join(f"{name} ({each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True))
 
-    def run(out: Any, a: Any, b: Any, alpha: float = 1.0, beta: float = 0.0) -> None:
-        treatment.check_target(out)
-        if min(out.shape):
-            treatment.scale(out, beta)
 
-    def as_it_is(array: Any) -> Any:
-        return array
+@functools.cache
+def _device(name: str) -> Device:
+    return devices.shared(name)
 
-    *batch, rows, columns = result[0]
-    sizes = {"M": rows, "N": columns, "K": depth, "batch": batch[0] if batch else 1}
-    told = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
-    return Plan(run, (as_it_is, as_it_is, as_it_is), result, None, treatment, lambda *arrays: told)
+
+@functools.cache
+def _families() -> tuple[family.Family, ...]:
+    """The families of products that ship."""
+    from tuner.space import catalog
+
+    shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
+    return tuple(family.find(name) for name in FAMILIES if name in shipped)
+
+
+@functools.cache
+def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, strided: bool = False) -> Dispatcher | None:
+    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none."""
+    kind = devices.split(device)[0]
+    for each in _families():
+        op = each.operation
+        is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
+        if not is_right or (products.is_turned(each.spaces[0], "A"), products.is_turned(each.spaces[0], "B")) != turned:
+            continue
+        members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
+        if members:
+            return dispatch([space.name for space in members] if strided else each.name, device=device)
+    return None
+
+
+def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
+    C, A, B = operands
+    if OTHER in (A.lies, B.lies) or not C.is_row_major or not all(each.runs_forward for each in operands):
+        return None
+    space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
+    if space is None:
+        return None
+    specs = []
+    for argument, operand in zip(space.operation.arrays, operands, strict=True):
+        plain = ArraySpec.of(argument, operand.shape, DTYPES[operand.dtype], alignment=1)
+        specs.append(plain.with_strides(operand.strides))
+    given = [operand.matrices for operand in operands]
+    batch, M, N = C.shape
+    K, opened = A.shape[2], _device(device)
+    launch = opened.product(MatrixProduct(M, N, K, batch, (specs[0], specs[1], specs[2]), given[0], given[1], given[2]))
+    if launch is None:
+        return None
+    scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
+    kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
+    why = f"no kernel takes {_words(operands)} of {A.dtype} as they lie, and the library does"
+    told = explained(kernel, because=why)
+    return Way(kernel, (None, None, None), (False, False), lambda *stacks: told)
 
 
 matmul = Matmul()

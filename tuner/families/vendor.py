@@ -9,12 +9,13 @@ from tuner.devices import Device
 from tuner.devices.arguments import check_count
 from tuner.devices.product import ProductLaunch
 from tuner.families import products
-from tuner.kernel import MOST_OPTIONS
 from tuner.space import operation
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
+
+MOST_FACTORS = 64  # sets of options whose factors are kept
 
 
 class LibraryKernel:
@@ -25,6 +26,12 @@ class LibraryKernel:
         self._launch, self._count = launch, len(space.operation.arrays)
         self._plain = scope.options["alpha"], scope.options["beta"]
         self._factors: dict[str, tuple[float, float]] = {}
+
+    @property
+    def name(self) -> str:
+        """`library`, and which one, where that is known."""
+        record = self.record
+        return f"library ({record.library})" if record is not None and record.library else "library"
 
     @property
     def config(self) -> Config:
@@ -54,7 +61,7 @@ class LibraryKernel:
         values = {**self.scope.options, **operation.parse_options(options, self.space.operation, self.scope.types)}
         for name in self.scope.options.keys() - options.keys():
             values[name] = self.scope.options[name]
-        if len(self._factors) >= MOST_OPTIONS:
+        if len(self._factors) >= MOST_FACTORS:
             self._factors.clear()
         factors = self._factors[repr(options)] = values["alpha"], values["beta"]
         return factors
