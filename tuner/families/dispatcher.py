@@ -24,8 +24,7 @@ from tuner.kernel import Kernel
 from tuner.launcher import first_that_builds
 from tuner.paths import quoted
 from tuner.space import kernel_names, operation
-from tuner.space.default import first_valid
-from tuner.space.model import Space
+from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
 from tuner.store import missed
@@ -261,7 +260,7 @@ class Dispatcher:
         if self.family.address is not None:
             places = [self.family.address]
         else:
-            places = [kernel_names.address(space) for space in table.spaces if _may_run(space, scope)]
+            places = [kernel_names.address(space) for space in table.spaces if is_any_valid(space, scope)]
         noted = [
             missed.note(place, scope.sizes, table.device, scope.options, scope.types, self._results) for place in places
         ]
@@ -297,12 +296,3 @@ class Dispatcher:
             hint = ", where these arrays lie; make them where it runs, and name that as device=..." if of_arrays else ""
             raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}{hint}")
         return device if isinstance(device, Device) else devices.shared(device)
-
-
-def _may_run(space: Space, scope: Scope) -> bool:
-    """Whether a kernel has a valid configuration."""
-    try:
-        first_valid(space, scope)
-    except NoConfiguration:
-        return False
-    return True

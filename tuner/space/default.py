@@ -19,6 +19,15 @@ def first_valid(space: Space, scope: Scope) -> Config:
     return config
 
 
+def is_any_valid(space: Space, scope: Scope) -> bool:
+    """Whether a configuration is valid at this size on this device."""
+    try:
+        first_valid(space, scope)
+    except NoConfiguration:
+        return False
+    return True
+
+
 def declared_or_first(space: Space, scope: Scope) -> Config:
     """The default, valid or not, that gains are told over; where the space has none, the first valid configuration.
     Raises NoConfiguration if it has neither."""
