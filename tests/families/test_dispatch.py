@@ -179,7 +179,10 @@ def test_a_configuration_that_is_not_valid_there_gives_way(products: Path, host:
     assert [gemm.explain(*matrices(size)).config["mode"] for size in (16, 60)] == [3, 1]
 
 
-def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(products: Path, host: Device) -> None:
+def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(
+    products: Path, host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))  # to that of all tests others add
     compiled = [(mode(1, fixed=1), 1.0), (mode(2), 2.0)]
     records = stored(products, host, plain=[(16, compiled), (24, compiled)])
     gemm = tuner.dispatch(products, results=records)
