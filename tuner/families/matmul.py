@@ -70,7 +70,8 @@ class Matmul:
 
         `a` and `b` are arrays of NumPy, CuPy, torch or PyCUDA, float32, float16 or bfloat16, of two axes or, as stacks,
         of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
-        sums of halves as they are. Raises ArgumentError for arrays that do not fit.
+        sums of halves as they are. Without elements to sum, the product is 0. Raises ArgumentError for arrays that do
+        not fit, and RequestError for `beta` without `out`.
         """
         transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
         plan = self._planned(a, b, out, transpose_a, transpose_b)

@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 class cached_property(Generic[Value]):  # noqa: N801  # it takes the place of that of functools
     """A property that is computed once. That of functools has a lock for all instances until Python 3.12, which a
-    forked process may find locked for ever. Threads that read it at once may compute it twice."""
+    forked process may find locked for ever. Threads that read this one at once may compute it twice."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__

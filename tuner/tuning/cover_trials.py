@@ -273,7 +273,7 @@ class CoverTrials:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
 
     def is_invalid(self, size: WeightedSize) -> bool:
-        """Whether no kernel is known to have a valid configuration at a size."""
+        """Whether each kernel is known to have no valid configuration at a size; what was never tried is not."""
         return all((kernel, size_text(size.sizes)) in self.invalid for kernel in self.spaces)
 
     def scope_at(self, size: WeightedSize) -> Scope:
