@@ -1,9 +1,10 @@
-"""Host time of an operator of torch, ours beside an empty one that is registered the same way.
+"""Host time of an operator of torch, ours beside empty ones.
 
     python benchmarks/operators.py --device cuda
 
-Both overloads of `tuner.torch.operator` take turns with empty operators of the same schemas, and with our call alone.
-The kernel is so small that the device keeps up.
+Both overloads of `tuner.torch.operator` take turns with our call alone and with empty operators of the same schemas:
+one that `torch.library.custom_op` registers, as one does by hand, and one that is registered as ours is. The kernel is
+so small that the device keeps up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 import tuner
 
 SIZE = 16
+LIBRARY = torch.library.Library("tuner_benchmark", "FRAGMENT")
 KERNELS = {"cuda": "gallery/vector_add", "cpu": "sgemm/00_host_simple"}
 
 
@@ -27,30 +29,39 @@ def ways(device: str) -> dict[str, Callable[[], object]]:
     """The ways to call, by name."""
     operator = tuner.torch.operator("tuner_benchmark::ours", KERNELS[device])
     for overload in ("default", "out"):
-        schema = getattr(operator, overload)._schema
-        name = f"tuner_benchmark::empty{'' if overload == 'default' else '.out'}"
-        written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-        body = (lambda *tensors, **named: torch.empty_like(tensors[0])) if overload == "default" else _nothing
-        empty = torch.library.custom_op(name, body, mutates_args=written, schema=f"({str(schema).partition('(')[2]}")
-        empty.register_fake(body)
+        _register_empty("" if overload == "default" else ".out", getattr(operator, overload)._schema)
     handle = tuner.dispatch(KERNELS[device])
     tensors = [torch.ones(1, SIZE, SIZE, device=device) if device == "cpu" else torch.ones(64, device=device)] * 3
     tensors = [tensor.clone() for tensor in tensors]
     given: list[Any] = tensors if device == "cuda" else [x.numpy() for x in tensors]
     inputs = tensors if device == "cpu" else tensors[1:]  # C is read, too
-    hollow: Any = torch.ops.tuner_benchmark.empty
+    bare, custom = torch.ops.tuner_benchmark.bare, torch.ops.tuner_benchmark.custom
     return {
         "our call": partial(handle, *given),
-        "out: an empty operator": partial(hollow.out, *tensors),
+        "out: empty, by custom_op": partial(custom.out, *tensors),
+        "out: empty, registered as ours": partial(bare.out, *tensors),
         "out: ours": partial(operator.out, *tensors),
-        "default: an empty operator, which makes a tensor": partial(hollow.default, *inputs),
+        "default: empty but for a new tensor, by custom_op": partial(custom.default, *inputs),
+        "default: the same, registered as ours": partial(bare.default, *inputs),
         "default: ours": partial(operator.default, *inputs),
         "torch: add(x, y, out=z)": partial(torch.add, tensors[1], tensors[2], out=tensors[0]),
     }
 
 
-def _nothing(*tensors: torch.Tensor, **named: float) -> None:
-    pass
+def _register_empty(suffix: str, like: Any) -> None:
+    """Two operators with the schema of another that do nothing, but for the new tensor that they give without a
+    `suffix`."""
+
+    def body(*tensors: torch.Tensor, **named: float) -> Any:
+        return None if suffix else torch.empty_like(tensors[0])
+
+    schema = f"({str(like).partition('(')[2]}"
+    written = [a.name for a in like.arguments if a.alias_info is not None and a.alias_info.is_write]
+    custom = torch.library.custom_op(f"tuner_benchmark::custom{suffix}", body, mutates_args=written, schema=schema)
+    custom.register_fake(body)
+    LIBRARY.define(f"bare{suffix}{schema}", tags=[torch.Tag.pt2_compliant_tag])
+    LIBRARY.impl(f"bare{suffix}", body, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"tuner_benchmark::bare{suffix}", body, lib=LIBRARY)
 
 
 def microseconds(way: Callable[[], object], launches: int, device: str) -> float:

@@ -215,6 +215,43 @@ def test_parameters_are_taken_where_nothing_tracks_them(operator: Any, torch: An
     torch.testing.assert_close(x.detach(), torch.full((5,), 2.0))
 
 
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_what_would_need_a_gradient_is_refused_until_one_is_registered(operator: Any, torch: Any) -> None:
+    x = torch.nn.Parameter(torch.randn(5))
+    for call in (lambda: operator(x), lambda: operator.out(torch.empty(5), x)):
+        with pytest.raises(ArgumentError, match=r"a tensor requires grad, and the operator has no gradient; call it"):
+            call()
+    with pytest.raises(RuntimeError, match="the operator has no gradient"):
+        torch.compile(lambda x: operator(x), backend="aot_eager", fullgraph=True)(x)
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_gradient_can_be_registered(operator: Any, torch: Any, is_compiled: bool) -> None:
+    def keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+        ctx.by = keyword_only_inputs["by"]
+
+    torch.library.register_autograd(operator.default, lambda ctx, grad: grad * ctx.by, setup_context=keep)
+    x = torch.nn.Parameter(torch.randn(5))
+    function = torch.compile(operator, backend="aot_eager", fullgraph=True) if is_compiled else operator
+    function(x, by=3.0).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((5,), 3.0))
+    assert set(torch.library.opcheck(operator.default, (x,), {"by": 3.0}).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_torch_hears_of_what_is_written(operator: Any, torch: Any) -> None:
+    x, y = torch.nn.Parameter(torch.ones(5)), torch.randn(5)
+    product = x * y  # whose gradient needs y
+    operator.out(y, torch.ones(5))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        z = torch.empty(5)
+        operator.out(z, torch.ones(5))
+    assert z.tolist() == [2.0] * 5
+
+
 @pytest.mark.parametrize("operator", ["repeat"], indirect=True)
 def test_a_shape_may_depend_on_an_option(operator: Any, torch: Any) -> None:
     x = torch.randn(3)

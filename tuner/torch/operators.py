@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.autograd.graph import increment_version
 
 from tuner.errors import ArgumentError, RequestError
 from tuner.families.arrays import TorchTensors
@@ -16,6 +17,9 @@ from tuner.torch.signature import Signature, check_name
 
 MOST_KEPT = 1024  # combinations of inputs whose results' shapes are kept, and of sizes that no shape tells
 TENSORS = TorchTensors(torch)
+# What torch.library.custom_op puts around an operator costs more than a launch. What a library has registered, torch
+# forgets when nobody keeps the library.
+_LIBRARIES: list[torch.library.Library] = []
 
 
 def operator(
@@ -38,31 +42,44 @@ def operator(
     namespace, _, short = name.partition("::")
     if hasattr(getattr(torch.ops, namespace), short):
         raise RequestError(f"operator {name}: there is one of this name already; choose another")
-    calls = _Calls(handle, signature)
-    functional = torch.library.custom_op(name, calls.functional, mutates_args=(), schema=signature.functional)
-    functional.register_fake(calls.fake)
-    mutated = [a.name for a in signature.outputs]
-    into = torch.library.custom_op(f"{name}.out", calls.out, mutates_args=mutated, schema=signature.out)
-    into.register_fake(lambda *tensors, **named: None)
+    calls = _Calls(name, handle, signature)
+    fragment = torch.library.Library(namespace, "FRAGMENT")
+    _LIBRARIES.append(fragment)
+    for overload, schema, call, fake in (
+        (short, signature.functional, calls.functional, calls.fake),
+        (f"{short}.out", signature.out, calls.into, lambda *tensors, **named: None),
+    ):
+        fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
+        fragment.impl(overload, call, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
     return getattr(getattr(torch.ops, namespace), short)
+
+
+class _Result(NamedTuple):
+    """A new tensor, and the position of an input with its shape and type, if there is one."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    like: int | None
 
 
 class _Calls:
     """What the overloads of one operator do."""
 
-    def __init__(self, handle: Dispatcher, signature: Signature) -> None:
-        self._handle, self._signature = handle, signature
+    def __init__(self, name: str, handle: Dispatcher, signature: Signature) -> None:
+        self._name, self._handle, self._signature = name, handle, signature
         self._call: Callable[..., None] = handle.__call__  # calling the handle itself takes longer
         self._by_sizes: dict[tuple[tuple[str, int], ...], Callable[..., None]] = {}
         self._sizes = {*signature.functional_sizes, *signature.out_sizes}
         self._defaults = dict(signature.op.options)
         in_shapes = {name for a in signature.outputs for extent in a.shape or () for name in extent.names}
         self._shaping = [*signature.functional_sizes, *(in_shapes & signature.op.options.keys())]
-        arrays = signature.op.arrays
-        positions = {a.name: position for position, a in enumerate(signature.inputs)}
-        self._read = [positions.get(a.name, -1) for a in arrays]  # where arrays stand among the inputs, if there
-        self._written = [a.role != "in" for a in arrays]
-        self._results: dict[tuple[Any, ...], list[tuple[Any, torch.dtype]]] = {}
+        arrays, outputs = signature.op.arrays, signature.outputs
+        self._written = [position for position, a in enumerate(arrays) if a.role != "in"]
+        tensors = [*outputs, *signature.inputs]  # of an array that is both, the output is passed
+        self._order = [tensors.index(a) for a in arrays]
+        self._updated = [(outputs.index(a), position) for position, a in enumerate(signature.inputs) if a in outputs]
+        self._results: dict[tuple[Any, ...], list[_Result]] = {}
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """New tensors for what the kernel writes."""
@@ -73,24 +90,33 @@ class _Calls:
         if results is None:
             if len(self._results) >= MOST_KEPT:
                 self._results.clear()
-            results = self._results[key] = self._of_results(inputs, named)
-        device = inputs[0].device
-        made = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in results]
-        rest = iter(made)
-        arrays = []
-        for position, is_written in zip(self._read, self._written, strict=True):
-            array = next(rest) if is_written else inputs[position]
-            if is_written and position >= 0:
-                array.copy_(inputs[position])
-            arrays.append(array)
-        self.out(*arrays, **named)
+            results = self._results[key] = self._kept(inputs, named)
+        made = [
+            torch.empty(shape, dtype=dtype, device=inputs[0].device)
+            if like is None
+            else torch.empty_like(inputs[like], memory_format=torch.contiguous_format)
+            for shape, dtype, like in results
+        ]
+        for output, position in self._updated:
+            made[output].copy_(inputs[position])
+        tensors = [*made, *inputs]
+        self._run([tensors[position] for position in self._order], named)
         return made[0] if len(made) == 1 else tuple(made)
 
-    def out(self, *arrays: torch.Tensor, **named: Any) -> None:
+    def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
+        for position in self._written:
+            array = arrays[position]
+            if not array.is_inference():  # such a tensor has no version
+                increment_version(array)
+        self._run(arrays, named)
+
+    def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any]) -> None:
         call = self._call
-        if any(array.requires_grad for array in arrays):  # torch tracks them above, where anything does
-            arrays = tuple([array.detach() for array in arrays])
+        for array in arrays:  # `any` takes twice as long
+            if array.requires_grad:
+                arrays = self._untracked(arrays)
+                break
         if named:
             if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
                 call = self._of_sizes(sizes)
@@ -105,15 +131,32 @@ class _Calls:
                     raise
         taken = [array.contiguous() for array in arrays]
         call(*map(TENSORS.handed, taken), **named)
-        for array, used, is_written in zip(arrays, taken, self._written, strict=True):
-            if is_written and used is not array:
-                array.copy_(used)
+        for position in self._written:
+            if taken[position] is not arrays[position]:
+                arrays[position].copy_(taken[position])
+
+    def _untracked(self, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The same for a launch, which tracks nothing. Raises ArgumentError where torch would. In the forward pass of a
+        gradient that was registered, it does not."""
+        if torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{self._name}: a tensor requires grad, and the operator has no gradient; call it under "
+                "torch.no_grad(), pass .detach(), or register one by torch.library.register_autograd"
+            )
+        return [array.detach() for array in arrays]
 
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """Tensors of the shapes and types of the results."""
+        if any(x.requires_grad for x in inputs):
+            self._untracked(inputs)
         results = self._of_results(inputs, named)
         made = [torch.empty(shape, dtype=dtype, device=inputs[0].device) for shape, dtype in results]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
+        """The results with the inputs that they are like: of these torch makes others in half the time."""
+        like = {(x.shape, x.dtype): position for position, x in enumerate(inputs)}
+        return [_Result(*each, like.get(each)) for each in self._of_results(inputs, named)]
 
     def _of_results(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[tuple[Any, torch.dtype]]:
         """The shapes and types of the results. Raises ArgumentError where the inputs fit no size."""
