@@ -48,10 +48,14 @@ class TiledGrid:
     `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
     that were tried; else tiles are to be counted as the product of `terms`, the factors of its extents, which sizes and
     options alone change. Where it is no product, none of them is thought to be cut.
+
+    `is_depth` tells of each factor, of `terms` where there are any, whether it parts the depth of the result's tiles:
+    only sizes change it that no result has.
     """
 
     factors: Array
     powers: Array
+    is_depth: Mask
     most: float = math.inf
     agrees: bool = True
     is_product: bool = True
@@ -71,7 +75,8 @@ class TiledGrid:
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
                 return split
             values = _Values(space, config)
-            return replace(grid, terms=tuple(values.visit(copy.deepcopy(factor)) for factor in factors))
+            terms = tuple(values.visit(copy.deepcopy(factor)) for factor in factors)
+            return replace(grid, terms=terms, is_depth=np.zeros(len(terms), bool) if split is None else split.is_depth)
         return grid
 
     @staticmethod
@@ -93,7 +98,9 @@ class TiledGrid:
             factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
-            grid = TiledGrid(factors, powers, blocks if blocks < math.prod(there) else math.inf)
+            changed = abs(exponents) > NEARLY
+            is_depth = changed.any(axis=1) & ~changed[:, _of_results(space)].any(axis=1)
+            grid = TiledGrid(factors, powers, is_depth, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():
                 return replace(grid, agrees=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
@@ -120,19 +127,23 @@ class CountedTiles:
         numbers = {text: number for number, text in enumerate(terms)}
         self._terms = [*map(evaluator_of, terms.values())]
         self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))  # else the last value, 1
+        self._is_depth = np.zeros(self._of_grids.shape, bool)
         for row, each in enumerate(texts):
             self._of_grids[row, : len(each)] = [numbers[text] for text in each]
+            self._is_depth[row, : len(each)] = grids[self.rows[row]].is_depth
 
-    def at(self, names: Mapping[str, Any]) -> Array:
-        """The tiles of these grids, by the values of sizes and options; not a number where they cannot be counted."""
+    def at(self, names: Mapping[str, Any]) -> tuple[Array, Array]:
+        """The tiles of these grids, and those of the result that they are parts of, by the values of sizes and options;
+        not a number where they cannot be counted."""
         values = np.ones(len(self._terms) + 1)
         for number, term in enumerate(self._terms):
             try:
                 values[number] = value_of(term, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
                 values[number] = np.nan
-        tiles: Array = np.ceil(values[self._of_grids].prod(axis=1) - ROUNDING)
-        return tiles
+        of_grids = values[self._of_grids]
+        of_results = np.where(self._is_depth, 1.0, of_grids)
+        return np.ceil(of_grids.prod(axis=1) - ROUNDING), np.ceil(of_results.prod(axis=1) - ROUNDING)
 
 
 def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:
@@ -162,6 +173,12 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
 
     moved = amount(op.bytes, elements)
     return amount(op.flops, moved), moved
+
+
+def _of_results(space: Space) -> Mask:
+    """Of each size, whether a result has it."""
+    names = {name for a in space.operation.outputs for extent in a.shape or () for name in extent.names}
+    return np.array([name in names for name in space.operation.sizes])
 
 
 def _large(space: Space) -> Array:

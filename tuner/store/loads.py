@@ -20,7 +20,10 @@ The parts of a time are
 - the loads of waves of two and of four blocks per multiprocessor, and of as many as run at once, since a wave is over
   when the last of those that share one is; the load without waves, since blocks that are many even out; the work of
   one block, since few blocks that share a multiprocessor take as long as one;
-- the bytes that must move; and those of them that do not lie in the last cache from one run to the next.
+- the bytes that must move; and those of them that do not lie in the last cache from one run to the next;
+- where blocks part the depth of tiles evenly among them, as stream-K does, the tiles that a block has parts of, each of
+  which it begins and ends; and how many blocks share a tile, whose sums wait for one another (M. Osama and others,
+  "Stream-K", 2023).
 
 Rows of an array that are not aligned are read in smaller pieces: where they are not, the load and the work of a block
 come once more, for each length of rows. Each part is the mean over the steps of a kernel; a step whose grid is no
@@ -46,8 +49,8 @@ from tuner.space.scope import Scope
 from tuner.store.grids import ROUNDING, Array, CountedTiles, Measured, Sizes, TiledGrid, at, parameters_of, work_of
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
-PARTS = 11  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK = 1, 6  # which of them are the load, before those of other waves, and the work of one block
+PARTS = 13  # of a time, but for those of rows that are not aligned
+LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the work of one block; tiles that blocks share
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
@@ -75,12 +78,13 @@ class Room(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """What the parts of times are made of at sizes, which are the first axis: by grid the tiles; by entry their mean,
-    and that of the share of the work that one whole tile is; the work and the bytes that move; the alignments of rows;
-    and the library's tiles."""
+    """What the parts of times are made of at sizes, which are the first axis: by grid the tiles; of those that part the
+    depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work that one
+    whole tile is; the work and the bytes that move; the alignments of rows; and the library's tiles."""
 
     sizes: Sequence[Sizes]
     there: Array
+    shared: Array
     tiles: Array
     share: Array
     work: Array
@@ -127,10 +131,14 @@ class TimeTerms:
                 owners.append(number)
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
         self._is_product = np.array([grid.is_product for grid in grids], bool)
+        self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         self._with_grids, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
         axes = max((len(grid.factors) for grid in grids), default=0)
         self._factors, powers = np.ones((len(grids), axes)), np.zeros((len(grids), axes, len(scope.sizes)))
+        self._is_depth = np.zeros((len(grids), axes), bool)
         for row, grid in enumerate(grids):
+            if grid.agrees:
+                self._is_depth[row, : len(grid.is_depth)] = grid.is_depth
             self._factors[row, : len(grid.factors)], powers[row, : len(grid.factors)] = grid.factors, grid.powers
         # Few powers of sizes are those of all grids.
         self._powers, inverse = np.unique(powers.reshape(-1, len(scope.sizes)), axis=0, return_inverse=True)
@@ -152,7 +160,7 @@ class TimeTerms:
     def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
         """What is counted at each of these sizes."""
         scopes = [at(self._scope, each) for each in sizes]  # all entries are of one operation
-        there, whole = self._tiles(sizes, scopes)
+        there, whole, shared = self._tiles(sizes, scopes)
         work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
         if self._space is not None:
             for row, scope in enumerate(scopes):
@@ -160,7 +168,7 @@ class TimeTerms:
         library = self._told.at(scopes)
         told = np.array([self._told.counts(library), self._told.shares(library)])
         tiles, share = self._means(np.array([there, 1 / whole]), told)
-        return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
+        return Amounts(sizes, there, shared, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
@@ -178,6 +186,11 @@ class TimeTerms:
         parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
         for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
             parts[..., number] = part
+        parts[..., SHARES:PARTS] = 0.0
+        launched = np.minimum(amounts.there, self._most)[:, self._sharing]
+        owners = self._owners[self._sharing]
+        parts[:, owners, SHARES] = np.ceil(amounts.shared / launched)
+        parts[:, owners, SHARES + 1] = launched / amounts.shared
         if not self.has_tiles:
             parts[:, self._libraries, LOAD] = work
         unaligned = (amounts.alignments < ALIGNMENT)[:, None, :, None]
@@ -222,16 +235,19 @@ class TimeTerms:
         found[..., self._libraries] = library[..., None]
         return found
 
-    def _tiles(self, sizes: Sequence[Sizes], scopes: Sequence[Scope]) -> tuple[Array, Array]:
-        """By size: the tiles of each grid, and how many they would be without rounding up. `scopes` are the problems of
-        these sizes."""
+    def _tiles(self, sizes: Sequence[Sizes], scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:
+        """By size: the tiles of each grid, how many they would be without rounding up, and the tiles of the result, of
+        the grids that part their depth. `scopes` are the problems of these sizes."""
         powers = (np.array(sizes, float)[:, None, :] ** self._powers).prod(axis=2)
         along = self._factors * powers[:, self._power_of]
-        there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
+        rounded = np.ceil(along - ROUNDING)
+        there, whole = rounded.prod(axis=2), along.prod(axis=2)
+        results = np.where(self._is_depth, 1.0, rounded).prod(axis=2)
         if self._counted.rows:
-            there[:, self._counted.rows] = [self._counted.at(scope.names) for scope in scopes]
+            counted = np.array([self._counted.at(scope.names) for scope in scopes])
+            there[:, self._counted.rows], results[:, self._counted.rows] = counted.swapaxes(0, 1)
             whole[:, ~self._is_product] = there[:, ~self._is_product]
-        return there, whole
+        return there, whole, results[:, self._sharing]
 
 
 def _in_waves(even: Array, full: Array) -> Array:
