@@ -186,6 +186,27 @@ def test_how_many_blocks_run_at_once_is_known_by_the_times() -> None:
     assert taken == {24: 64, 26: 128, 34: 64, 36: 128}  # 576, 676, 1156 and 1296 small tiles
 
 
+def test_blocks_that_share_the_depth_of_tiles_are_known_to_wait_for_one_another() -> None:
+    """Steps along the depth are split evenly; but the sums of those that share a tile are added one after the other."""
+    space = catalog.load("sgemm/16_stream_k")
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits())
+
+    def time_ms(m: int, n: int, k: int, batch: int) -> float:
+        tiles = batch * math.ceil(m / 128) * math.ceil(n / 256)
+        steps = tiles * math.ceil(k / 8)
+        return math.ceil(steps / UNITS) / 1e3 + min(steps, UNITS) / tiles / 1e2
+
+    every = [
+        (128 * m, 256 * n, k, 1) for m in (1, 2, 3, 5) for n in (1, 2, 4, 7) for k in (2000, 3500, 6000, 9500, 15000)
+    ]
+    known = {at: time_ms(*at) for at in every[::2]}
+    entries = [Measured(space, config, known) for config in (space.default, {**space.default, "stages": 3})]
+    model = TimeModel(entries, scope, UNITS)
+    for at in every[1::2]:
+        told = model.times(dict(zip(space.operation.sizes, at, strict=True)))
+        assert told == pytest.approx(time_ms(*at), rel=0.1)
+
+
 def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
     """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""
     rare = {**LARGE, "TM": 4}

@@ -67,17 +67,20 @@ class TiledGrid:
         too long to be looked at."""
         trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
         grid = TiledGrid._of(step, trees, space, config, scopes, sizes)
-        if grid is not None and not grid.agrees:
-            if sum(_length(tree, space) for tree in trees) > MOST_NODES:
-                return None
-            factors = [factor for tree in trees for factor in _factors(tree, space)]
-            split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
-            if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
-                return split
-            values = _Values(space, config)
-            terms = tuple(values.visit(copy.deepcopy(factor)) for factor in factors)
-            return replace(grid, terms=terms, is_depth=np.zeros(len(terms), bool) if split is None else split.is_depth)
-        return grid
+        # Where blocks walk over tiles, factors tell which of them are of the result.
+        if grid is None or (grid.agrees and math.isinf(grid.most)):
+            return grid
+        if sum(_length(tree, space) for tree in trees) > MOST_NODES:
+            return grid if grid.agrees else None
+        factors = [factor for tree in trees for factor in _factors(tree, space)]
+        split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
+        if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
+            return split
+        if grid.agrees:
+            return grid
+        values = _Values(space, config)
+        terms = tuple(values.visit(copy.deepcopy(factor)) for factor in factors)
+        return replace(grid, terms=terms, is_depth=np.zeros(len(terms), bool) if split is None else split.is_depth)
 
     @staticmethod
     def _of(
@@ -99,7 +102,7 @@ class TiledGrid:
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
             changed = abs(exponents) > NEARLY
-            is_depth = changed.any(axis=1) & ~changed[:, _of_results(space)].any(axis=1)
+            is_depth = np.array([each.any() and not each[_of_results(space)].any() for each in changed], bool)
             grid = TiledGrid(factors, powers, is_depth, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():
                 return replace(grid, agrees=False, is_product=False)
