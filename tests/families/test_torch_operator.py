@@ -218,11 +218,41 @@ def test_parameters_are_taken_where_nothing_tracks_them(operator: Any, torch: An
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)
 def test_what_would_need_a_gradient_is_refused_until_one_is_registered(operator: Any, torch: Any) -> None:
     x = torch.nn.Parameter(torch.randn(5))
-    for call in (lambda: operator(x), lambda: operator.out(torch.empty(5), x)):
-        with pytest.raises(ArgumentError, match=r"a tensor requires grad, and the operator has no gradient; call it"):
-            call()
-    with pytest.raises(RuntimeError, match="the operator has no gradient"):
-        torch.compile(lambda x: operator(x), backend="aot_eager", fullgraph=True)(x)
+
+    def new(x: Any) -> Any:
+        return operator(x)
+
+    def into(x: Any) -> Any:
+        operator.out(y := torch.empty(5), 2 * x)
+        return (y * x).sum()
+
+    for call, other in ((new, "or register one by torch.library.register_autograd"), (into, "or call .* instead")):
+        with pytest.raises(ArgumentError, match=f"requires grad, and this has no gradient; call it under .*{other}"):
+            call(x)
+        with pytest.raises(RuntimeError, match="requires grad, and this has no gradient"):
+            torch.compile(call, backend="aot_eager", fullgraph=True)(x)
+        with torch.no_grad():
+            call(x)
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_torch_compiles_nothing_of_what_runs_in_it(operator: Any, torch: Any) -> None:
+    frames = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        frames.append(graph)
+        return graph.forward
+
+    @torch.compile(backend=backend)
+    def function(x: Any) -> Any:
+        for _ in range(2):  # a break here makes torch run the rest as it is
+            torch._dynamo.graph_break()
+            y = operator(x)
+        return y
+
+    x = torch.randn(5)
+    torch.testing.assert_close(function(x), 2 * x)
+    assert not frames
 
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)

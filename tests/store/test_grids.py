@@ -75,3 +75,33 @@ def test_tiles_that_fractions_count_are_as_many_as_blocks(tmp_path: Path) -> Non
     grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
     assert grid is not None
     assert CountedTiles([grid]).at(at(scope, (32,)).names)[0].tolist() == [96]
+
+
+@pytest.mark.parametrize(
+    ("grid", "parted"),
+    [
+        ("[ceil_div(m, 128), ceil_div(k, 512)]", [1]),
+        ("[min(132, ceil_div(m, 128) * ceil_div(k, 32))]", [1]),
+        ("[ceil_div(m, 128), min(8, ceil_div(k, 32))]", []),  # it is cut, and still grows
+        ("[ceil_div(m * k, 4096)]", []),
+        ("[min(132, ceil_div(m, 128))]", []),
+    ],
+)
+def test_factors_that_part_the_depth_are_those_of_sizes_that_no_result_has(
+    grid: str, parted: list[int], tmp_path: Path
+) -> None:
+    (tmp_path / "sums.cu").write_text("KERNEL void sums(GLOBAL float *y, GLOBAL const float *x, int m, int k) {}")
+    file = tmp_path / "sums.yaml"
+    file.write_text(
+        "title: t\noperation:\n  sizes: {m: , k: }\n  arguments:\n"
+        "    - {name: y, dtype: float32, shape: [m], role: out}\n"
+        "    - {name: x, dtype: float32, shape: [m, k], role: in}\n    - {name: m, dtype: int32}\n"
+        "    - {name: k, dtype: int32}\n  reference: 'sum(x, axis=1)'\nkernel: sums\nsource: sums.cu\n"
+        f"parameters: {{threads: [32]}}\ngrid: {grid}\nblock: [threads]\n"
+    )
+    space, scope = catalog.load(str(file)), Scope({"m": 1, "k": 1}, {}, "cuda", Limits())
+    tiled = TiledGrid.of(
+        space.steps[0], space, {"threads": 32}, lambda sizes: at(scope, sizes), [(100, 700), (4096, 33)]
+    )
+    assert tiled is not None
+    assert np.flatnonzero(tiled.is_depth).tolist() == parted

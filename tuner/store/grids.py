@@ -50,7 +50,7 @@ class TiledGrid:
     options alone change. Where it is no product, none of them is thought to be cut.
 
     `is_depth` tells of each factor, of `terms` where there are any, whether it parts the depth of the result's tiles:
-    only sizes change it that no result has.
+    only sizes that no result has change it. Of a grid that is cut where it still grows, no factor is thought to.
     """
 
     factors: Array
@@ -101,9 +101,13 @@ class TiledGrid:
             factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
-            changed = abs(exponents) > NEARLY
-            is_depth = np.array([each.any() and not each[_of_results(space)].any() for each in changed], bool)
-            grid = TiledGrid(factors, powers, is_depth, blocks if blocks < math.prod(there) else math.inf)
+            most = blocks if blocks < math.prod(there) else math.inf
+            changed, in_results = abs(exponents) > NEARLY, _in_results(space)
+            is_depth = np.array([each.any() and not each[in_results].any() for each in changed], bool)
+            if is_depth.any() and math.isfinite(most):
+                larger = space.names(config, scopes(tuple(2 * size for size in large)))
+                is_depth &= blocks == math.prod(extent.integer(larger) for extent in step.grid)
+            grid = TiledGrid(factors, powers, is_depth, most)
             if (abs(exponents - powers) > NEARLY).any():
                 return replace(grid, agrees=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
@@ -178,7 +182,7 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
     return amount(op.flops, moved), moved
 
 
-def _of_results(space: Space) -> Mask:
+def _in_results(space: Space) -> Mask:
     """Of each size, whether a result has it."""
     names = {name for a in space.operation.outputs for extent in a.shape or () for name in extent.names}
     return np.array([name in names for name in space.operation.sizes])

@@ -21,9 +21,9 @@ The parts of a time are
   when the last of those that share one is; the load without waves, since blocks that are many even out; the work of
   one block, since few blocks that share a multiprocessor take as long as one;
 - the bytes that must move; and those of them that do not lie in the last cache from one run to the next;
-- where blocks part the depth of tiles evenly among them, as stream-K does, the tiles that a block has parts of, each of
-  which it begins and ends; and how many blocks share a tile, whose sums wait for one another (M. Osama and others,
-  "Stream-K", 2023).
+- where blocks part the depth of tiles among them, as in stream-K, the tiles that a block has parts of, each of which it
+  begins and ends; and how many blocks share a tile, whose sums wait for one another (M. Osama and others, "Stream-K",
+  2023).
 
 Rows of an array that are not aligned are read in smaller pieces: where they are not, the load and the work of a block
 come once more, for each length of rows. Each part is the mean over the steps of a kernel; a step whose grid is no
@@ -173,7 +173,7 @@ class TimeTerms:
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
         *counted, library = amounts
-        given = self._owners, self._most, self._libraries, self._units, self._cache
+        given = self._owners, self._most, self._sharing, self._libraries, self._units, self._cache
         return [*map(np.asarray, (*counted, *given)), self._told.places(library)]
 
     def parts(self, amounts: Amounts, in_waves: Array) -> Array:
@@ -186,11 +186,7 @@ class TimeTerms:
         parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
         for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
             parts[..., number] = part
-        parts[..., SHARES:PARTS] = 0.0
-        launched = np.minimum(amounts.there, self._most)[:, self._sharing]
-        owners = self._owners[self._sharing]
-        parts[:, owners, SHARES] = np.ceil(amounts.shared / launched)
-        parts[:, owners, SHARES + 1] = launched / amounts.shared
+        parts[..., SHARES:PARTS] = self._means(self._shares(amounts), np.zeros((2, len(work)))).transpose(1, 2, 0)
         if not self.has_tiles:
             parts[:, self._libraries, LOAD] = work
         unaligned = (amounts.alignments < ALIGNMENT)[:, None, :, None]
@@ -208,6 +204,14 @@ class TimeTerms:
         own[~np.isfinite(own)] = 0.0
         levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
         return Position(np.log(np.array(amounts.sizes, float)), levels, own, self._told.places(amounts.library))
+
+    def _shares(self, amounts: Amounts) -> Array:
+        """By size and grid: the tiles of the result that a block has parts of, and how many blocks share one; zero
+        where no depth is parted."""
+        shares, blocks = np.zeros((2, *amounts.there.shape)), np.minimum(amounts.there, self._most)[:, self._sharing]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares[:, :, self._sharing] = np.ceil(amounts.shared / blocks), blocks / amounts.shared
+        return shares
 
     def _alignments(self, scope: Scope) -> list[int]:
         """The powers of two that divide the bytes of rows, up to LINE, for each length of rows."""

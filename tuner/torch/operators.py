@@ -47,12 +47,23 @@ def operator(
     _LIBRARIES.append(fragment)
     for overload, schema, call, fake in (
         (short, signature.functional, calls.functional, calls.fake),
-        (f"{short}.out", signature.out, calls.into, lambda *tensors, **named: None),
+        (f"{short}.out", signature.out, calls.into, calls.fake_into),
     ):
         fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
-        fragment.impl(overload, call, "CompositeExplicitAutograd")
+        fragment.impl(overload, _opaque(call), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
     return getattr(getattr(torch.ops, namespace), short)
+
+
+def _opaque(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that torch.compile never looks into, as those of custom operators. `torch.compiler.disable` would
+    import the compiler, which takes seconds."""
+
+    def opaque(*tensors: torch.Tensor, **named: Any) -> Any:
+        return call(*tensors, **named)
+
+    disabled: Callable[..., Any] = torch._disable_dynamo(opaque)
+    return disabled
 
 
 class _Result(NamedTuple):
@@ -105,17 +116,18 @@ class _Calls:
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
+        self._run(arrays, named, ".out")
         for position in self._written:
             array = arrays[position]
             if not array.is_inference():  # such a tensor has no version
                 increment_version(array)
-        self._run(arrays, named)
 
-    def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any]) -> None:
+    def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any], overload: str = "") -> None:
         call = self._call
         for array in arrays:  # `any` takes twice as long
             if array.requires_grad:
-                arrays = self._untracked(arrays)
+                self._check_untracked(arrays, overload)
+                arrays = [array.detach() for array in arrays]
                 break
         if named:
             if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
@@ -135,23 +147,25 @@ class _Calls:
             if taken[position] is not arrays[position]:
                 arrays[position].copy_(taken[position])
 
-    def _untracked(self, arrays: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The same for a launch, which tracks nothing. Raises ArgumentError where torch would. In the forward pass of a
-        gradient that was registered, it does not."""
-        if torch.is_grad_enabled():
-            raise ArgumentError(
-                f"{self._name}: a tensor requires grad, and the operator has no gradient; call it under "
-                "torch.no_grad(), pass .detach(), or register one by torch.library.register_autograd"
-            )
-        return [array.detach() for array in arrays]
-
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """Tensors of the shapes and types of the results."""
-        if any(x.requires_grad for x in inputs):
-            self._untracked(inputs)
+        self._check_untracked(inputs)
         results = self._of_results(inputs, named)
         made = [torch.empty(shape, dtype=dtype, device=inputs[0].device) for shape, dtype in results]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def fake_into(self, *arrays: torch.Tensor, **named: Any) -> None:
+        """What `into` gives."""
+        self._check_untracked(arrays, ".out")
+
+    def _check_untracked(self, tensors: Sequence[torch.Tensor], overload: str = "") -> None:
+        """Raise ArgumentError where torch would need a gradient. The forward pass of a registered one does not."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            other = "register one by torch.library.register_autograd" if not overload else f"call {self._name} instead"
+            raise ArgumentError(
+                f"{self._name}{overload}: a tensor requires grad, and this has no gradient; call it under "
+                f"torch.no_grad(), pass .detach(), or {other}"
+            )
 
     def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
         """The results with the inputs that they are like: of these torch makes others in half the time."""
