@@ -84,6 +84,14 @@ def written(folder: Path, name: str) -> Path:
     return file
 
 
+class Graphs(list[Any]):
+    """A backend of torch.compile that runs graphs as they are, and keeps them."""
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.append(graph)
+        return graph.forward
+
+
 @pytest.fixture(scope="module")
 def torch() -> Any:
     return pytest.importorskip("torch")
@@ -149,13 +157,9 @@ def test_both_variants_compute_what_the_kernel_does_and_pass_the_checks_of_torch
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)
 def test_it_is_compiled_once_for_all_sizes(operator: Any, torch: Any) -> None:
-    compiled = []
+    compiled = Graphs()
 
-    def backend(graph: Any, inputs: Any) -> Any:
-        compiled.append(graph)
-        return graph.forward
-
-    @torch.compile(dynamic=True, fullgraph=True, backend=backend)
+    @torch.compile(dynamic=True, fullgraph=True, backend=compiled)
     def function(x: Any) -> Any:
         y = operator(x + 1, by=3.0)
         operator.out(x, y)
@@ -226,10 +230,12 @@ def test_what_would_need_a_gradient_is_refused_until_one_is_registered(operator:
         operator.out(y := torch.empty(5), 2 * x)
         return (y * x).sum()
 
-    for call, other in ((new, "or register one by torch.library.register_autograd"), (into, "or call .* instead")):
-        with pytest.raises(ArgumentError, match=f"requires grad, and this has no gradient; call it under .*{other}"):
+    for call in (new, into):
+        with pytest.raises(
+            ArgumentError, match=r"requires grad, which a kernel does not track; call it under torch\.no_"
+        ):
             call(x)
-        with pytest.raises(RuntimeError, match="requires grad, and this has no gradient"):
+        with pytest.raises(RuntimeError, match="requires grad, which a kernel does not track"):
             torch.compile(call, backend="aot_eager", fullgraph=True)(x)
         with torch.no_grad():
             call(x)
@@ -237,13 +243,9 @@ def test_what_would_need_a_gradient_is_refused_until_one_is_registered(operator:
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)
 def test_torch_compiles_nothing_of_what_runs_in_it(operator: Any, torch: Any) -> None:
-    frames = []
+    compiled = Graphs()
 
-    def backend(graph: Any, inputs: Any) -> Any:
-        frames.append(graph)
-        return graph.forward
-
-    @torch.compile(backend=backend)
+    @torch.compile(backend=compiled)
     def function(x: Any) -> Any:
         for _ in range(2):  # a break here makes torch run the rest as it is
             torch._dynamo.graph_break()
@@ -252,7 +254,7 @@ def test_torch_compiles_nothing_of_what_runs_in_it(operator: Any, torch: Any) ->
 
     x = torch.randn(5)
     torch.testing.assert_close(function(x), 2 * x)
-    assert not frames
+    assert not compiled
 
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)

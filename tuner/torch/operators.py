@@ -17,9 +17,7 @@ from tuner.torch.signature import Signature, check_name
 
 MOST_KEPT = 1024  # combinations of inputs whose results' shapes are kept, and of sizes that no shape tells
 TENSORS = TorchTensors(torch)
-# What torch.library.custom_op puts around an operator costs more than a launch. What a library has registered, torch
-# forgets when nobody keeps the library.
-_LIBRARIES: list[torch.library.Library] = []
+_LIBRARIES: list[torch.library.Library] = []  # torch forgets what one has registered when nobody keeps it
 
 
 def operator(
@@ -34,6 +32,9 @@ def operator(
     their tensors tells. They run on whichever device the tensors lie on, in the configuration for their size. Other
     keywords are those of `dispatch`.
 
+    It has no gradient: a call raises ArgumentError for what requires grad, unless nothing tracks it, or
+    `torch.library.register_autograd` has given `default` one. Other errors of a call are those of a dispatched one.
+
     Raises RequestError where there is no such kernel, or where the operator exists.
     """
     check_name(name)
@@ -43,15 +44,16 @@ def operator(
     if hasattr(getattr(torch.ops, namespace), short):
         raise RequestError(f"operator {name}: there is one of this name already; choose another")
     calls = _Calls(name, handle, signature)
+    # What torch.library.custom_op puts around an operator costs more than a launch.
     fragment = torch.library.Library(namespace, "FRAGMENT")
-    _LIBRARIES.append(fragment)
     for overload, schema, call, fake in (
         (short, signature.functional, calls.functional, calls.fake),
-        (f"{short}.out", signature.out, calls.into, calls.fake_into),
+        (f"{short}.out", signature.out, calls.into, calls.check_untracked),
     ):
         fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
         fragment.impl(overload, _opaque(call), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
+    _LIBRARIES.append(fragment)  # what an exception cuts off, torch forgets as a whole
     return getattr(getattr(torch.ops, namespace), short)
 
 
@@ -116,17 +118,17 @@ class _Calls:
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        self._run(arrays, named, ".out")
+        self._run(arrays, named)
         for position in self._written:
             array = arrays[position]
             if not array.is_inference():  # such a tensor has no version
                 increment_version(array)
 
-    def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any], overload: str = "") -> None:
+    def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any]) -> None:
         call = self._call
         for array in arrays:  # `any` takes twice as long
             if array.requires_grad:
-                self._check_untracked(arrays, overload)
+                self.check_untracked(*arrays)
                 arrays = [array.detach() for array in arrays]
                 break
         if named:
@@ -149,22 +151,18 @@ class _Calls:
 
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """Tensors of the shapes and types of the results."""
-        self._check_untracked(inputs)
+        self.check_untracked(*inputs)
         results = self._of_results(inputs, named)
         made = [torch.empty(shape, dtype=dtype, device=inputs[0].device) for shape, dtype in results]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def fake_into(self, *arrays: torch.Tensor, **named: Any) -> None:
-        """What `into` gives."""
-        self._check_untracked(arrays, ".out")
-
-    def _check_untracked(self, tensors: Sequence[torch.Tensor], overload: str = "") -> None:
+    def check_untracked(self, *tensors: torch.Tensor, **named: Any) -> None:
         """Raise ArgumentError where torch would need a gradient. The forward pass of a registered one does not."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            other = "register one by torch.library.register_autograd" if not overload else f"call {self._name} instead"
             raise ArgumentError(
-                f"{self._name}{overload}: a tensor requires grad, and this has no gradient; call it under "
-                f"torch.no_grad(), pass .detach(), or {other}"
+                f"{self._name}: a tensor requires grad, which a kernel does not track; call it under torch.no_grad(), "
+                "pass .detach(), or register a gradient for the overload that gives new tensors, by "
+                "torch.library.register_autograd, and call that"
             )
 
     def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
