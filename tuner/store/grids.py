@@ -102,7 +102,7 @@ class TiledGrid:
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
             most = blocks if blocks < math.prod(there) else math.inf
-            changed, in_results = abs(exponents) > NEARLY, _in_results(space)
+            changed, in_results = abs(exponents) > NEARLY, is_in_results(space)
             is_depth = np.array([each.any() and not each[in_results].any() for each in changed], bool)
             if is_depth.any() and math.isfinite(most):
                 larger = space.names(config, scopes(tuple(2 * size for size in large)))
@@ -182,7 +182,7 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
     return amount(op.flops, moved), moved
 
 
-def _in_results(space: Space) -> Mask:
+def is_in_results(space: Space) -> Mask:
     """Of each size, whether a result has it."""
     names = {name for a in space.operation.outputs for extent in a.shape or () for name in extent.names}
     return np.array([name in names for name in space.operation.sizes])

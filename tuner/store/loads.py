@@ -12,7 +12,9 @@ that it has walk over these: then tiles take the place of blocks, and the blocks
 
 Not every multiprocessor takes every block: those of a cluster share one group of multiprocessors (NVIDIA's "H100 Tensor
 Core GPU Architecture"), and what is left of a group takes none. So `slots` are as many multiprocessors as times tell.
-Several small blocks share a multiprocessor: times also tell how many blocks of the device run at once.
+Several small blocks share a multiprocessor: times also tell how many blocks of the device run at once. And a kernel
+walks the depth, which no result has, in whole steps: of the products of its parameters, times tell which one is the
+length of all steps of a round, so that a block works as if the depth were a multiple of it.
 
 The parts of a time are
 
@@ -34,6 +36,7 @@ library's routine, whose blocks nobody knows, has the work as its load.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -44,9 +47,20 @@ from tuner.devices.product import Tiles
 from tuner.errors import ExpressionError
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
-from tuner.space.model import Space
+from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
-from tuner.store.grids import ROUNDING, Array, CountedTiles, Measured, Sizes, TiledGrid, at, parameters_of, work_of
+from tuner.store.grids import (
+    ROUNDING,
+    Array,
+    CountedTiles,
+    Measured,
+    Sizes,
+    TiledGrid,
+    at,
+    is_in_results,
+    parameters_of,
+    work_of,
+)
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
 PARTS = 13  # of a time, but for those of rows that are not aligned
@@ -54,14 +68,17 @@ LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the wor
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
-Entries = np.ndarray[Any, np.dtype[np.intp]] | slice
+LEAST_STEP, MOST_STEP = 8, 4096  # of the depth
+Rows = np.ndarray[Any, np.dtype[np.intp]]
+Entries = Rows | slice
 EVERY = slice(None)
 
 
 class Position(NamedTuple):
     """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
-    the blocks, of the work of each, and of the waves of one, of two, and of as many as run at once; and for a library
-    that tells its tiles those of their waves, as counted and as it says, and which of its algorithms runs."""
+    the blocks, of the work of each, of the waves of one, of two, and of as many as run at once, and of what whole steps
+    add to the depth; and for a library that tells its tiles those of their waves, as counted and as it says, and which
+    of its algorithms runs."""
 
     sizes: Array
     alignments: Array
@@ -69,28 +86,40 @@ class Position(NamedTuple):
     library: Array
 
 
-class Room(NamedTuple):
-    """By entry, the blocks that start at once on a device of which every multiprocessor takes one, and those that run
-    at once."""
+class Traits(NamedTuple):
+    """What times tell of each entry: the blocks that start at once on a device of which every multiprocessor takes one;
+    those that run at once; and what the depth is rounded up to a multiple of."""
 
     slots: Array
     at_once: Array
+    steps: Array
 
 
 class Amounts(NamedTuple):
-    """What the parts of times are made of at sizes, which are the first axis: by grid the tiles; of those that part the
-    depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work that one
-    whole tile is; the work and the bytes that move; the alignments of rows; and the library's tiles."""
+    """What the parts of times are made of at sizes, which are the first axis: these; by grid the tiles; of those that
+    part the depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work
+    that one whole tile is. The depth, the work, the bytes that move, and the alignments of rows, which are a last axis,
+    are by entry where each has sizes of its own, else for all. And the library's tiles."""
 
-    sizes: Sequence[Sizes]
+    sizes: Array
     there: Array
     shared: Array
     tiles: Array
     share: Array
+    depth: Array
     work: Array
     moved: Array
     alignments: Array
     library: Sequence[Tiles | None]
+
+
+class Run(NamedTuple):
+    """How each entry runs at each size, the last two axes: its tiles per multiprocessor in waves, as `_in_waves` has
+    them, means of steps; the work of one whole tile; and how many times its depth whole steps are."""
+
+    in_waves: Array
+    each: Array
+    rounding: Array
 
 
 class TimeTerms:
@@ -111,6 +140,8 @@ class TimeTerms:
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
         self._libraries = np.array([entry.space is None for entry in measured], bool)
+        self._depth = None if self._space is None else _depth(self._space)
+        self._configs = [{} if entry.space is None else entry.config for entry in measured]
         scopes = functools.cache(functools.partial(at, scope))  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
@@ -161,14 +192,29 @@ class TimeTerms:
         """What is counted at each of these sizes."""
         scopes = [at(self._scope, each) for each in sizes]  # all entries are of one operation
         there, whole, shared = self._tiles(sizes, scopes)
-        work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
+        work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), 1, len(self._rows)), int)
         if self._space is not None:
             for row, scope in enumerate(scopes):
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
+        numbers = np.array(sizes, float)
+        depth = np.ones((len(sizes), 1)) if self._depth is None else numbers[:, [self._depth]]
         library = self._told.at(scopes)
         told = np.array([self._told.counts(library), self._told.shares(library)])
         tiles, share = self._means(np.array([there, 1 / whole]), told)
-        return Amounts(sizes, there, shared, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
+        return Amounts(numbers, there, shared, tiles, share, depth, work[:, [0]], work[:, [1]], alignments, library)
+
+    def own(self, amounts: Amounts, rows: Rows) -> Amounts:
+        """The amounts of each entry at sizes of its own: `rows` has their numbers, by entry, the last axis."""
+
+        def of(by_size: Array, owners: Entries = EVERY) -> Array:
+            return np.take_along_axis(by_size, rows[:, owners], axis=0)
+
+        there, shared = of(amounts.there, self._owners), of(amounts.shared, self._owners[self._sharing])
+        every = amounts.depth, amounts.work, amounts.moved, amounts.alignments
+        depth, work, moved, alignments = (each[rows, 0] for each in every)
+        library = [amounts.library[row] for row in rows[:, self._libraries].ravel().tolist()] or [None] * len(rows)
+        tiles, share = of(amounts.tiles), of(amounts.share)
+        return Amounts(amounts.sizes[:0], there, shared, tiles, share, depth, work, moved, alignments, library)
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
@@ -176,10 +222,25 @@ class TimeTerms:
         given = self._owners, self._most, self._sharing, self._libraries, self._units, self._cache
         return [*map(np.asarray, (*counted, *given)), self._told.places(library)]
 
-    def parts(self, amounts: Amounts, in_waves: Array) -> Array:
-        """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what
-        `waves` gives."""
-        work, moved, each = amounts.work, amounts.moved, amounts.share * amounts.work
+    @property
+    def steps(self) -> Array:
+        """What the depth may be rounded up to, one after the other, by entry: parameters, and products of two."""
+        if self._depth is None:
+            return np.empty((0, len(self._configs)))
+        return np.array([*itertools.zip_longest(*map(_steps, self._configs), fillvalue=1.0)])
+
+    def run(self, amounts: Amounts, traits: Traits) -> Run:
+        """How each runs at each size."""
+        there, room = amounts.there, np.array(traits[:2])[:, None, self._owners]
+        even, full = there / np.where(there > self._most, np.minimum(room, self._most), room)
+        library = self._told.counts(amounts.library) / self._units
+        in_waves = self._means(_in_waves(even, full), _in_waves(library, library / 2))
+        rounding = np.ceil(amounts.depth / traits.steps) * traits.steps / amounts.depth
+        return Run(in_waves, amounts.share * amounts.work * rounding, rounding)
+
+    def parts(self, amounts: Amounts, run: Run) -> Array:
+        """The parts of the time of each at each size, the last axis; not a number where it has none."""
+        work, moved, each, in_waves = amounts.work, amounts.moved, run.each, run.in_waves
         missed = np.minimum(np.maximum(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
         parts = np.empty((*each.shape, self.count))
         parts[..., 0] = 1.0
@@ -188,22 +249,23 @@ class TimeTerms:
             parts[..., number] = part
         parts[..., SHARES:PARTS] = self._means(self._shares(amounts), np.zeros((2, len(work)))).transpose(1, 2, 0)
         if not self.has_tiles:
-            parts[:, self._libraries, LOAD] = work
-        unaligned = (amounts.alignments < ALIGNMENT)[:, None, :, None]
+            parts[:, self._libraries, LOAD] = np.broadcast_to(work, each.shape)[:, self._libraries]
+        unaligned = (amounts.alignments < ALIGNMENT)[..., None]
         parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
         return parts
 
-    def position(self, amounts: Amounts, in_waves: Array, entries: Entries = EVERY) -> Position:
-        """Where the sizes lie, for these entries. `in_waves` is what `waves` gives."""
+    def position(self, amounts: Amounts, run: Run, entries: Entries = EVERY) -> Position:
+        """Where the sizes lie, for these entries."""
         tiles, share = amounts.tiles[:, entries], amounts.share[:, entries]
-        own = np.empty((*tiles.shape, 5))
-        own[..., 0], own[..., 1] = tiles, share * amounts.work
-        own[..., 2:] = in_waves[:3, :, entries].transpose(1, 2, 0)
+        own = np.empty((*tiles.shape, 6))
+        own[..., 0], own[..., 1], own[..., 5] = tiles, share * amounts.work, run.rounding[:, entries]
+        own[..., 2:5] = run.in_waves[:3, :, entries].transpose(1, 2, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             np.log(own, out=own)
         own[~np.isfinite(own)] = 0.0
-        levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
-        return Position(np.log(np.array(amounts.sizes, float)), levels, own, self._told.places(amounts.library))
+        alignments = amounts.alignments[:, 0]
+        levels = NARROWER * np.log2(alignments) + WIDEST * (alignments >= ALIGNMENT)
+        return Position(np.log(amounts.sizes), levels, own, self._told.places(amounts.library))
 
     def _shares(self, amounts: Amounts) -> Array:
         """By size and grid: the tiles of the result that a block has parts of, and how many blocks share one; zero
@@ -222,14 +284,6 @@ class TimeTerms:
             except (ExpressionError, ArithmeticError):
                 found.append(1)
         return found
-
-    def waves(self, amounts: Amounts, room: Room) -> Array:
-        """By size and entry: the waves of one and of two blocks per multiprocessor, of as many as run at once, and of
-        four; and the tiles over multiprocessors. All are means of steps."""
-        there, slots = amounts.there, np.array(room)[:, None, self._owners]
-        even, full = there / np.where(there > self._most, np.minimum(slots, self._most), slots)
-        library = self._told.counts(amounts.library) / self._units
-        return self._means(_in_waves(even, full), _in_waves(library, library / 2))
 
     def _means(self, by_grid: Array, library: Array) -> Array:
         """The last axis by entry: of each kernel the mean of its grids, and the library's."""
@@ -264,6 +318,19 @@ def _in_waves(even: Array, full: Array) -> Array:
     np.ceil(even / 4, out=waves[3])
     waves[4] = even
     return waves
+
+
+def _depth(space: Space) -> int | None:
+    """Which of the sizes is the only one that no result has; None where there is none, or several."""
+    in_results = is_in_results(space)
+    return int(in_results.argmin()) if (~in_results).sum() == 1 else None
+
+
+def _steps(config: Config) -> list[float]:
+    """The parameters of a configuration, and the products of two, that may be the length of steps."""
+    values = [value for value in config.values() if type(value) is int and value > 1]
+    products = {*values, *(one * other for one, other in itertools.combinations(values, 2))}
+    return [float(step) for step in sorted(products) if LEAST_STEP <= step <= MOST_STEP]
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:

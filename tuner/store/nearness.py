@@ -21,18 +21,20 @@ Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 class Scales(NamedTuple):
     """How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks
-    and of the work of each, those of waves, and with what a library tells."""
+    and of the work of each, those of waves, that of what whole steps add to the depth, and what a library tells."""
 
     sizes: float
     alignments: float
     blocks: float
     waves: float
+    rounding: float
     library: float
 
 
-KERNEL = Scales(sizes=0.27, alignments=0.35, blocks=0.67, waves=0.6, library=0.0)
-TILED = Scales(sizes=0.12, alignments=0.06, blocks=0.15, waves=0.0, library=0.25)  # a library that tells its tiles
-UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, library=0.0)
+KERNEL = Scales(sizes=0.27, alignments=0.35, blocks=0.67, waves=0.6, rounding=2.0, library=0.0)
+# A library that tells its tiles, and one that does not.
+TILED = Scales(sizes=0.12, alignments=0.1, blocks=0.15, waves=0.0, rounding=0.0, library=0.25)
+UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0, library=0.0)
 
 
 class Nearness:
@@ -45,7 +47,7 @@ class Nearness:
         self._kinds = is_kernel.astype(int)
         scales, lengths = (TILED if has_tiles else UNTILED, KERNEL), [p.shape[1] for p in self._parts(sizes)]
         self._scales = [np.repeat([each.sizes, each.alignments, each.library], lengths) for each in scales]
-        own_scales = np.array([[each.blocks] * 2 + [each.waves] * 3 for each in scales])
+        own_scales = np.array([[each.blocks] * 2 + [each.waves] * 3 + [each.rounding] for each in scales])
         self._own_scales = own_scales[self._kinds]
         self._shared = [self._places(sizes) * scale for scale in self._scales]
         entries, self._rows = np.nonzero(known.T)

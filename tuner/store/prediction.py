@@ -33,7 +33,7 @@ from tuner.store import kept_models
 from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Array, Mask, Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
-from tuner.store.loads import Amounts, Room, TimeTerms
+from tuner.store.loads import Amounts, TimeTerms, Traits
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
@@ -54,7 +54,7 @@ CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.1  # over the library, and how much the share of sizes counts at which that much is lost
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # of the multiprocessors that may take blocks
 AT_ONCE = (1, 2, 3, 4, 5, 6, 8)  # blocks that may run on each of these
-MANY, TELLING = 12, 512  # sizes, with which the room for blocks can be told from other reasons, and enough for that
+MANY = 12  # sizes, with which the room for blocks can be told from other reasons
 MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 
@@ -106,11 +106,11 @@ class TimeModel:
         there = self._terms.amounts(self.sizes)
         name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
         kept = kept_models.read(name) if name else None
-        self._room = self._told_room(units) if kept is None else Room(*kept["room"])
-        waves = self._terms.waves(there, self._room)
-        self._parts = self._terms.parts(there, waves)
+        self._traits = self._told_traits(units) if kept is None else Traits(*kept["traits"])
+        run = self._terms.run(there, self._traits)
+        self._parts = self._terms.parts(there, run)
         self._known, self._relative = relative_to(self._parts, self._times)
-        position = self._terms.position(there, waves)
+        position = self._terms.position(there, run)
         self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, position, self._known)
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
@@ -121,8 +121,8 @@ class TimeModel:
             by_pair, self.regret = self._learnt()
             if name:
                 doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
-                room = np.array(self._room)
-                learnt = {"factors": self._factors, "by pair": by_pair, "room": room, "doubts": doubts}
+                traits = np.array(self._traits)
+                learnt = {"factors": self._factors, "by pair": by_pair, "traits": traits, "doubts": doubts}
                 kept_models.write(name, learnt)
         self._weights, self._errors = map(self._nearness.in_blocks, by_pair.T)
 
@@ -131,11 +131,11 @@ class TimeModel:
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
-            waves = self._terms.waves(amounts, self._room)
-            times = sums(self._terms.parts(amounts, waves)[0], self._factors, self._seen)
+            run = self._terms.run(amounts, self._traits)
+            times = sums(self._terms.parts(amounts, run)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
-            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, waves, hopeful))
+            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, run, hopeful))
             far = 1 - np.maximum.reduceat(near.max(axis=1), first)
             remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
             near *= near
@@ -147,34 +147,44 @@ class TimeModel:
             found[self._positions] = self._cautious(times, self._caution)
         return found
 
-    def _told_room(self, units: int) -> Room:
-        """How many blocks of each configuration find room: other numbers than one on each multiprocessor, where that
-        explains times so much better that it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model",
-        1978). First the multiprocessors that take blocks, then the blocks that run at once."""
-        sizes, entries = self.sizes[:TELLING], self._times.shape[1]
-        told = (~np.isnan(self._times[: len(sizes)])).sum(axis=0)
+    def _told_traits(self, units: int) -> Traits:
+        """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
+        depth, where that explains times so much better that it is worth a number more (G. Schwarz, "Estimating the
+        Dimension of a Model", 1978). First the multiprocessors that take blocks, then the blocks that run at once, then
+        the rounding."""
+        known = ~np.isnan(self._times)
+        told, entries = known.sum(axis=0), self._times.shape[1]
         can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
-        room, least = Room(*np.full((2, entries), float(units))), np.full(entries, np.inf)
+        everywhere, least = np.full(entries, float(units)), np.full(entries, np.inf)
+        traits = Traits(everywhere, everywhere, np.ones(entries))
         if not can_tell.any():
-            return room
-        amounts = self._terms.amounts(sizes)
-        for each in AT_ONCE:
-            numbers = [np.full(entries, float(max(1, round(share * each * units)))) for share in SHARES]
-            tried = [Room(number if each == 1 else room.slots, number) for number in numbers]
-            for other, squares in zip(tried, self._squares(amounts, tried), strict=True):
-                is_better = (squares < better * least) & can_tell
-                room = Room(*np.where(is_better, other, room))
-                least = np.where(is_better, squares, least)
-        return room
+            return traits
+        rows = np.argsort(~known, axis=0, kind="stable")[: min(MOST_KNOWN, told.max())]
+        amounts, times = (
+            self._terms.own(self._terms.amounts(self.sizes), rows),
+            np.take_along_axis(self._times, rows, axis=0),
+        )
 
-    def _squares(self, amounts: Amounts, rooms: Sequence[Room]) -> Array:
-        """What sums of parts leave open of times at the first sizes, squared, by room and entry."""
-        times = self._times[: len(amounts.sizes)]
-        parts = [self._terms.parts(amounts, self._terms.waves(amounts, room)) for room in rooms]
-        known, relative = relative_to(np.concatenate(parts, axis=1), np.tile(times, len(rooms)))
+        def take_better(other: Traits) -> None:
+            nonlocal traits, least
+            squares = self._squares(amounts, times, other)
+            is_better = (squares < better * least) & can_tell
+            traits, least = Traits(*np.where(is_better, other, traits)), np.where(is_better, squares, least)
+
+        for each in AT_ONCE:
+            for share in SHARES:
+                number = np.full(entries, float(max(1, round(share * each * units))))
+                take_better(traits._replace(slots=number if each == 1 else traits.slots, at_once=number))
+        for steps in self._terms.steps:
+            take_better(traits._replace(steps=steps))
+        return traits
+
+    def _squares(self, amounts: Amounts, times: Array, traits: Traits) -> Array:
+        """What sums of parts leave open of times, squared, by entry."""
+        known, relative = relative_to(self._terms.parts(amounts, self._terms.run(amounts, traits)), times)
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
-        squares: Array = (errors**2).sum(axis=0).reshape(len(rooms), -1)
+        squares: Array = (errors**2).sum(axis=0)
         return squares
 
     def _learnt(self) -> tuple[Array, float | None]:
@@ -208,10 +218,11 @@ class TimeModel:
         return np.concatenate(by_pair).astype(np.float32), self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
-        """What the sums of parts leave open: the logarithms of measured times over them, of which one that is odd must
-        not tell too much elsewhere."""
+        """What the sums of parts leave open: the logarithms of measured times over them. A kernel's that is odd must
+        not tell too much elsewhere; a library's routines differ, and each tells of its own."""
         shares = (self._relative * factors).sum(axis=2)
-        return np.clip(np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0), -ODD, ODD)
+        logs = np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0)
+        return np.where(self._is_kernel, np.clip(logs, -ODD, ODD), logs)
 
     def _cautious(self, times: Array, caution: Array | float) -> Array:
         return np.where(self._is_kernel, times * (1 + caution), times)
