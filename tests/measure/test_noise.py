@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished
 from helpers.processes import Tune
@@ -19,6 +21,29 @@ def test_a_hopeless_time_is_looked_at_again(tune: Tune, stage: Stage) -> None:
     """
     file = stage(c_kernel("late", body, "static int calls;"), "late", "{mode: [0, 2, 3, 4, 5, 6, 1]}")
     done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["config"] == {"mode": 1}
+
+
+@pytest.mark.gpu
+def test_a_run_that_stalls_on_a_gpu_is_looked_at_again(tune: Tune, stage: Stage) -> None:
+    text = """
+    #include "portable.h"
+    __device__ int calls;
+    __device__ void spin(long long cycles) { for (long long begin = clock64(); clock64() - begin < cycles;); }
+    KERNEL void stalls(GLOBAL float *C, GLOBAL const float *A, GLOBAL const float *B, int M, int N, int K, int batch,
+                       float alpha, float beta) {
+        int i = blockIdx.x * 64 + threadIdx.x;
+        if (i == 0 && mode != 1) spin(100000);
+        if (i == 0 && mode == 1 && ++calls == 2) spin(4000000);
+        if (i >= M * N) return;
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = SCALED(alpha, sum, beta, C[i]);
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    done = tune(stage(text, "stalls", "{mode: [0, 2, 3, 4, 5, 6, 1]}", "cuda", more), "8", "--json")
     assert done.status == 0, done.err
     assert done.json["best"]["config"] == {"mode": 1}
 

@@ -13,6 +13,7 @@ STEADY = 0.01
 MOST_BATCHES = 3
 LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
 HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
+STALL_MS = 0.5, 10.0  # what a stall adds to a run on a GPU, of which a few in ten thousand have one
 
 
 class Race:
@@ -24,6 +25,7 @@ class Race:
 
     On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
     LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
+    On a GPU, a hopeless time that a stall explains is looked at once more.
 
     `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
     """
@@ -38,10 +40,13 @@ class Race:
         return time_ms > self._hopeless_ms + start_up_ms
 
     def is_doubtful(self, looks: Sequence[float]) -> bool:
-        """Whether a race that these times have lost may yet be won: other programs may have made all of them longer."""
-        if not self._on_processor or self._best_ms is None:
+        """Whether a race that these times have lost may yet be won: something else may have made all of them longer."""
+        if self._best_ms is None:
             return False
         lowest, *others = sorted(looks)
+        if not self._on_processor:
+            least, most = STALL_MS
+            return not others and least <= lowest - self._best_ms <= most
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:
