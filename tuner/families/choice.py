@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +16,18 @@ from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.elsewhere import Elsewhere
-from tuner.families.known import Knowledge, Known, logarithms
+from tuner.families.forecast import Forecast, sibling_of
+from tuner.families.known import Known, logarithms
 from tuner.space import source
 from tuner.space.lockless import cached_property
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import time_tables
-from tuner.store.grids import Measured, Sizes
+from tuner.store.grids import Sizes
 from tuner.store.lookup import Candidate, Match, Query
-from tuner.store.prediction import TimeModel
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 
 NO_BINARIES = Binaries()
 
@@ -45,12 +46,14 @@ class Choice:
 
 
 class _Entry(NamedTuple):
-    """What was measured, how it matches here, the sizes whose record is nearest, and the expected regret."""
+    """What was measured, how it matches here, the sizes whose record is nearest, the expected regret, and the sibling
+    whose times predict it."""
 
     known: Known
     match: Match
     sizes: Sizes
     regret: float | None = None
+    sibling: str = ""
 
 
 class FamilyTable:
@@ -76,24 +79,31 @@ class FamilyTable:
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._elsewhere = Elsewhere(self._stores, self._queries)
-        self._known = self._read(library)
+        read = [time_tables.read(store.files) for store in self._stores]
+        self._problems += [problem for _, problems in read for problem in problems]
+        tables = [found for found, _ in read]
+        self._own = self._forecast(tables)
+        name = None if self._own.regret is not None else sibling_of(self._queries, tables, device.units)
+        self._sibling = None if name is None else self._forecast(tables, name)
         self._recorded: dict[Sizes, list[Known]] = {}
-        for known in self._known:
+        for known in self._own.known:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
-        entries = [Measured(known.space, known.config, known.times) for known in self._known]
-        cache = device.last_cache or 0
-        self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
 
     @property
     def notes(self) -> list[str]:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
 
+    def _forecast(self, tables: Sequence[Sequence[TimeTable]], of: str = "") -> Forecast:
+        """That of this device, or of the one of this name."""
+        records = [store.records for store in self._stores]
+        return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of)
+
     @cached_property
     def _measured(self) -> dict[Sizes, tuple[float, ...]]:
         """The sizes of all times, and where they lie. With a model, nothing asks for them."""
-        return {sizes: logarithms(sizes) for sizes in {sizes for known in self._known for sizes in known.times}}
+        return {sizes: logarithms(sizes) for sizes in {sizes for known in self._own.known for sizes in known.times}}
 
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library runs the operation at the sizes of `scope`, if it tells."""
@@ -197,20 +207,22 @@ class FamilyTable:
         return frozenset(step.source.digest for step in steps)
 
     def _comparable(self, scope: Scope) -> Iterator[_Entry]:
-        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest
-        sizes."""
+        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest sizes,
+        after what is predicted of a sibling."""
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "exact")
-        regret = self._model.regret if self._model is not None else None
-        if self._model is not None and regret is not None:
-            times = self._model.times(scope.sizes)
-            for position in times.argsort(kind="stable"):
-                if math.isfinite(times[position]):
-                    yield _Entry(self._known[position], "predicted", key, regret)
+        if self._own.regret is not None:
+            for known in self._own.ranked(scope):
+                yield _Entry(known, "predicted", key, self._own.regret)
             return
+        if self._sibling is not None:
+            for known in self._sibling.ranked(scope):
+                yield _Entry(known, "architecture", key, sibling=self._sibling.device)
         here = logarithms(key)
         for sizes in sorted(self._measured, key=lambda sizes: math.dist(self._measured[sizes], here)):
-            yield from self._ordered([known for known in self._known if sizes in known.times], sizes, "nearest_size")
+            yield from self._ordered(
+                [known for known in self._own.known if sizes in known.times], sizes, "nearest_size"
+            )
 
     def _ordered(self, there: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
         """What was measured at a size, the least time first."""
@@ -226,20 +238,9 @@ class FamilyTable:
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""
-        for known, match, sizes, regret in entries:
+        for known, match, sizes, regret, sibling in entries:
             if not known.is_valid(scope):
                 continue
-            is_predicted = match == "predicted"
-            record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
-            yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
-
-    def _read(self, library: bool) -> list[Known]:
-        """The configurations in records and tables whose times may be compared, and the library."""
-        knowledge = Knowledge(library)
-        for store, query in zip(self._stores, self._queries, strict=True):
-            knowledge.add_records(store.records, query)
-            tables, problems = time_tables.read(store.files)
-            self._problems += problems
-            for table in tables:
-                knowledge.add_table(table, query)
-        return knowledge.all()
+            is_between = match in ("predicted", "architecture")
+            record, rank = known.nearest_record(sizes) if is_between else known.records.get(sizes, (None, 0))
+            yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret, sibling=sibling))

@@ -54,6 +54,8 @@ def _reason(kernel: Kernel | LibraryKernel) -> str:
             return "the least time that the times at other sizes predict"
         case "nearest_size":
             return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
+        case "architecture" if sibling := kernel.candidate.sibling:
+            return f"the least time that those of {sibling} predict, the same chip"
         case "default":
             return "nothing of the family was measured; the default"
     return f"measured on {record.device if record else 'another device'} at {where}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tuner.families.code import Code, SizedCode
 from tuner.space.lockless import cached_property
@@ -14,7 +15,9 @@ from tuner.store import lookup
 from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
 from tuner.store.record import Record
-from tuner.store.time_tables import TimeTable
+
+if TYPE_CHECKING:
+    from tuner.store.time_tables import TimeTable
 
 LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
 

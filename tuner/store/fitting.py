@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tuner.store.grids import Array, Mask
-from tuner.store.loads import LOAD, PARTS
+from tuner.store.amounts import LOAD, PARTS, Array, Mask
 
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers

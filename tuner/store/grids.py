@@ -19,11 +19,10 @@ from tuner.errors import ExpressionError
 from tuner.space.expressions import Evaluator, Expression, evaluator_of, names_in, value_of
 from tuner.space.model import Config, Space, Step
 from tuner.space.scope import Scope
+from tuner.store.amounts import Array, Mask
 
 Sizes = tuple[int, ...]  # in the order of the operation
 Scopes = Callable[[Sizes], Scope]  # the problem of these sizes
-Array = np.ndarray[Any, np.dtype[np.float64]]
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 PROBE_SIZE = 4096 * 3 * 5 * 7  # which nearly every block divides; the product of three such sizes is not too large
 NEARLY = 0.01  # of the exponent of a size
 MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be

@@ -18,10 +18,10 @@ import numpy as np
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.store.grids import Array
+from tuner.store.amounts import Array
 
 MOST_FILES = 32  # of which the least recently used are deleted
-LEARNERS = ("fitting", "grids", "library_tiles", "loads", "nearness", "prediction")  # the modules that learn
+LEARNERS = ("amounts", "fitting", "grids", "library_tiles", "loads", "nearness", "prediction")  # the modules that learn
 
 
 def name(numbers: Iterable[Array]) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from tuner.devices.product import Tiles
     from tuner.space.scope import Scope
-    from tuner.store.grids import Array, Sizes
+    from tuner.store.amounts import Array
+    from tuner.store.grids import Sizes
 
 LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run

@@ -39,19 +39,17 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuner.devices.product import Tiles
 from tuner.errors import ExpressionError
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
+from tuner.store.amounts import BLOCK, LOAD, PARTS, SHARES, Amounts, Array, Course, Position, Rows, Traits
 from tuner.store.grids import (
     ROUNDING,
-    Array,
     CountedTiles,
     Measured,
     Sizes,
@@ -63,63 +61,12 @@ from tuner.store.grids import (
 )
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
-PARTS = 13  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the work of one block; tiles that blocks share
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
 LEAST_STEP, MOST_STEP = 8, 4096  # of the depth
-Rows = np.ndarray[Any, np.dtype[np.intp]]
 Entries = Rows | slice
 EVERY = slice(None)
-
-
-class Position(NamedTuple):
-    """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
-    the blocks, of the work of each, of the waves of one, of two, and of as many as run at once, and of what whole steps
-    add to the depth; and for a library that tells its tiles those of their waves, as counted and as it says, and which
-    of its algorithms runs."""
-
-    sizes: Array
-    alignments: Array
-    own: Array
-    library: Array
-
-
-class Traits(NamedTuple):
-    """What times tell of each entry: the blocks that start at once on a device of which every multiprocessor takes one;
-    those that run at once; and what the depth is rounded up to a multiple of."""
-
-    slots: Array
-    at_once: Array
-    steps: Array
-
-
-class Amounts(NamedTuple):
-    """What the parts of times are made of at sizes, which are the first axis: these; by grid the tiles; of those that
-    part the depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work
-    that one whole tile is. The depth, the work, the bytes that move, and the alignments of rows, which are a last axis,
-    are by entry where each has sizes of its own, else for all. And the library's tiles."""
-
-    sizes: Array
-    there: Array
-    shared: Array
-    tiles: Array
-    share: Array
-    depth: Array
-    work: Array
-    moved: Array
-    alignments: Array
-    library: Sequence[Tiles | None]
-
-
-class Run(NamedTuple):
-    """How each entry runs at each size, the last two axes: its tiles per multiprocessor in waves, as `_in_waves` has
-    them, means of steps; the work of one whole tile; and how many times its depth whole steps are."""
-
-    in_waves: Array
-    each: Array
-    rounding: Array
 
 
 class TimeTerms:
@@ -229,18 +176,18 @@ class TimeTerms:
             return np.empty((0, len(self._configs)))
         return np.array([*itertools.zip_longest(*map(_steps, self._configs), fillvalue=1.0)])
 
-    def run(self, amounts: Amounts, traits: Traits) -> Run:
+    def course(self, amounts: Amounts, traits: Traits) -> Course:
         """How each runs at each size."""
         there, room = amounts.there, np.array(traits[:2])[:, None, self._owners]
         even, full = there / np.where(there > self._most, np.minimum(room, self._most), room)
         library = self._told.counts(amounts.library) / self._units
         in_waves = self._means(_in_waves(even, full), _in_waves(library, library / 2))
         rounding = np.ceil(amounts.depth / traits.steps) * traits.steps / amounts.depth
-        return Run(in_waves, amounts.share * amounts.work * rounding, rounding)
+        return Course(in_waves, amounts.share * amounts.work * rounding, rounding)
 
-    def parts(self, amounts: Amounts, run: Run) -> Array:
+    def parts(self, amounts: Amounts, course: Course) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none."""
-        work, moved, each, in_waves = amounts.work, amounts.moved, run.each, run.in_waves
+        work, moved, each, in_waves = amounts.work, amounts.moved, course.each, course.in_waves
         missed = np.minimum(np.maximum(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
         parts = np.empty((*each.shape, self.count))
         parts[..., 0] = 1.0
@@ -254,12 +201,12 @@ class TimeTerms:
         parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
         return parts
 
-    def position(self, amounts: Amounts, run: Run, entries: Entries = EVERY) -> Position:
+    def position(self, amounts: Amounts, course: Course, entries: Entries = EVERY) -> Position:
         """Where the sizes lie, for these entries."""
         tiles, share = amounts.tiles[:, entries], amounts.share[:, entries]
         own = np.empty((*tiles.shape, 6))
-        own[..., 0], own[..., 1], own[..., 5] = tiles, share * amounts.work, run.rounding[:, entries]
-        own[..., 2:5] = run.in_waves[:3, :, entries].transpose(1, 2, 0)
+        own[..., 0], own[..., 1], own[..., 5] = tiles, share * amounts.work, course.rounding[:, entries]
+        own[..., 2:5] = course.in_waves[:3, :, entries].transpose(1, 2, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             np.log(own, out=own)
         own[~np.isfinite(own)] = 0.0

@@ -53,8 +53,8 @@ class Candidate:
 
     `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
     record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the fraction by which
-    its time is expected to exceed the best of all that is known. `notes` are warnings for the user. `rejected` says why
-    it failed verification here, where it did.
+    its time is expected to exceed the best of all that is known. `sibling` is the device whose times predict it, where
+    its own do not. `notes` are warnings for the user. `rejected` says why it failed verification here, where it did.
     """
 
     config: Config
@@ -65,6 +65,7 @@ class Candidate:
     variant: bool = False
     rank: int = 0
     regret: float | None = None
+    sibling: str = ""
     rejected: str = ""
 
     @property

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tuner.space.lockless import cached_property
-from tuner.store.grids import Array, Mask
-from tuner.store.loads import Position
+from tuner.store.amounts import Array, Mask, Position, Rows
 
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
 BLOCK = 64  # pairs that lie beside one another in memory
-Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 
 class Scales(NamedTuple):

@@ -30,10 +30,11 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store import kept_models
+from tuner.store.amounts import Amounts, Array, Mask, Traits
 from tuner.store.fitting import fitted, relative_to, sums
-from tuner.store.grids import Array, Mask, Measured, Sizes
+from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
-from tuner.store.loads import Amounts, TimeTerms, Traits
+from tuner.store.loads import TimeTerms
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
@@ -107,10 +108,10 @@ class TimeModel:
         name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
         kept = kept_models.read(name) if name else None
         self._traits = self._told_traits(units) if kept is None else Traits(*kept["traits"])
-        run = self._terms.run(there, self._traits)
-        self._parts = self._terms.parts(there, run)
+        course = self._terms.course(there, self._traits)
+        self._parts = self._terms.parts(there, course)
         self._known, self._relative = relative_to(self._parts, self._times)
-        position = self._terms.position(there, run)
+        position = self._terms.position(there, course)
         self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, position, self._known)
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
@@ -131,11 +132,11 @@ class TimeModel:
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
-            run = self._terms.run(amounts, self._traits)
-            times = sums(self._terms.parts(amounts, run)[0], self._factors, self._seen)
+            course = self._terms.course(amounts, self._traits)
+            times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
-            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, run, hopeful))
+            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, course, hopeful))
             far = 1 - np.maximum.reduceat(near.max(axis=1), first)
             remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
             near *= near
@@ -181,7 +182,7 @@ class TimeModel:
 
     def _squares(self, amounts: Amounts, times: Array, traits: Traits) -> Array:
         """What sums of parts leave open of times, squared, by entry."""
-        known, relative = relative_to(self._terms.parts(amounts, self._terms.run(amounts, traits)), times)
+        known, relative = relative_to(self._terms.parts(amounts, self._terms.course(amounts, traits)), times)
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
         squares: Array = (errors**2).sum(axis=0)

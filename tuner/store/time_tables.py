@@ -30,7 +30,8 @@ DIGITS = 5  # of a time
 @dataclass(frozen=True)
 class TimeTable:
     """The times in ms of a kernel's configurations, by sizes in the order of `names`, and the library's. `code` is that
-    of the kernel when it was measured (`source.Version`)."""
+    of the kernel when it was measured (`source.Version`). `units` are the multiprocessors of the device, 0 where an
+    earlier table does not tell."""
 
     kind: str
     device: str
@@ -41,6 +42,8 @@ class TimeTable:
     configs: dict[ConfigKey, Config] = field(default_factory=dict)
     times: dict[ConfigKey, dict[Sizes, float]] = field(default_factory=dict)
     library: dict[Sizes, float] = field(default_factory=dict)
+    architecture: str = ""
+    units: int = 0
 
     @property
     def key(self) -> str:
@@ -79,6 +82,8 @@ class TimeTable:
         return {
             "kind": self.kind,
             "device": self.device,
+            "architecture": self.architecture,
+            "units": self.units,
             "code": self.code,
             "names": list(self.names),
             "options": dict(self.options),
@@ -97,18 +102,22 @@ class TimeTable:
             sizes = [tuple(each) for each in data["sizes"]]
             names = tuple(data["names"])
             kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
-            is_right = all(isinstance(text, str) for text in (*texts, *names)) and all(
+            architecture, units = data.get("architecture", ""), data.get("units", 0)
+            is_right = all(isinstance(text, str) for text in (*texts, architecture, *names)) and all(
                 len(each) == len(names) and all(type(n) is int and n > 0 for n in each) for each in sizes
             )
-            table = TimeTable(kind, device, code, names, dict(data["options"]), dict(data["types"]))
+            options, types = dict(data["options"]), dict(data["types"])
+            table = TimeTable(kind, device, code, names, options, types, architecture=architecture, units=units)
             for row in data["configs"]:
                 key = config_key(row["config"])
                 table.configs[key], table.times[key] = row["config"], _timed(sizes, row["times_ms"])
             table.library.update(_timed(sizes, data["library_ms"]))
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
-        if not is_right:
-            raise ValueError("kind, device and code are texts, and sizes as many numbers as names")
+        if not is_right or type(units) is not int or units < 0:
+            raise ValueError(
+                "kind, device, architecture and code are texts, units a number, and sizes as many numbers as names"
+            )
         return table
 
 

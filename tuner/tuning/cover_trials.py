@@ -255,7 +255,10 @@ class CoverTrials:
         Raises RequestError where they cannot be written."""
         for name, space in self.spaces.items() if self.scopes else ():
             device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
-            table = TimeTable(device.kind, device.name, code(space), names, scope.options, scope.types)
+            table = TimeTable(
+                device.kind, device.name, code(space), names, scope.options, scope.types,
+                architecture=device.architecture, units=device.units,
+            )  # fmt: skip
             for sizes in self.table.rows():
                 at = tuple(sizes[each] for each in names)
                 for config in winners[name]:
