@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,11 @@ from tuner.devices import Device, build_cache
 from tuner.devices.cuda import products as cublas_products
 from tuner.errors import ArgumentError
 from tuner.families import products
+from tuner.families.family import find
 from tuner.space import catalog
 from tuner.space.scope import Scope
+from tuner.store import time_tables
+from tuner.store.store import Store
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
 SHAPES = [(1, 1, 5, 7), (3, 333, 77, 129), (1, 16, 1000, 513), (1, 700, 900, 1100)]
@@ -74,11 +78,27 @@ def test_a_handle_multiplies_arrays_of_every_library_at_any_size(shape: Any, lib
     np.testing.assert_allclose(on_host(there[0]), expected, atol=1e-5 * shape[3])
 
 
-def test_the_library_is_taken_where_it_was_faster_and_left_out_where_that_is_asked() -> None:
-    arrays = [on_gpu("own", x) for x in matrices(1, 2048, 2048, 2048)]
-    names = [tuner.dispatch("sgemm", library=library).explain(*arrays).kernel for library in (True, False)]
-    assert names[1] == "sgemm/13_double_buffered"
-    assert names[0] in (names[1], "library (cuBLAS 13.1.0)")
+def test_the_library_is_taken_where_it_was_faster_and_left_out_where_that_is_asked(cuda: Device) -> None:
+    ours: dict[tuple[int, ...], float] = {}
+    theirs: dict[tuple[int, ...], float] = {}
+    for space in find("sgemm").spaces:
+        for table in time_tables.read(Store.of(space).files)[0]:
+            if table.device == cuda.name:
+                theirs |= table.library
+                for sizes, time_ms in (item for times in table.times.values() for item in times.items()):
+                    ours[sizes] = min(time_ms, ours.get(sizes, math.inf))
+    won = {sizes: theirs[sizes] / ours[sizes] for sizes in ours.keys() & theirs.keys()}
+    if not won:
+        pytest.skip("nothing was measured on this device")
+    for sizes, is_library in (
+        (min(won, key=lambda each: won[each]), True),
+        (max(won, key=lambda each: won[each]), False),
+    ):
+        m, n, k, batch = sizes
+        arrays = [on_gpu("own", x) for x in matrices(batch, m, n, k)]
+        names = [tuner.dispatch("sgemm", library=library).explain(*arrays).kernel for library in (True, False)]
+        assert names[0].startswith("library (cuBLAS") == is_library
+        assert names[1].startswith("sgemm/")
 
 
 def test_a_graph_captures_kernels_and_the_library(torch: Any, gemm: Any) -> None:
@@ -165,19 +185,19 @@ def test_a_bundle_serves_a_family_without_a_compiler(
 def test_a_family_in_one_folder_runs_at_any_size_without_a_compiler(
     tune: Tune, tmp_path: Path, cuda: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = tune("export", "sgemm", "--to", "dispatch", "--device", "H200", "--output", tmp_path / "family")
+    done = tune("export", "sgemm", "--to", "dispatch", "--device", cuda.name, "--output", tmp_path / "family")
+    if "nor one that the store has records of" in done.err:
+        pytest.skip("nothing was measured on this device")
     assert done.status == 0, done.err
-    if cuda.name != "NVIDIA H200":
-        pytest.skip("its records are of another device")
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(type(cuda.compiler), "compile", lambda *_: pytest.fail("it compiles"))
     gemm = tuner.dispatch("sgemm", binaries=tmp_path / "family", library=False)
-    for size, match in ((1024, "exact"), (2000, None)):
+    for size in (1024, 2000):
         C, A, B = matrices(1, size, size, size)
         there = [on_gpu("own", x) for x in (C, A, B)]
         gemm(*there)
         np.testing.assert_allclose(on_host(there[0]), A @ B, atol=1e-2)
-        assert match in (None, gemm.explain(*there).match)
+        assert gemm.explain(*there).match in ("exact", "predicted")
     assert not list(build_cache.folder().iterdir())
 
 

@@ -58,7 +58,7 @@ def export(request: ExportRequest) -> Export:
         tables[space.name] = [table for table in time_tables.read(store.files)[0] if table.serves(query)]
         for table in tables[space.name]:
             knowledge.add_table(table, query)
-    if not any(records.values()):
+    if not any(records.values()) and not any(tables.values()):
         raise RequestError(
             f"{request.name}: no record of {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )

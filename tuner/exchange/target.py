@@ -13,6 +13,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
 from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
+from tuner.store import time_tables
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
@@ -163,8 +164,10 @@ def stored_devices(problem: Problem, name: str | None = None) -> list[TargetDevi
     """The devices in the store that run the kernel: all, or those that are called `name`, or else whose names contain
     it. Raises RequestError where none has that name."""
     kinds = devices.kinds_of(problem.space)
-    records = Store.of(problem.space, problem.results).records
-    keys = dict.fromkeys((r.kind, r.architecture, r.device) for r in records if r.kind in kinds)
+    store = Store.of(problem.space, problem.results)
+    keys = dict.fromkeys((r.kind, r.architecture, r.device) for r in store.records if r.kind in kinds)
+    tables = time_tables.read(store.files)[0]
+    keys |= dict.fromkeys((t.kind, t.architecture, t.device) for t in tables if t.kind in kinds and t.architecture)
     recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:
         return recorded
