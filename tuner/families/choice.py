@@ -140,12 +140,11 @@ class FamilyTable:
             return judges[id(space)]
 
         for choice in self._ranked(scope, judge):
-            if choice.space is not None:
-                choice = replace(choice, candidate=judge(choice.space).judged(choice.candidate))
-            if not choice.candidate.rejected:
+            candidate = choice.candidate if choice.space is None else judge(choice.space).judged(choice.candidate)
+            if not candidate.rejected:
                 yield choice
             else:
-                wrong.append(choice)
+                wrong.append(replace(choice, candidate=candidate))
         yield from wrong
 
     def _ranked(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:

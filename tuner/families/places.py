@@ -37,7 +37,7 @@ def _place(kind: type) -> Place:
     ):  # fmt: skip
         array_type = getattr(sys.modules.get(module), name, None)
         if array_type is not None and issubclass(kind, array_type):
-            return place
+            return _first_gpu if place is _of_cupy and devices.count("cuda") == 1 else place
     if devices.count("cuda") > 1:
         return _of_address
     is_array = hasattr(kind, "__cuda_array_interface__") or kind.__module__.startswith("pycuda")

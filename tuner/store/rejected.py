@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -99,8 +100,8 @@ class Rejections:
 def _known(query: Query) -> Mapping[ConfigKey, str]:
     """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
     with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
-        path = _path(paths.state_folder(), query)
-        status = path.stat()
+        path = f"{paths.state_folder()}/{_name(query)}"  # each choice at a new size looks; a Path takes it longer
+        status = os.stat(path)
         version = status.st_ino, status.st_mtime_ns, status.st_size
         data = _by_problem(path, version).get(json.dumps(_problem(query)), {})
         if data and data["signature"] == _signature(query):
@@ -109,9 +110,9 @@ def _known(query: Query) -> Mapping[ConfigKey, str]:
 
 
 @functools.lru_cache(maxsize=64)  # a program dispatches at many sizes
-def _by_problem(path: Path, _version: tuple[int, ...]) -> Mapping[str, Mapping[str, Any]]:
+def _by_problem(path: str, _version: tuple[int, ...]) -> Mapping[str, Mapping[str, Any]]:
     """The lines of a file as it is, by their problem as text. Whoever writes it puts a new file in its place."""
-    return {json.dumps(data["problem"]): data for data in map(_parsed, _lines(path)) if "problem" in data}
+    return {json.dumps(data["problem"]): data for data in map(_parsed, _lines(Path(path))) if "problem" in data}
 
 
 def _signature(query: Query) -> str:
@@ -125,7 +126,11 @@ def _config(key: ConfigKey) -> Config:
 
 
 def _path(state: Path, query: Query) -> Path:
-    return Path(state, "rejected", f"{query.space.name.lstrip('/')}.jsonl")
+    return state / _name(query)
+
+
+def _name(query: Query) -> str:
+    return f"rejected/{query.space.name.lstrip('/')}.jsonl"
 
 
 def _problem(query: Query) -> list[Any]:
