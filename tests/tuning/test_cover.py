@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,24 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     assert table.at == [(800,), (1000,), (9000,)]
     assert all((800,) in times for times in table.times.values())
     assert tune("best", file, "800", "--json").json["match"] != "exact"
+
+
+def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    (tmp_path / "twice.c").write_text(CROSSING)
+    assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
+    store = Store.of(catalog.load(str(file)))
+    ((own,), _), here = time_tables.read(store.files), time_tables.beside(store.files[0])
+    store.files[0].unlink()
+    for other, pairs in ((replace(own, device="another", units=own.units + 1), 0), (replace(own, device="alike"), 2)):
+        here.unlink()
+        time_tables.write(catalog.load(str(file)).name, [other])
+        done = tune("cover", file, "800", "--times", "--within", "4", "--budget", "60s")
+        assert f"measured {pairs} of {pairs} pairs" in done.out, done.err
+    assert [(table.device, table.at) for table in time_tables.read(store.files)[0]] == [
+        ("alike", own.at),
+        (own.device, [(800,)]),
+    ]
 
 
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])

@@ -16,7 +16,7 @@ from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.elsewhere import Elsewhere
-from tuner.families.forecast import Forecast, sibling_of
+from tuner.families.forecast import Forecast
 from tuner.families.known import Known, logarithms
 from tuner.space import source
 from tuner.space.lockless import cached_property
@@ -83,7 +83,7 @@ class FamilyTable:
         self._problems += [problem for _, problems in read for problem in problems]
         tables = [found for found, _ in read]
         self._own = self._forecast(tables)
-        name = None if self._own.regret is not None else sibling_of(self._queries, tables, device.units)
+        name = None if self._own.regret is not None else time_tables.sibling_of(self._queries, tables, device.units)
         self._sibling = None if name is None else self._forecast(tables, name)
         self._recorded: dict[Sizes, list[Known]] = {}
         for known in self._own.known:

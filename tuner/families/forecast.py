@@ -1,8 +1,4 @@
-"""What the times of one device foretell at any size of a family: of this device, or of its sibling.
-
-Devices of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another memory, such
-as an H100 and an H200. Times differ, but what is fastest seldom does.
-"""
+"""What the times of one device foretell at any size of a family: of this device, or of its sibling."""
 
 from __future__ import annotations
 
@@ -67,18 +63,3 @@ class Forecast:
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
                 yield self.known[position]
-
-
-def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], units: int) -> str | None:
-    """The name of the sibling of a device that has most times in `tables`; None where there is none. `queries` are
-    those of the kernels on the device, which has so many multiprocessors."""
-    counts: dict[str, int] = {}
-    for query, measured in zip(queries, tables, strict=True):
-        for table in measured:
-            same_chip = (table.architecture, table.units) == (
-                query.architecture,
-                units,
-            ) and table.device != query.device
-            if same_chip and table.serves(replace(query, device=table.device)):
-                counts[table.device] = counts.get(table.device, 0) + sum(map(len, table.times.values()))
-    return max(sorted(counts), key=lambda name: counts[name], default=None)

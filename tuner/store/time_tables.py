@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,22 @@ def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
 def kernel_of(file: Path) -> object:
     """The kernel that a file, from which tables were read, says to be of."""
     return json.loads(paths.read_text(file, MOST)).get("kernel")
+
+
+def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], units: int) -> str | None:
+    """The device whose times say most of another one, of which there are none: its sibling with most times in `tables`.
+    None where there is no sibling. `queries` are those of kernels on the device, which has so many multiprocessors.
+
+    Devices of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another memory,
+    such as an H100 and an H200. Times differ, but what is fastest seldom does.
+    """
+    counts: dict[str, int] = {}
+    for query, measured in zip(queries, tables, strict=True):
+        for table in measured:
+            is_other = table.device != query.device and table.serves(replace(query, device=table.device))
+            if is_other and (table.architecture, table.units) == (query.architecture, units):
+                counts[table.device] = counts.get(table.device, 0) + sum(map(len, table.times.values()))
+    return max(sorted(counts), key=lambda name: counts[name], default=None)
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.devices import DeviceInfo
@@ -43,13 +44,20 @@ class TrialTable:
                 self.add(record.sizes, space.name, [_recalled(config, ms) for config, ms in record.timed])
 
     def recall_tables(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
-        """Take in what tables of times say of the same."""
-        for space in spaces:
-            query, names = Query.of(space, scope, device), space.operation.sizes
-            for table in time_tables.read(Store.of(space, results).files)[0]:
-                for key, times in table.times.items() if table.serves(query) else ():
+        """Take in what tables of times say of the same; where they say nothing, of a sibling of the device."""
+        spaces = list(spaces)
+        queries = [Query.of(space, scope, device) for space in spaces]
+        tables = [time_tables.read(Store.of(space, results).files)[0] for space in spaces]
+        is_known = any(table.serves(query) for query, read in zip(queries, tables, strict=True) for table in read)
+        name = device.name if is_known else time_tables.sibling_of(queries, tables, device.units)
+        if name is None:
+            return
+        for query, read in zip(queries, tables, strict=True):
+            for table in (table for table in read if table.serves(replace(query, device=name))):
+                for key, times in table.times.items():
                     for sizes, ms in times.items():
-                        self.add(dict(zip(names, sizes, strict=True)), space.name, [_recalled(table.configs[key], ms)])
+                        at = dict(zip(query.space.operation.sizes, sizes, strict=True))
+                        self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
 
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""
