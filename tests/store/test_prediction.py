@@ -186,6 +186,23 @@ def test_how_many_blocks_run_at_once_is_known_by_the_times() -> None:
     assert taken == {24: 64, 26: 128, 34: 64, 36: 128}  # 576, 676, 1156 and 1296 small tiles
 
 
+def test_the_steps_of_the_depth_are_known_by_the_times() -> None:
+    """Each block walks the depth in whole steps of BK; those of 8 take a tenth longer."""
+    fine = {**LARGE, "BK": 8}
+
+    def time_ms(config: Config, m: int, k: int) -> float:
+        steps = math.ceil(k / config["BK"]) * config["BK"]
+        return math.ceil(math.ceil(m / 128) ** 2 / UNITS) * steps * (1.1 if config is fine else 1.0) / 1e4
+
+    tried = [(m, k) for m in (640, 1280, 1920, 2560) for k in (40, 61, 93, 121, 150, 187, 221)]
+    entries = [Measured(SPACE, c, {(m, m, k, 1): time_ms(c, m, k) for m, k in tried}) for c in (LARGE, fine)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    for depth in (64, 96, 128, 160, 192):
+        for k, is_even in ((depth, True), (depth + 1, False)):
+            large, finer = model.times(dict(zip(sizes(1), (1024, 1024, k, 1), strict=True)))
+            assert (large < finer) == is_even
+
+
 def test_blocks_that_share_the_depth_of_tiles_are_known_to_wait_for_one_another() -> None:
     """Steps along the depth are split evenly; but the sums of those that share a tile are added one after the other."""
     space = catalog.load("sgemm/16_stream_k")
