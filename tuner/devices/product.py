@@ -46,20 +46,22 @@ class MatrixProduct:
 
 class Tiles(NamedTuple):
     """How a library cuts a product: into so many tiles, counted with the parts of split sums; how many these would be
-    without rounding up; how often the device must be filled to run all, as the library says; and the number of its
-    algorithm."""
+    without rounding up; how often the device must be filled to run all, as the library says; the number of its
+    algorithm; and the rows and columns of a tile, and the parts of a sum."""
 
     there: float
     whole: float
     waves: float
     algorithm: int
+    cut: tuple[int, int, int]
 
     @staticmethod
     def of(product: MatrixProduct, rows: int, columns: int, splits: int, waves: float, algorithm: int) -> Tiles:
         """The tiles of so many rows and columns."""
         each = product.batch * splits
         there = math.ceil(product.M / rows) * math.ceil(product.N / columns) * each
-        return Tiles(there, product.M / rows * product.N / columns * each, waves, algorithm)
+        whole = product.M / rows * product.N / columns * each
+        return Tiles(there, whole, waves, algorithm, (rows, columns, splits))
 
 
 def matrices(spec: ArraySpec, is_transposed: bool = False) -> Matrices:

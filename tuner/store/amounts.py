@@ -24,8 +24,7 @@ LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the wor
 class Position(NamedTuple):
     """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
     the blocks, of the work of each, of the waves of one, of two, and of as many as run at once, and of what whole steps
-    add to the depth; and for a library that tells its tiles those of their waves, as counted and as it says, and which
-    of its algorithms runs."""
+    add to the depth; and for a library that tells its tiles what `library_tiles` says of these."""
 
     sizes: Array
     alignments: Array

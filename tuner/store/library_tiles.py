@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run
+CUT = 0.8  # and those of which one has tiles e times as long, or so many times as many parts of a sum
 
 LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the operation at a size, if it tells
 
@@ -51,10 +52,12 @@ class ToldTiles:
         return np.array([self._unknown if each is None else 1 / each.whole for each in told], float)
 
     def places(self, told: Sequence[Tiles | None]) -> Array:
-        """By size: the logarithms of the waves of tiles, as counted and as it says, and which algorithm runs."""
-        places = np.zeros((len(told), 2 + len(self._algorithms)))
+        """By size: the logarithms of the waves of tiles, as counted and as it says, and of the lengths of a tile and
+        the parts of a sum; and which algorithm runs."""
+        places = np.zeros((len(told), 5 + len(self._algorithms)))
         for place, tiles in zip(places, told, strict=True):
             if tiles is not None:
                 waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
-                place[:] = [*waves, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
+                cut = [CUT * math.log(length) for length in tiles.cut]
+                place[:] = [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
         return places
