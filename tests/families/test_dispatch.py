@@ -223,14 +223,12 @@ def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, ho
     assert "expected regret 2.2%" in str(told)
 
 
-def tabulated(
-    products: Path, host: Device, stem: str, timed: dict[int, tuple[Config, float]], device: str = "", units: int = 0
-) -> TimeTable:
-    """The times of one configuration of a stage at several sizes, on the host or on another device like it."""
+def tabulated(products: Path, host: Device, stem: str, timed: dict[int, tuple[Config, float]]) -> TimeTable:
+    """The times of one configuration of a stage at several sizes."""
     space = catalog.load(str(products / f"{stem}.yaml"))
     table = TimeTable(
-        host.kind, device or host.name, Version.of(space).code, ("M", "N", "K", "batch"), OPTIONS, {},
-        architecture=host.architecture, units=units or host.units,
+        host.kind, host.name, Version.of(space).code, ("M", "N", "K", "batch"), OPTIONS, {},
+        architecture=host.architecture, units=host.units,
     )  # fmt: skip
     for size, (config, time_ms) in timed.items():
         table.add(config, (size, size, size, 1), time_ms)
@@ -251,28 +249,6 @@ def test_a_table_of_times_tells_what_is_best_between_its_sizes_and_goes_with_its
     source.write_text(source.read_text().replace("chosen", "taken"))
     told = tuner.dispatch(products, results=products.parent / "records").explain(*matrices(104))
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(2), "nearest_size")
-
-
-def test_the_times_of_a_sibling_predict_where_a_device_has_none(products: Path, host: Device) -> None:
-    tried = (80, 96, 112, 128, 144)
-    faster = {size: (mode(1), size**3 / 1e6) for size in tried}
-    slower = {size: (mode(2), size**3 / 1e6 * (0.9 if size == 112 else 2.0)) for size in tried}
-    for name, units, quick, plain in (
-        ("a larger chip", host.units + 1, faster, slower),
-        ("another memory", host.units, slower, faster),
-    ):
-        tabulated(products, host, "quick", quick, device=name, units=units)
-        tabulated(products, host, "plain", plain, device=name, units=units)
-    told = tuner.dispatch(products, results=products.parent / "records").explain(*matrices(104))
-    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("plain", mode(1), "architecture")
-    assert told.why == "the least time that those of another memory predict, the same chip"
-    records = stored(products, host, quick=[(16, [(mode(0), 1.0)])])
-    told = tuner.dispatch(products, results=records).explain(*matrices(104))
-    assert (told.config, told.match) == (mode(1), "architecture"), "rather than the nearest size"
-    tabulated(products, host, "plain", slower)
-    tabulated(products, host, "quick", {size: (mode(3), size**3 / 1e6) for size in tried})
-    told = tuner.dispatch(products, results=records).explain(*matrices(104))
-    assert told.match == "predicted", "by its own times"
 
 
 def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: Device) -> None:

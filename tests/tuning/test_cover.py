@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,10 @@ from tuner.space import catalog
 from tuner.space.model import Config, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
+from tuner.space.source import Version
 from tuner.store import time_tables
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 from tuner.tuning.cover_trials import CoverTrials
 from tuner.tuning.covering import SizedBuild, choose, spread_out
 from tuner.tuning.crew import Crews
@@ -150,22 +151,21 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     assert tune("best", file, "800", "--json").json["match"] != "exact"
 
 
-def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tmp_path: Path) -> None:
-    file = scaled(tmp_path, "twice")
-    (tmp_path / "twice.c").write_text(CROSSING)
-    assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
-    store = Store.of(catalog.load(str(file)))
-    ((own,), _), here = time_tables.read(store.files), time_tables.beside(store.files[0])
-    store.files[0].unlink()
-    for other, pairs in ((replace(own, device="another", units=own.units + 1), 0), (replace(own, device="alike"), 2)):
-        here.unlink()
-        time_tables.write(catalog.load(str(file)).name, [other])
-        done = tune("cover", file, "800", "--times", "--within", "4", "--budget", "60s")
-        assert f"measured {pairs} of {pairs} pairs" in done.out, done.err
-    assert [(table.device, table.at) for table in time_tables.read(store.files)[0]] == [
-        ("alike", own.at),
-        (own.device, [(800,)]),
-    ]
+@pytest.mark.gpu
+def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tmp_path: Path, cuda: Device) -> None:
+    kernel, space = "sgemm/06_tiled", catalog.load("sgemm/06_tiled")
+    other = {**space.default, "unroll_k": 8}
+    for device, units in (("a larger chip", cuda.units + 1), ("another memory", cuda.units)):
+        table = TimeTable(
+            "cuda", device, Version.of(space).code, ("M", "N", "K", "batch"), {"alpha": 1.0, "beta": 0.0}, {},
+            architecture=cuda.architecture, units=units,
+        )  # fmt: skip
+        table.add(space.default if units > cuda.units else other, (64, 64, 64, 1), 1.0)
+        time_tables.write(kernel, [table], tmp_path)
+    done = tune("cover", kernel, "96", "--times", "--budget", "60s", "--results", tmp_path)
+    assert "measured 1 of 1 pairs" in done.out, done.err
+    (own,) = (t for t in time_tables.read_file(time_tables.path(kernel, tmp_path))[0] if t.device == cuda.name)
+    assert [*own.configs.values()] == [other]
 
 
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])

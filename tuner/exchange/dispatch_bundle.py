@@ -42,8 +42,8 @@ Job = tuple[Space, Config, Scope]
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the folder. Raises RequestError where there is no record, where several devices have some, and where
-    nothing compiles."""
+    """Write the folder. Raises RequestError where there is no record or table, where several devices have some, and
+    where nothing compiles."""
     device, compiler = _target(request)
     language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
     records: dict[str, list[Record]] = {}
@@ -60,7 +60,7 @@ def export(request: ExportRequest) -> Export:
             knowledge.add_table(table, query)
     if not any(records.values()) and not any(tables.values()):
         raise RequestError(
-            f"{request.name}: no record of {device.name}; run `tune cover {request.name} --sizes ...` there first"
+            f"{request.name}: no times of {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
     jobs = list(_jobs(request.spaces, knowledge.all(), scope))
     builds, notes = _built(compiler, jobs)
@@ -98,18 +98,14 @@ def export(request: ExportRequest) -> Export:
 
 
 def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
-    """The device whose records are exported, and what compiles for it: one of this machine by its name, or one in the
-    store. Raises RequestError."""
+    """The device whose records and tables are exported, and what compiles for it: one of this machine by its name, or
+    one in the store, which records name, or else tables alone. Raises RequestError."""
     name = request.device
     if name is not None and devices.is_name(name):
         return _opened(name)
-    found: dict[tuple[str, str], TargetDevice] = {}
-    refusal = RequestError(f"{request.name}: the store has no record of it; tune it first")
-    for space in request.spaces:
-        try:
-            found |= {(d.kind, d.name): d for d in stored_devices(replace(request.problem, space=space), name)}
-        except RequestError as error:
-            refusal = error
+    found, refusal = _stored(request, tables=False)
+    if not found:
+        found, refusal = _stored(request, tables=True)
     if not found:
         raise refusal
     if len(found) > 1:
@@ -126,6 +122,19 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
             "device that compiles them; export it there"
         )
     return device, devices.compiler_for(device.kind, device.architecture)
+
+
+def _stored(request: ExportRequest, tables: bool) -> tuple[dict[tuple[str, str], TargetDevice], RequestError]:
+    """The devices of that name in the store, by records or by tables; and why there is none."""
+    found: dict[tuple[str, str], TargetDevice] = {}
+    refusal = RequestError(f"{request.name}: the store has no record of it; tune it first")
+    for space in request.spaces:
+        try:
+            there = stored_devices(replace(request.problem, space=space), request.device, tables)
+            found |= {(device.kind, device.name): device for device in there}
+        except RequestError as error:
+            refusal = error
+    return found, refusal
 
 
 def _opened(name: str) -> tuple[TargetDevice, Compiler]:

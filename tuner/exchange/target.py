@@ -160,14 +160,12 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
     )
 
 
-def stored_devices(problem: Problem, name: str | None = None) -> list[TargetDevice]:
-    """The devices in the store that run the kernel: all, or those that are called `name`, or else whose names contain
-    it. Raises RequestError where none has that name."""
-    kinds = devices.kinds_of(problem.space)
-    store = Store.of(problem.space, problem.results)
-    keys = dict.fromkeys((r.kind, r.architecture, r.device) for r in store.records if r.kind in kinds)
-    tables = time_tables.read(store.files)[0]
-    keys |= dict.fromkeys((t.kind, t.architecture, t.device) for t in tables if t.kind in kinds and t.architecture)
+def stored_devices(problem: Problem, name: str | None = None, tables: bool = False) -> list[TargetDevice]:
+    """The devices in the store that run the kernel, by records, or by `tables` of times: all, or those that are called
+    `name`, or else whose names contain it. Raises RequestError where none has that name."""
+    kinds, store = devices.kinds_of(problem.space), Store.of(problem.space, problem.results)
+    known = [t for t in time_tables.read(store.files)[0] if t.architecture] if tables else store.records
+    keys = dict.fromkeys((k.kind, k.architecture, k.device) for k in known if k.kind in kinds)
     recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:
         return recorded

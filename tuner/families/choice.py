@@ -17,9 +17,8 @@ from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.elsewhere import Elsewhere
 from tuner.families.forecast import Forecast
-from tuner.families.known import Known, logarithms
+from tuner.families.known import Known, distance
 from tuner.space import source
-from tuner.space.lockless import cached_property
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import time_tables
@@ -30,6 +29,7 @@ from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
 
 NO_BINARIES = Binaries()
+NEAR = 0.1  # the distance of a size at which own times, of which no model can be trusted, tell more than a sibling's
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,6 @@ class FamilyTable:
         """That of this device, or of the one of this name."""
         records = [store.records for store in self._stores]
         return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of)
-
-    @cached_property
-    def _measured(self) -> dict[Sizes, tuple[float, ...]]:
-        """The sizes of all times, and where they lie. With a model, nothing asks for them."""
-        return {sizes: logarithms(sizes) for sizes in {sizes for known in self._own.known for sizes in known.times}}
 
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library runs the operation at the sizes of `scope`, if it tells."""
@@ -206,22 +201,29 @@ class FamilyTable:
         return frozenset(step.source.digest for step in steps)
 
     def _comparable(self, scope: Scope) -> Iterator[_Entry]:
-        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest sizes,
-        after what is predicted of a sibling."""
+        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest sizes.
+        What a sibling tells comes before all but the nearest of these."""
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "exact")
         if self._own.regret is not None:
             for known in self._own.ranked(scope):
                 yield _Entry(known, "predicted", key, self._own.regret)
             return
+        nearest = self._own.nearest(key)
+        near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
+        yield from self._at(self._own, near, "nearest_size")
         if self._sibling is not None:
+            name = self._sibling.device
             for known in self._sibling.ranked(scope):
-                yield _Entry(known, "architecture", key, sibling=self._sibling.device)
-        here = logarithms(key)
-        for sizes in sorted(self._measured, key=lambda sizes: math.dist(self._measured[sizes], here)):
-            yield from self._ordered(
-                [known for known in self._own.known if sizes in known.times], sizes, "nearest_size"
-            )
+                yield _Entry(known, "architecture", key, sibling=name)
+            for entry in self._at(self._sibling, self._sibling.nearest(key), "architecture"):
+                yield entry._replace(sibling=name)
+        yield from self._at(self._own, nearest[len(near) :], "nearest_size")
+
+    def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[_Entry]:
+        """What was measured at these sizes, one after the other."""
+        for each in sizes:
+            yield from self._ordered([known for known in forecast.known if each in known.times], each, match)
 
     def _ordered(self, there: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
         """What was measured at a size, the least time first."""

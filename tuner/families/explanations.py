@@ -55,7 +55,7 @@ def _reason(kernel: Kernel | LibraryKernel) -> str:
         case "nearest_size":
             return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
         case "architecture" if sibling := kernel.candidate.sibling:
-            return f"the least time that those of {sibling} predict, the same chip"
+            return f"what the times of {sibling}, the same chip, tell"
         case "default":
             return "nothing of the family was measured; the default"
     return f"measured on {record.device if record else 'another device'} at {where}"

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.devices import Device
-from tuner.families.known import Knowledge, Known
+from tuner.families.known import Knowledge, Known, distance
+from tuner.space.lockless import cached_property
 from tuner.space.scope import Scope
-from tuner.store.grids import Measured
+from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
 from tuner.store.prediction import TimeModel
@@ -53,6 +54,14 @@ class Forecast:
     def regret(self) -> float | None:
         """What choices by the model are expected to lose; None where it is not to be trusted."""
         return None if self._model is None else self._model.regret
+
+    def nearest(self, sizes: Sizes) -> list[Sizes]:
+        """The sizes at which something was measured, the nearest first."""
+        return sorted(self._sizes, key=lambda there: distance(there, sizes))
+
+    @cached_property
+    def _sizes(self) -> frozenset[Sizes]:
+        return frozenset(sizes for known in self.known for sizes in known.times)
 
     def ranked(self, scope: Scope) -> Iterator[Known]:
         """What has a time by the model at the size of `scope`, the least first; nothing where that is not to be

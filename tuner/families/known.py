@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,16 +55,11 @@ class Known:
         """The record at the size that is nearest to this one, if there is any, and the rank in it."""
         if not self.records:
             return None, 0
-        here = logarithms(sizes)
-        return self.records[min(self._logarithms, key=lambda there: math.dist(self._logarithms[there], here))]
+        return self.records[min(self.records, key=lambda there: distance(there, sizes))]
 
     @cached_property
     def _unseen(self) -> list[Sizes]:
         return [*self.times]
-
-    @cached_property
-    def _logarithms(self) -> dict[Sizes, tuple[float, ...]]:
-        return {sizes: logarithms(sizes) for sizes in self.records}
 
 
 class Knowledge:
@@ -119,9 +115,14 @@ class Knowledge:
             self._library.times = {**table.library, **self._library.times}
 
 
-def logarithms(sizes: Sizes) -> tuple[float, ...]:
-    """Where sizes lie: how far two are apart is the distance of these."""
+@functools.lru_cache(maxsize=1 << 14)
+def _logarithms(sizes: Sizes) -> tuple[float, ...]:
     return tuple(map(math.log, sizes))
+
+
+def distance(one: Sizes, other: Sizes) -> float:
+    """How far two sizes are apart: the Euclidean distance of their logarithms."""
+    return math.dist(_logarithms(one), _logarithms(other))
 
 
 def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:

@@ -166,7 +166,7 @@ class TimeTerms:
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
         *counted, library = amounts
-        given = self._owners, self._most, self._sharing, self._libraries, self._units, self._cache
+        given = self._owners, self._most, self._sharing, self.steps, self._libraries, self._units, self._cache
         return [*map(np.asarray, (*counted, *given)), self._told.places(library)]
 
     @property

@@ -55,7 +55,7 @@ CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.1  # over the library, and how much the share of sizes counts at which that much is lost
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # of the multiprocessors that may take blocks
 AT_ONCE = (1, 2, 3, 4, 5, 6, 8)  # blocks that may run on each of these
-MANY = 12  # sizes, with which the room for blocks can be told from other reasons
+MANY = 12  # sizes, with which traits can be told from other reasons
 MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 
@@ -161,10 +161,8 @@ class TimeModel:
         if not can_tell.any():
             return traits
         rows = np.argsort(~known, axis=0, kind="stable")[: min(MOST_KNOWN, told.max())]
-        amounts, times = (
-            self._terms.own(self._terms.amounts(self.sizes), rows),
-            np.take_along_axis(self._times, rows, axis=0),
-        )
+        amounts = self._terms.own(self._terms.amounts(self.sizes), rows)
+        times = np.take_along_axis(self._times, rows, axis=0)
 
         def take_better(other: Traits) -> None:
             nonlocal traits, least

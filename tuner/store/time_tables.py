@@ -25,6 +25,7 @@ FORMAT, VERSION = "tuner times", 1
 SUFFIX = ".times.json"  # of files
 MOST = 1 << 26  # characters of a file
 DIGITS = 5  # of a time
+CHIP = "cuda"  # the kind of device whose architecture and multiprocessors name a chip
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class TimeTable:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if not is_right or type(units) is not int or units < 0:
             raise ValueError(
-                "kind, device, architecture and code are texts, units a number, and sizes as many numbers as names"
+                "kind, device, architecture and code are texts, units and sizes whole numbers, as many sizes as names"
             )
         return table
 
@@ -167,14 +168,15 @@ def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], 
     """The device whose times say most of another one, of which there are none: its sibling with most times in `tables`.
     None where there is no sibling. `queries` are those of kernels on the device, which has so many multiprocessors.
 
-    Devices of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another memory,
-    such as an H100 and an H200. Times differ, but what is fastest seldom does.
+    NVIDIA GPUs of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another
+    memory, such as an H100 and an H200. Times differ, but what is fastest seldom does. Of processors, and of OpenCL's
+    devices, the architecture does not name the chip.
     """
     counts: dict[str, int] = {}
     for query, measured in zip(queries, tables, strict=True):
         for table in measured:
             is_other = table.device != query.device and table.serves(replace(query, device=table.device))
-            if is_other and (table.architecture, table.units) == (query.architecture, units):
+            if query.kind == CHIP and is_other and (table.architecture, table.units) == (query.architecture, units):
                 counts[table.device] = counts.get(table.device, 0) + sum(map(len, table.times.values()))
     return max(sorted(counts), key=lambda name: counts[name], default=None)
 

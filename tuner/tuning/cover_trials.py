@@ -54,6 +54,7 @@ class CoverTrials:
     progress: Progress
     table: TrialTable
     history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
+    sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
     devices: list[DeviceInfo] = field(default_factory=list)  # that device
     library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
@@ -161,10 +162,12 @@ class CoverTrials:
             self.history.recall(*known)
 
     def look(self, size: WeightedSize) -> None:
-        """Open the devices, and learn what only these tell, without a trial. Raises as `driver.tune` does."""
+        """Open the devices, and learn what only these tell, without a trial, and of a sibling what its tables tell.
+        Raises as `driver.tune` does."""
         checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
         with self.crews.on(checked.task, checked.device_ids) as crew:
             self._look_around(crew)
+            self.sibling.recall_sibling(self.spaces.values(), crew.scope, crew.device, self.request.results)
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
         """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
@@ -190,9 +193,11 @@ class CoverTrials:
 
     def known(self, within: float) -> dict[str, list[Config]]:
         """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
-        the limit; for many sizes, where there is one."""
-        rows = [*self.history.rows()]
-        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in self.history.ranking(row)} for row in rows]
+        the limit; for many sizes, where there is one. Where the device has no times, a sibling tells."""
+        own = [*self.history.rows()]
+        rows = own + [row for row in self.sibling.rows() if row not in own]
+        ranked = [(self.history if number < len(own) else self.sibling).ranking(row) for number, row in enumerate(rows)]
+        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in ranking} for ranking in ranked]
         found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
         for build in choose(times, [1.0] * len(times), within):
             kernel, config = build.pair[0], build.config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tuner.space.texts import size_text
 from tuner.store import lookup, time_tables
 from tuner.store.lookup import Query
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 from tuner.tuning.trial import Trial
 
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
@@ -44,16 +45,21 @@ class TrialTable:
                 self.add(record.sizes, space.name, [_recalled(config, ms) for config, ms in record.timed])
 
     def recall_tables(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
-        """Take in what tables of times say of the same; where they say nothing, of a sibling of the device."""
-        spaces = list(spaces)
-        queries = [Query.of(space, scope, device) for space in spaces]
-        tables = [time_tables.read(Store.of(space, results).files)[0] for space in spaces]
-        is_known = any(table.serves(query) for query, read in zip(queries, tables, strict=True) for table in read)
-        name = device.name if is_known else time_tables.sibling_of(queries, tables, device.units)
-        if name is None:
-            return
+        """Take in what tables of times say of the same."""
+        queries, tables = _tables(spaces, scope, device, results)
+        self._take(queries, tables, device.name)
+
+    def recall_sibling(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
+        """Take in what tables of times say of a sibling of the device, if there is one."""
+        queries, tables = _tables(spaces, scope, device, results)
+        name = time_tables.sibling_of(queries, tables, device.units)
+        if name is not None:
+            self._take(queries, tables, name)
+
+    def _take(self, queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], device: str) -> None:
+        """Take in what tables say of the device of this name."""
         for query, read in zip(queries, tables, strict=True):
-            for table in (table for table in read if table.serves(replace(query, device=name))):
+            for table in (table for table in read if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
                     for sizes, ms in times.items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
@@ -86,6 +92,14 @@ class TrialTable:
     def rows(self) -> Iterator[dict[str, int]]:
         """The sizes at which there are trials."""
         return iter(self._sizes.values())
+
+
+def _tables(
+    spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None
+) -> tuple[list[Query], list[list[TimeTable]]]:
+    """The queries of kernels on a device, and all tables of each kernel."""
+    queries = [Query.of(space, scope, device) for space in spaces]
+    return queries, [time_tables.read(Store.of(query.space, results).files)[0] for query in queries]
 
 
 def _recalled(config: Config, time_ms: float) -> Trial:

@@ -1,0 +1,96 @@
+"""What the times of a GPU tell of its sibling: the same chip under another name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from helpers.records import record, sizes
+from tuner.devices.cuda.architectures import limits_of
+from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.families.choice import Choice, FamilyTable
+from tuner.space import catalog
+from tuner.space.model import Space
+from tuner.space.scope import Scope
+from tuner.space.source import Version
+from tuner.store import time_tables
+from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
+
+OPTIONS = {"alpha": 1.0, "beta": 0.0}
+
+
+def table_of(space: Space, device: str = "NVIDIA H900", units: int = 132) -> TimeTable:
+    """An empty table of a GPU."""
+    code, names = Version.of(space).code, ("M", "N", "K", "batch")
+    return TimeTable("cuda", device, code, names, OPTIONS, {}, architecture="sm_90a", units=units)
+
+
+def sibling_times(folder: Path, slower: Mapping[str, float], device: str = "NVIDIA H900", units: int = 132) -> None:
+    """Times of two kernels of sgemm on a GPU, at five sizes: the work, times so much."""
+    for name, factor in slower.items():
+        space = catalog.load(name)
+        table = table_of(space, device, units)
+        for size in (768, 1024, 1536, 2048, 3072):
+            waves = 1.0 + (size == 1536) * (factor > 1.5)  # what is slower is uneven
+            table.add(space.default, (size, size, size, 1), size**3 * factor * waves / 1e8)
+        time_tables.write(name, [table], folder)
+
+
+def gpu(name: str, units: int = 132, kind: str = "cuda") -> Any:
+    """A GPU that is not here, as far as a choice asks."""
+    return SimpleNamespace(
+        id="cuda:0", kind=kind, language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
+        units=units, last_cache=0, compiler=NvrtcCompiler("sm_90a"), tiles=lambda product: None,
+    )  # fmt: skip
+
+
+def chosen(folder: Path, device: Any, size: int) -> Choice:
+    names = ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]
+    spaces = [catalog.load(name) for name in names]
+    scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", device.limits)
+    table = FamilyTable(spaces, device, scope, False, folder)
+    return next(table.choices({"M": size, "N": size, "K": size, "batch": 1}))
+
+
+def test_the_times_of_a_sibling_tell_where_a_device_has_none(tmp_path: Path) -> None:
+    sibling_times(tmp_path, {"sgemm/06_tiled": 1.0, "sgemm/09_coarsened_2d": 2.0})
+    sibling_times(tmp_path, {"sgemm/06_tiled": 3.0, "sgemm/09_coarsened_2d": 1.0}, device="a larger chip", units=144)
+    choice = chosen(tmp_path, gpu("NVIDIA H901"), 1400)
+    assert (choice.name, choice.candidate.match, choice.candidate.sibling) == (
+        "sgemm/06_tiled", "architecture", "NVIDIA H900",
+    )  # fmt: skip
+    assert chosen(tmp_path, gpu("another", units=144), 1400).name == "sgemm/09_coarsened_2d"
+    assert not chosen(tmp_path, gpu("NVIDIA H901", units=114), 1400).candidate.sibling
+    assert not chosen(tmp_path, gpu("NVIDIA H901", kind="opencl"), 1400).candidate.sibling, "it names no chip there"
+
+
+def test_a_devices_own_time_at_a_near_size_comes_before_what_a_sibling_tells(tmp_path: Path) -> None:
+    sibling_times(tmp_path, {"sgemm/06_tiled": 1.0, "sgemm/09_coarsened_2d": 2.0})
+    space, here = catalog.load("sgemm/09_coarsened_2d"), gpu("NVIDIA H901")
+    version = Version.of(space)
+    own = record(
+        device=here.name, kind="cuda", architecture="sm_90a", sizes=sizes(1024), config=space.default, time_ms=1.0,
+        signature=version.signature, code=version.code, next=[],
+    )  # fmt: skip
+    assert Store(space.name, tmp_path).add(own)
+    found = {size: chosen(tmp_path, here, size) for size in (1024, 1040, 2000)}
+    assert {size: (choice.name, choice.candidate.match) for size, choice in found.items()} == {
+        1024: ("sgemm/09_coarsened_2d", "exact"),
+        1040: ("sgemm/09_coarsened_2d", "nearest_size"),
+        2000: ("sgemm/06_tiled", "architecture"),
+    }
+
+
+def test_a_sibling_whose_model_is_not_to_be_trusted_tells_by_its_nearest_size(tmp_path: Path) -> None:
+    space = catalog.load("sgemm/06_tiled")
+    table = table_of(space)
+    other = {**space.default, "unroll_k": 8}
+    table.add(space.default, (1024, 1024, 1024, 1), 2.0)
+    table.add(other, (1024, 1024, 1024, 1), 1.0)
+    time_tables.write(space.name, [table], tmp_path)
+    choice = chosen(tmp_path, gpu("NVIDIA H901"), 1100)
+    assert (choice.name, choice.candidate.config) == (space.name, other)
+    assert (choice.candidate.match, choice.candidate.sibling) == ("architecture", "NVIDIA H900")
