@@ -94,3 +94,21 @@ def test_a_sibling_whose_model_is_not_to_be_trusted_tells_by_its_nearest_size(tm
     choice = chosen(tmp_path, gpu("NVIDIA H901"), 1100)
     assert (choice.name, choice.candidate.config) == (space.name, other)
     assert (choice.candidate.match, choice.candidate.sibling) == ("architecture", "NVIDIA H900")
+
+
+def test_a_sibling_lends_its_times_where_a_device_has_few(tmp_path: Path) -> None:
+    """At the sizes that were measured on the device the first kernel is faster, but at large ones it is not."""
+    tried = [64 * n for n in (4, 5, 6, 7, 8, 9, 10, 11, 12, 18, 24, 30, 36, 42, 48)]
+    for name, factor, at_large in (("sgemm/06_tiled", 1.0, 3.0), ("sgemm/09_coarsened_2d", 1.3, 1.3)):
+        space = catalog.load(name)
+        theirs, own = table_of(space), table_of(space, "NVIDIA H901")
+        for size in tried:
+            time_ms = size**3 / 1e8 * (at_large if size > 1000 else factor)
+            theirs.add(space.default, (size, size, size, 1), time_ms)
+            if size < 800:
+                own.add(space.default, (size, size, size, 1), 1.1 * time_ms)
+        time_tables.write(name, [own], tmp_path)
+        time_tables.write(name, [theirs], tmp_path / "with sibling")
+        time_tables.write(name, [own], tmp_path / "with sibling")
+    names = [chosen(folder, gpu("NVIDIA H901"), 2200).name for folder in (tmp_path, tmp_path / "with sibling")]
+    assert names == ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]

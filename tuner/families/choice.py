@@ -29,7 +29,7 @@ from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
 
 NO_BINARIES = Binaries()
-NEAR = 0.1  # the distance of a size at which own times, of which no model can be trusted, tell more than a sibling's
+NEAR = 0.1  # the distance of sizes whose own times tell more than a sibling's, where no model can be trusted
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class FamilyTable:
         read = [time_tables.read(store.files) for store in self._stores]
         self._problems += [problem for _, problems in read for problem in problems]
         tables = [found for found, _ in read]
-        self._own = self._forecast(tables)
-        name = None if self._own.regret is not None else time_tables.sibling_of(self._queries, tables, device.units)
+        name = time_tables.sibling_of(self._queries, tables, device.units)
         self._sibling = None if name is None else self._forecast(tables, name)
+        self._own = self._forecast(tables, sibling=self._sibling)
         self._recorded: dict[Sizes, list[Known]] = {}
         for known in self._own.known:
             for sizes in known.records:
@@ -95,10 +95,12 @@ class FamilyTable:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
 
-    def _forecast(self, tables: Sequence[Sequence[TimeTable]], of: str = "") -> Forecast:
+    def _forecast(
+        self, tables: Sequence[Sequence[TimeTable]], of: str = "", sibling: Forecast | None = None
+    ) -> Forecast:
         """That of this device, or of the one of this name."""
         records = [store.records for store in self._stores]
-        return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of)
+        return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of, sibling)
 
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library runs the operation at the sizes of `scope`, if it tells."""

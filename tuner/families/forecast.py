@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tuner.devices import Device
 from tuner.families.known import Knowledge, Known, distance
 from tuner.space.lockless import cached_property
+from tuner.space.model import ConfigKey, config_key
 from tuner.space.scope import Scope
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
@@ -19,6 +21,9 @@ from tuner.store.prediction import TimeModel
 if TYPE_CHECKING:
     from tuner.store.record import Record
     from tuner.store.time_tables import TimeTable
+
+
+SHARED = 8  # sizes at which both were measured, with which a sibling's times of a configuration are lent
 
 
 class Forecast:
@@ -33,10 +38,11 @@ class Forecast:
         library: bool,
         tiles: LibraryTiles,
         of: str = "",
+        sibling: Forecast | None = None,
     ) -> None:
         """`queries` are those of the kernels on `device`, which share the order of sizes, and by kernel there are
         `records` and `tables`; those of the device named `of` count, in the place of its own. `library`: whether the
-        vendor's is a candidate, and `tiles` tells how that runs at a size."""
+        vendor's is a candidate, and `tiles` tells how that runs at a size. A `sibling` lends the model its times."""
         self.device = of or device.name
         knowledge = Knowledge(library)
         for query, own, measured in zip(queries, records, tables, strict=True):
@@ -45,10 +51,31 @@ class Forecast:
             for table in measured:
                 knowledge.add_table(table, query)
         self.known: list[Known] = knowledge.all()
-        entries = [Measured(known.space, known.config, known.times) for known in self.known]
-        cache = device.last_cache or 0
-        few = len(entries) < 2
-        self._model = None if few else TimeModel(entries, queries[0].scope, device.units, cache, tiles)
+        self._scope, self._units, self._cache = queries[0].scope if queries else None, device.units, device.last_cache
+        self._tiles, self._lender = tiles, sibling
+
+    @cached_property
+    def _model(self) -> TimeModel | None:
+        if self._scope is None or len(self.known) < 2:
+            return None
+        entries = [Measured(each.space, each.config, {**self._lent(each), **each.times}) for each in self.known]
+        return TimeModel(entries, self._scope, self._units, self._cache or 0, self._tiles)
+
+    def _lent(self, known: Known) -> dict[Sizes, float]:
+        """The sibling's times of a configuration at sizes where nothing was measured here, times the median of the
+        ratios of those that both have."""
+        theirs = (
+            {} if self._lender is None else self._lender._times.get((id(known.space), config_key(known.config)), {})
+        )
+        ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
+        if len(ratios) < SHARED:
+            return {}
+        ratio = median(ratios)
+        return {sizes: ratio * time_ms for sizes, time_ms in theirs.items() if sizes not in self._sizes}
+
+    @cached_property
+    def _times(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
+        return {(id(known.space), config_key(known.config)): known.times for known in self.known}
 
     @property
     def regret(self) -> float | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run
-CUT = 0.8  # and those of which one has tiles e times as long, or so many times as many parts of a sum
+CUT = 0.8  # and those where tiles are e times as long, or sums have e times as many parts
 
 LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the operation at a size, if it tells
 

@@ -13,8 +13,8 @@ that it has walk over these: then tiles take the place of blocks, and the blocks
 Not every multiprocessor takes every block: those of a cluster share one group of multiprocessors (NVIDIA's "H100 Tensor
 Core GPU Architecture"), and what is left of a group takes none. So `slots` are as many multiprocessors as times tell.
 Several small blocks share a multiprocessor: times also tell how many blocks of the device run at once. And a kernel
-walks the depth, which no result has, in whole steps: of the products of its parameters, times tell which one is the
-length of all steps of a round, so that a block works as if the depth were a multiple of it.
+walks the depth, the size that no result has, in whole steps: times tell which of its parameters, or product of two,
+the depth is rounded up to a multiple of.
 
 The parts of a time are
 

@@ -165,8 +165,8 @@ def kernel_of(file: Path) -> object:
 
 
 def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], units: int) -> str | None:
-    """The device whose times say most of another one, of which there are none: its sibling with most times in `tables`.
-    None where there is no sibling. `queries` are those of kernels on the device, which has so many multiprocessors.
+    """The sibling of a device with most times in `tables`; None where there is none, or the device itself has as many.
+    `queries` are those of kernels on the device, which has so many multiprocessors.
 
     NVIDIA GPUs of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another
     memory, such as an H100 and an H200. Times differ, but what is fastest seldom does. Of processors, and of OpenCL's
@@ -175,10 +175,13 @@ def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], 
     counts: dict[str, int] = {}
     for query, measured in zip(queries, tables, strict=True):
         for table in measured:
-            is_other = table.device != query.device and table.serves(replace(query, device=table.device))
-            if query.kind == CHIP and is_other and (table.architecture, table.units) == (query.architecture, units):
+            is_own = table.device == query.device
+            is_alike = query.kind == CHIP and (table.architecture, table.units) == (query.architecture, units)
+            if (is_own or is_alike) and table.serves(replace(query, device=table.device)):
                 counts[table.device] = counts.get(table.device, 0) + sum(map(len, table.times.values()))
-    return max(sorted(counts), key=lambda name: counts[name], default=None)
+    own = counts.pop(queries[0].device, 0) if queries else 0
+    most = max(sorted(counts), key=lambda name: counts[name], default=None)
+    return most if most is not None and counts[most] > own else None
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
