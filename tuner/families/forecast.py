@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tuner.store.record import Record
     from tuner.store.time_tables import TimeTable
 
-
 SHARED = 8  # sizes at which both were measured, with which a sibling's times of a configuration are lent
 
 
@@ -64,9 +63,9 @@ class Forecast:
     def _lent(self, known: Known) -> dict[Sizes, float]:
         """The sibling's times of a configuration at sizes where nothing was measured here, times the median of the
         ratios of those that both have."""
-        theirs = (
-            {} if self._lender is None else self._lender._times.get((id(known.space), config_key(known.config)), {})
-        )
+        if self._lender is None:
+            return {}
+        theirs = self._lender._times.get((id(known.space), config_key(known.config)), {})
         ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
         if len(ratios) < SHARED:
             return {}
