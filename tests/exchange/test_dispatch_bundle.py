@@ -200,7 +200,7 @@ def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> Non
     for arguments, message in (
         (["1000"], "--to dispatch: it serves every size; leave out '1000'"),
         (["--device", "host"], "run `tune cover"),
-        (["--device", "H300"], "nor one that the store has records of"),
+        (["--device", "H300"], "nor one that the store has times of"),
     ):
         done = tune("export", scales, *arguments, "--to", "dispatch")
         assert done.status == 2, done.out

@@ -175,6 +175,6 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
             f"--device {paths.shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
-            f"the store has records of; those are: {names}"
+            f"the store has {'times' if tables else 'records'} of; those are: {names}"
         )
     return matches
