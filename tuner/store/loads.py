@@ -138,12 +138,12 @@ class TimeTerms:
     def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
         """What is counted at each of these sizes."""
         scopes = [at(self._scope, each) for each in sizes]  # all entries are of one operation
-        there, whole, shared = self._tiles(sizes, scopes)
+        numbers = np.array(sizes, float)
+        there, whole, shared = self._tiles(numbers, scopes)
         work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), 1, len(self._rows)), int)
         if self._space is not None:
             for row, scope in enumerate(scopes):
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
-        numbers = np.array(sizes, float)
         depth = np.ones((len(sizes), 1)) if self._depth is None else numbers[:, [self._depth]]
         library = self._told.at(scopes)
         told = np.array([self._told.counts(library), self._told.shares(library)])
@@ -240,10 +240,10 @@ class TimeTerms:
         found[..., self._libraries] = library[..., None]
         return found
 
-    def _tiles(self, sizes: Sequence[Sizes], scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:
+    def _tiles(self, sizes: Array, scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:
         """By size: the tiles of each grid, how many they would be without rounding up, and the tiles of the result, of
         the grids that part their depth. `scopes` are the problems of these sizes."""
-        powers = (np.array(sizes, float)[:, None, :] ** self._powers).prod(axis=2)
+        powers = (sizes[:, None, :] ** self._powers).prod(axis=2)
         along = self._factors * powers[:, self._power_of]
         rounded = np.ceil(along - ROUNDING)
         there, whole = rounded.prod(axis=2), along.prod(axis=2)

@@ -194,17 +194,16 @@ class CoverTrials:
     def known(self, within: float) -> dict[str, list[Config]]:
         """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
         the limit; for many sizes, where there is one. Where the device has no times, a sibling tells."""
-        own = [*self.history.rows()]
-        rows = own + [row for row in self.sibling.rows() if row not in own]
-        ranked = [(self.history if number < len(own) else self.sibling).ranking(row) for number, row in enumerate(rows)]
-        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in ranking} for ranking in ranked]
+        own = {size_text(row): (row, self.history.ranking(row)) for row in self.history.rows()}
+        lent = {size_text(row): (row, self.sibling.ranking(row)) for row in self.sibling.rows()}
+        every = [*{**lent, **own}.values()]
+        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in ranking} for _, ranking in every]
         found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
         for build in choose(times, [1.0] * len(times), within):
             kernel, config = build.pair[0], build.config
             if self.spaces[kernel].declares(config):
-                self._win(
-                    found, kernel, config, next(row for row, there in zip(rows, times, strict=True) if build in there)
-                )
+                row = next(row for (row, _), there in zip(every, times, strict=True) if build in there)
+                self._win(found, kernel, config, row)
         return {name: [*configs.values()] for name, configs in found.items()}
 
     def _win(
