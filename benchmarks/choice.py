@@ -44,14 +44,14 @@ class Array:
 
 def described(name: str, units: int, cache: int) -> Any:
     """An NVIDIA GPU of this name, as far as a choice asks."""
+    from tuner.devices.cuda import cublas_tiles
     from tuner.devices.cuda.architectures import limits_of
     from tuner.devices.cuda.compiler import NvrtcCompiler
-    from tuner.devices.product import Tiles
 
     return SimpleNamespace(
         id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=units, last_cache=cache, compiler=NvrtcCompiler("sm_90a"),
-        tiles=lambda product: Tiles.of(product, 128, 128, 1, 1.0, 1),
+        tiles=lambda product: cublas_tiles.tiles(product, cublas_tiles.Told(1, (128, 128), 1, 1.0), units),
     )  # fmt: skip
 
 

@@ -286,7 +286,7 @@ def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host
 def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
     def tiles(at: Scope) -> Tiles:
         there = math.ceil(at.sizes["M"] / 128) ** 2
-        return Tiles(there, (at.sizes["M"] / 128) ** 2, there / UNITS, algorithm=1, cut=(128, 128, 1))
+        return Tiles(there, (at.sizes["M"] / 128) ** 2, there, at_once=1.0, algorithm=1, cut=(128, 128, 1))
 
     def library(size: int) -> float:
         return math.ceil(math.ceil(size / 128) ** 2 / UNITS) * size / 1e6
@@ -308,7 +308,8 @@ def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
 
     def tiles(at: Scope) -> Tiles:
         asked.append(size := at.sizes["M"])
-        return Tiles(math.ceil(size / 128) ** 2, (size / 128) ** 2, 1.0, algorithm=1, cut=(128, 128, 1))
+        there = math.ceil(size / 128) ** 2
+        return Tiles(there, (size / 128) ** 2, there, at_once=there / UNITS, algorithm=1, cut=(128, 128, 1))
 
     known = {(64 * n, 64 * n, 64 * n, 1): n**3 / 1e3 for n in range(8, 28)}
     entries = [Measured(SPACE, LARGE, {at: 2 * time_ms for at, time_ms in known.items()}), Measured(None, {}, known)]

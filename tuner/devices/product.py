@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -46,22 +45,20 @@ class MatrixProduct:
 
 class Tiles(NamedTuple):
     """How a library cuts a product: into so many tiles, counted with the parts of split sums; how many these would be
-    without rounding up; how often the device must be filled to run all, as the library says; the number of its
-    algorithm; and the rows and columns of a tile, and the parts of a sum."""
+    without rounding up; the blocks that it launches, some of which may have no tile; how many of these a multiprocessor
+    runs at once; the number of its algorithm; and the rows and columns of a tile, and the parts of a sum."""
 
     there: float
     whole: float
-    waves: float
+    blocks: float
+    at_once: float
     algorithm: int
-    cut: tuple[int, int, int]
+    cut: tuple[float, float, int]
 
-    @staticmethod
-    def of(product: MatrixProduct, rows: int, columns: int, splits: int, waves: float, algorithm: int) -> Tiles:
-        """The tiles of so many rows and columns."""
-        each = product.batch * splits
-        there = math.ceil(product.M / rows) * math.ceil(product.N / columns) * each
-        whole = product.M / rows * product.N / columns * each
-        return Tiles(there, whole, waves, algorithm, (rows, columns, splits))
+    def dealt(self, units: int) -> float:
+        """The tiles as they are dealt among so many multiprocessors. Where all blocks run at once, one without a tile
+        takes the place of another; else the next block takes its place."""
+        return self.blocks if self.blocks <= units * self.at_once else self.there
 
 
 def matrices(spec: ArraySpec, is_transposed: bool = False) -> Matrices:

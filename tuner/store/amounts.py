@@ -1,17 +1,13 @@
 """The numbers that tell of times: what their parts are made of, and where sizes lie.
 
-An entry is a configuration of a kernel, or a library's routine. All arrays are of many entries at once.
+An entry is a configuration of a kernel, or a routine of a library. All arrays are of many entries at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from tuner.devices.product import Tiles
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -44,19 +40,22 @@ class Traits(NamedTuple):
 class Amounts(NamedTuple):
     """What the parts of times are made of at sizes, which are the first axis: these; by grid the tiles; of those that
     part the depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work
-    that one whole tile is. The depth, the work, the bytes that move, and the alignments of rows, which are a last axis,
-    are by entry where each has sizes of its own, else for all. And the library's tiles."""
+    that one whole tile is; by routine of the library its tiles, and how many a multiprocessor runs at once. The depth,
+    the work, the bytes that move, and the alignments of rows, which are a last axis, are by entry where each has sizes
+    of its own, else for all. And the places of sizes for the library."""
 
     sizes: Array
     there: Array
     shared: Array
     tiles: Array
     share: Array
+    library: Array
+    at_once: Array
     depth: Array
     work: Array
     moved: Array
     alignments: Array
-    library: Sequence[Tiles | None]
+    places: Array
 
 
 class Course(NamedTuple):

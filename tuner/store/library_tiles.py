@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,13 +19,19 @@ LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run
 CUT = 0.8  # and those where tiles are e times as long, or sums have e times as many parts
 
+COMMON = 96  # sizes at which an algorithm runs whose times are told from one another alone
+
 LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the operation at a size, if it tells
 
 
 class ToldTiles:
-    """What a library tells. Where it has no tiles at one of the sizes, it is believed nowhere: `are_known` tells."""
+    """What a library tells. Where it has no tiles at one of the sizes, it is believed nowhere: `are_known` tells.
 
-    def __init__(self, measured: Iterable[Scope], ask: LibraryTiles, units: int) -> None:
+    Times of different algorithms have little in common: each of the `routines` is one that runs at many sizes, and the
+    last one is all others.
+    """
+
+    def __init__(self, measured: Sequence[Scope], ask: LibraryTiles, units: int) -> None:
         """`measured` are the problems at whose sizes it was measured, `units` the multiprocessors."""
         self._told: dict[Sizes, Tiles] = {}
         for scope in measured:
@@ -34,8 +41,13 @@ class ToldTiles:
             self._told[tuple(scope.sizes.values())] = tiles
         self.are_known = bool(self._told)
         self._ask, self._units = ask, units
-        self._unknown = np.nan if self.are_known else 0.0
-        self._algorithms = sorted({each.algorithm for each in self._told.values()})
+        counts = Counter(each.algorithm for each in self._told.values())
+        self._algorithms = sorted(counts)
+        common = [algorithm for algorithm in self._algorithms if counts[algorithm] >= COMMON]
+        if common and sum(counts.values()) - sum(counts[each] for each in common) < COMMON:
+            common.remove(max(common, key=lambda each: counts[each]))
+        self._routines = {algorithm: number for number, algorithm in enumerate(common)}
+        self.routines = len(common) + 1 if measured else 0
 
     def at(self, scopes: Sequence[Scope]) -> list[Tiles | None]:
         """How it runs at the sizes of these. It is asked again where it was not measured."""
@@ -43,21 +55,31 @@ class ToldTiles:
             return [None] * len(scopes)
         return [self._told.get(tuple(scope.sizes.values())) or self._ask(scope) for scope in scopes]
 
-    def counts(self, told: Sequence[Tiles | None]) -> Array:
-        """The tiles, by size: zero where it never tells, not a number where it does not tell here."""
-        return np.array([self._unknown if each is None else each.there for each in told], float)
+    def routine(self, sizes: Sizes) -> int:
+        """The number of the routine that it runs at a size at which it was measured."""
+        return self._routine(self._told[sizes]) if self.are_known else 0
 
-    def shares(self, told: Sequence[Tiles | None]) -> Array:
-        """The share of the work that one whole tile is, by size, as `counts` is."""
-        return np.array([self._unknown if each is None else 1 / each.whole for each in told], float)
+    def counts(self, told: Sequence[Tiles | None]) -> Array:
+        """By what is counted, size and routine: the tiles as they are dealt among the multiprocessors, the share of the
+        work that one whole tile is, and how many tiles a multiprocessor runs at once. Zero where it never tells; not a
+        number where it does not tell here, or another routine runs."""
+        counts = np.full((3, len(told), self.routines), np.nan if self.are_known else 0.0)
+        for row, each in enumerate(told):
+            if each is not None:
+                counts[:, row, self._routine(each)] = each.dealt(self._units), 1 / each.whole, each.at_once
+        return counts
 
     def places(self, told: Sequence[Tiles | None]) -> Array:
-        """By size: the logarithms of the waves of tiles, as counted and as it says, and of the lengths of a tile and
-        the parts of a sum; and which algorithm runs."""
+        """By size: the logarithms of the waves of tiles, of one and of as many as run at once, and of the lengths of a
+        tile and the parts of a sum; and which algorithm runs."""
         places = np.zeros((len(told), 5 + len(self._algorithms)))
         for place, tiles in zip(places, told, strict=True):
             if tiles is not None:
-                waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
+                even = tiles.dealt(self._units) / self._units
+                waves = math.log(math.ceil(even)), math.log(max(even / tiles.at_once, LEAST_WAVES))
                 cut = [CUT * math.log(length) for length in tiles.cut]
                 place[:] = [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
         return places
+
+    def _routine(self, tiles: Tiles) -> int:
+        return self._routines.get(tiles.algorithm, self.routines - 1)

@@ -29,8 +29,10 @@ The parts of a time are
 
 Rows of an array that are not aligned are read in smaller pieces: where they are not, the load and the work of a block
 come once more, for each length of rows. Each part is the mean over the steps of a kernel; a step whose grid is no
-product of sizes, such as one that prepares arrays for the next, is left out beside one that has such a grid. A
-library's routine, whose blocks nobody knows, has the work as its load.
+product of sizes, such as one that prepares arrays for the next, is left out beside one that has such a grid.
+
+A library may tell its tiles. Blocks that it launches without one make the multiprocessors uneven, as long as all run at
+once (see `Tiles.dealt`). A routine whose blocks nobody knows has the work as its load.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ from tuner.store.grids import (
     parameters_of,
     work_of,
 )
-from tuner.store.library_tiles import LibraryTiles, ToldTiles
+from tuner.store.library_tiles import ToldTiles
 
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
@@ -79,10 +81,10 @@ class TimeTerms:
         units: int,
         cache: int,
         sizes: Sequence[Sizes],
-        tiles: LibraryTiles,
+        told: ToldTiles,
     ) -> None:
         """`units` are the multiprocessors, `cache` the bytes of the last cache, 0 if unknown. `sizes` are those at
-        which grids must be as they are thought to be, and the library must tell its `tiles`, to be believed."""
+        which grids must be as they are thought to be. The library has an entry for each routine that is `told`."""
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
@@ -122,8 +124,7 @@ class TimeTerms:
         self._powers, inverse = np.unique(powers.reshape(-1, len(scope.sizes)), axis=0, return_inverse=True)
         self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
-        library = next((entry.times for entry in measured if entry.space is None), ())
-        self._told = ToldTiles((at(scope, each) for each in library), tiles, units)
+        self._told = told
 
     @property
     def has_tiles(self) -> bool:
@@ -145,10 +146,11 @@ class TimeTerms:
             for row, scope in enumerate(scopes):
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
         depth = np.ones((len(sizes), 1)) if self._depth is None else numbers[:, [self._depth]]
-        library = self._told.at(scopes)
-        told = np.array([self._told.counts(library), self._told.shares(library)])
-        tiles, share = self._means(np.array([there, 1 / whole]), told)
-        return Amounts(numbers, there, shared, tiles, share, depth, work[:, [0]], work[:, [1]], alignments, library)
+        told = self._told.at(scopes)
+        library, shares, at_once = self._told.counts(told)
+        tiles, share = self._means(np.array([there, 1 / whole]), np.array([library, shares]))
+        counted = there, shared, tiles, share, library, np.maximum(at_once, 1.0)
+        return Amounts(numbers, *counted, depth, work[:, [0]], work[:, [1]], alignments, self._told.places(told))
 
     def own(self, amounts: Amounts, rows: Rows) -> Amounts:
         """The amounts of each entry at sizes of its own: `rows` has their numbers, by entry, the last axis."""
@@ -159,15 +161,14 @@ class TimeTerms:
         there, shared = of(amounts.there, self._owners), of(amounts.shared, self._owners[self._sharing])
         every = amounts.depth, amounts.work, amounts.moved, amounts.alignments
         depth, work, moved, alignments = (each[rows, 0] for each in every)
-        library = [amounts.library[row] for row in rows[:, self._libraries].ravel().tolist()] or [None] * len(rows)
-        tiles, share = of(amounts.tiles), of(amounts.share)
-        return Amounts(amounts.sizes[:0], there, shared, tiles, share, depth, work, moved, alignments, library)
+        library, at_once = of(amounts.library, self._libraries), of(amounts.at_once, self._libraries)
+        counted = there, shared, of(amounts.tiles), of(amounts.share), library, at_once
+        return Amounts(amounts.sizes[:0], *counted, depth, work, moved, alignments, amounts.places[:0])
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
-        *counted, library = amounts
         given = self._owners, self._most, self._sharing, self.steps, self._libraries, self._units, self._cache
-        return [*map(np.asarray, (*counted, *given)), self._told.places(library)]
+        return [*map(np.asarray, (*amounts, *given))]
 
     @property
     def steps(self) -> Array:
@@ -180,8 +181,8 @@ class TimeTerms:
         """How each runs at each size."""
         there, room = amounts.there, np.array(traits[:2])[:, None, self._owners]
         even, full = there / np.where(there > self._most, np.minimum(room, self._most), room)
-        library = self._told.counts(amounts.library) / self._units
-        in_waves = self._means(_in_waves(even, full), _in_waves(library, library / 2))
+        library = amounts.library / self._units
+        in_waves = self._means(_in_waves(even, full), _in_waves(library, library / amounts.at_once))
         rounding = np.ceil(amounts.depth / traits.steps) * traits.steps / amounts.depth
         return Course(in_waves, amounts.share * amounts.work * rounding, rounding)
 
@@ -194,7 +195,9 @@ class TimeTerms:
         parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
         for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
             parts[..., number] = part
-        parts[..., SHARES:PARTS] = self._means(self._shares(amounts), np.zeros((2, len(work)))).transpose(1, 2, 0)
+        parts[..., SHARES:PARTS] = self._means(self._shares(amounts), np.zeros((2, *amounts.library.shape))).transpose(
+            1, 2, 0
+        )
         if not self.has_tiles:
             parts[:, self._libraries, LOAD] = np.broadcast_to(work, each.shape)[:, self._libraries]
         unaligned = (amounts.alignments < ALIGNMENT)[..., None]
@@ -212,7 +215,7 @@ class TimeTerms:
         own[~np.isfinite(own)] = 0.0
         alignments = amounts.alignments[:, 0]
         levels = NARROWER * np.log2(alignments) + WIDEST * (alignments >= ALIGNMENT)
-        return Position(np.log(amounts.sizes), levels, own, self._told.places(amounts.library))
+        return Position(np.log(amounts.sizes), levels, own, amounts.places)
 
     def _shares(self, amounts: Amounts) -> Array:
         """By size and grid: the tiles of the result that a block has parts of, and how many blocks share one; zero
@@ -233,11 +236,11 @@ class TimeTerms:
         return found
 
     def _means(self, by_grid: Array, library: Array) -> Array:
-        """The last axis by entry: of each kernel the mean of its grids, and the library's."""
-        found = np.full((*library.shape, len(self._libraries)), np.nan)
+        """The last axis by entry: of each kernel the mean of its grids, and the library's by routine."""
+        found = np.full((*library.shape[:-1], len(self._libraries)), np.nan)
         if len(self._owners):
             found[..., self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=-1) / self._grids_of
-        found[..., self._libraries] = library[..., None]
+        found[..., self._libraries] = library
         return found
 
     def _tiles(self, sizes: Array, scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:

@@ -9,8 +9,9 @@ to some basic mine valuation problems on the Witwatersrand", 1951; C. E. Rasmuss
 Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks
 and waves of these, each with about as much work, where they are about the same, and where rows are aligned alike. Of a
 library that tells its tiles, as cuBLASLt's heuristics do without running anything, these tell as the blocks of a kernel
-do; of any other the sizes alone. A kernel that was measured nowhere near is thought to take longer. What was measured
-at few of the sizes, or never with rows that are not aligned, is not predicted where these would tell.
+do, and each algorithm that runs at many sizes has numbers of its own; of any other the sizes alone. A kernel that was
+measured nowhere near is thought to take longer. What was measured at few of the sizes, or never with rows that are not
+aligned, is not predicted where these would tell.
 
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,14 +34,14 @@ from tuner.space.scope import Scope
 from tuner.store import kept_models
 from tuner.store.amounts import Amounts, Array, Mask, Traits
 from tuner.store.fitting import fitted, relative_to, sums
-from tuner.store.grids import Measured, Sizes
-from tuner.store.library_tiles import LibraryTiles
+from tuner.store.grids import Measured, Sizes, at
+from tuner.store.library_tiles import LibraryTiles, ToldTiles
 from tuner.store.loads import TimeTerms
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
-MOST_SIZES = 2048  # that a model learns from, the most measured first
+MOST_SIZES = 4096  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
@@ -83,13 +85,16 @@ class TimeModel:
         if math.isfinite(serves) and len(self._positions) > MOST_CANDIDATES:
             self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
+        library = next((entry.times for entry in measured if entry.space is None), {})
+        told = ToldTiles([at(scope, sizes) for sizes in library], tiles, units)
+        measured = self._by_routine(measured, told)
         counts: dict[Sizes, int] = {}
         for entry in measured:
             for sizes in entry.times:
                 counts[sizes] = counts.get(sizes, 0) + 1
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        self._terms = TimeTerms(measured, scope, units, cache, self.sizes, tiles)
+        self._terms = TimeTerms(measured, scope, units, cache, self.sizes, told)
         rows = {sizes: row for row, sizes in enumerate(self.sizes)}
         self._times = np.full((len(self.sizes), len(measured)), np.nan)
         for column, entry in enumerate(measured):
@@ -134,7 +139,7 @@ class TimeModel:
             amounts = self._terms.amounts([tuple(sizes.values())])
             course = self._terms.course(amounts, self._traits)
             times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen)
-            hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
+            hopeful = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))[:MOST_HOPEFUL]
             hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
             blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, course, hopeful))
             far = 1 - np.maximum.reduceat(near.max(axis=1), first)
@@ -145,8 +150,21 @@ class TimeModel:
             risks[hopeful] = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
-            found[self._positions] = self._cautious(times, self._caution)
+            np.minimum.at(found, self._positions, self._cautious(times, self._caution))
         return found
+
+    def _by_routine(self, measured: Sequence[Measured], told: ToldTiles) -> list[Measured]:
+        """The same with each of the library's routines in its place."""
+        entries: list[Measured] = []
+        positions: list[int] = []
+        for position, entry in zip(self._positions.tolist(), measured, strict=True):
+            parts: list[dict[Sizes, float]] = [{} for _ in range(1 if entry.space is not None else told.routines)]
+            for sizes, time_ms in entry.times.items():
+                parts[0 if entry.space is not None else told.routine(sizes)][sizes] = time_ms
+            entries += [replace(entry, times=part) for part in parts]
+            positions += [position] * len(parts)
+        self._positions = np.array(positions, int)
+        return entries
 
     def _told_traits(self, units: int) -> Traits:
         """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
@@ -230,7 +248,10 @@ class TimeModel:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
         apart = squares_apart(np.log(np.array(self.sizes, float)))
-        compared = [self._compared(predicted, rows, apart) for rows in kept]
+        times = np.where(self._known, self._times, np.inf)
+        if not self._is_kernel.all():  # at another size, another routine of the library runs
+            times[:, ~self._is_kernel] = times[:, ~self._is_kernel].min(axis=1, keepdims=True)
+        compared = [self._compared(predicted, rows, apart, times) for rows in kept]
         ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return None
@@ -239,11 +260,11 @@ class TimeModel:
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < nearest.mean() else None
 
-    def _compared(self, predicted: Array, kept: Mask, apart: Array) -> tuple[Array, Array, Array]:
+    def _compared(self, predicted: Array, kept: Mask, apart: Array, elsewhere: Array) -> tuple[Array, Array, Array]:
         """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
         and over the library, by caution, and what by taking the best of the nearest size that is kept. `apart` are the
-        squares of the distances of sizes."""
-        others = self._known & kept[:, None]
+        squares of the distances of sizes, `elsewhere` the times at others than the one to choose at."""
+        others = np.isfinite(elsewhere) & kept[:, None]
         shared = self._known & ~kept[:, None] & others.any(axis=0)
         here = np.flatnonzero(shared.sum(axis=1) >= 2)
         shared, times = shared[here], self._times[here]
@@ -254,7 +275,7 @@ class TimeModel:
         taken = np.take_along_axis(times, choice, axis=1)
         there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
         near = np.where(there, apart[here], np.inf).argmin(axis=1)
-        choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
+        choice_there = np.where(others[near] & shared, elsewhere[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
 

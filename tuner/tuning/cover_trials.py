@@ -40,7 +40,7 @@ JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind:
 SEVERAL = 4  # records, or sizes at which it was tried
 SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
 RETHOUGHT, GROWN = 8, 0.25  # sizes, and their share of the known, after which who may be near the best is asked again
-LEAST_MEASURED = 6  # winners at a size, however little time is left
+LEAST_MEASURED, LEAST_TOLD = 6, 12  # winners at a size, however little time is left; and for tables
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 
@@ -243,7 +243,7 @@ class CoverTrials:
             if now >= deadline:
                 continue
             share = (deadline - now) / (len(sizes) - count) * tried / (now - began) if tried else math.inf
-            due = prospects.of(valid, size.sizes, math.inf if for_tables else max(LEAST_MEASURED, share), within)
+            due = prospects.of(valid, size.sizes, max(LEAST_TOLD if for_tables else LEAST_MEASURED, share), within)
             self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count + 1} of {len(sizes)}")
             for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
                 new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]

@@ -1,11 +1,19 @@
-"""What cuBLAS would run for a product: it takes what cuBLASLt's heuristics name first, and these run nothing."""
+"""What cuBLAS would run for a product: it takes what cuBLASLt's heuristics name first, and these run nothing.
+
+What they name tells the grid: `benchmarks/library_grids.py` compares it with what a profiler sees. Two things of it are
+documented nowhere. The routines that are CUTLASS's round the tiles along N up to a power of two, to swizzle them (its
+`GemmIdentityThreadblockSwizzle<8>`), and the blocks that are too many have no tile; and they part sums at multiples of
+some elements.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import functools
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +21,33 @@ from tuner.devices.cuda import driver, gemm
 from tuner.devices.product import MatrixProduct, Tiles
 
 WORKSPACE = 32 << 20  # bytes that cuBLAS has by default on recent GPUs
-VECTOR = 16, 256  # rows and columns that stand for the tile of a routine for vectors, which names none
+FEW_ROWS = 16  # of a tile of a routine for vectors, which names none
 MOST_SPLITS = 1 << 16  # no routine splits sums further: it means that it does not tell
+CUTLASS = (20, 23, 24)  # the algorithms that are CUTLASS's
+PERSISTENT = (66,)  # those with a block per multiprocessor, whose waves count neither splits nor batch
+SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles than this along N are rounded up to a multiple
+VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of one, or of the other where all rows do
 
 
-def of(product: MatrixProduct) -> Tiles | None:
-    """The tiles; None where nvmath-python or cuBLAS is not installed, or cuBLASLt has nothing for the product. A
-    context must be current."""
+class Told(NamedTuple):
+    """What cuBLASLt says of an algorithm: its number, the columns and rows of a tile, if it has any, the parts of a
+    sum, and how often all multiprocessors must be filled to run its blocks."""
+
+    algorithm: int
+    tile: tuple[int, int] | None
+    splits: int
+    waves: float
+
+
+def of(product: MatrixProduct, units: int) -> Tiles | None:
+    """The tiles on a device of so many multiprocessors; None where nvmath-python or cuBLAS is not installed, or
+    cuBLASLt has nothing for the product. A context must be current."""
+    named = told(product)
+    return None if named is None else tiles(product, named, units)
+
+
+def told(product: MatrixProduct) -> Told | None:
+    """What cuBLASLt says of the algorithm that it names first; None as `of` gives it. A context must be current."""
     if not gemm.is_installed() or not gemm.has(*product.dtypes):
         return None
     try:
@@ -32,7 +60,34 @@ def of(product: MatrixProduct) -> Tiles | None:
         return None
 
 
-def _asked(product: MatrixProduct) -> Tiles | None:
+def tiles(product: MatrixProduct, told: Told, units: int) -> Tiles:
+    """How an algorithm cuts a product. Of one without tiles, blocks are counted as though each filled a
+    multiprocessor."""
+    M, N, K, batch, (algorithm, tile, splits, waves) = product.M, product.N, product.K, product.batch, told
+    if tile is None:
+        blocks, rows = max(1, math.ceil(waves * units)), min(M, FEW_ROWS)
+        return Tiles(blocks, blocks, blocks, 1.0, algorithm, (rows, M * N * batch * splits / blocks / rows, splits))
+    columns, rows = tile
+    launched = along_n = math.ceil(N / columns)
+    along_m, at_once = math.ceil(M / rows), 1.0
+    if waves > 0 and algorithm not in PERSISTENT:
+        at_once = along_m * along_n * splits * batch / (waves * units)
+    if algorithm in CUTLASS:
+        swizzle = next(multiple for most, multiple in SWIZZLES.items() if along_n > most)
+        launched = math.ceil(along_n / swizzle) * swizzle
+        splits = _parts(K, splits, product.specs[1].element.itemsize)
+    each = along_m * splits * batch
+    whole = M / rows * N / columns * splits * batch
+    return Tiles(along_n * each, whole, launched * each, at_once, algorithm, (rows, columns, splits))
+
+
+def _parts(depth: int, splits: int, itemsize: int) -> int:
+    """The parts of sums of this depth that are to be so many."""
+    step = (VECTOR if depth * itemsize % LINE else LINE) // itemsize
+    return splits if splits < 2 else math.ceil(depth / (math.ceil(depth / splits / step) * step))
+
+
+def _asked(product: MatrixProduct) -> Told | None:
     from nvmath.bindings import cublasLt
 
     offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), ctypes.c_int32()
@@ -46,11 +101,11 @@ def _asked(product: MatrixProduct) -> Tiles | None:
     if not found.value or offer["state"][0]:
         return None
     names = cublasLt.MatmulAlgoConfigAttribute
-    tile = cublasLt.MatmulTile(_number(address, names.TILE_ID)).name.removeprefix("TILE_").split("x")
-    columns, rows = map(int, tile) if len(tile) == 2 else reversed((min(product.M, VECTOR[0]), VECTOR[1]))
+    lengths = cublasLt.MatmulTile(_number(address, names.TILE_ID)).name.removeprefix("TILE_").split("x")
+    tile = (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
     splits = _number(address, names.SPLITK_NUM)
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    return Tiles.of(product, rows, columns, splits, float(offer["waves_count"][0]), _number(address, names.ID))
+    return Told(_number(address, names.ID), tile, splits, float(offer["waves_count"][0]))
 
 
 def _number(algorithm: int, attribute: int) -> int:

@@ -305,7 +305,7 @@ class CudaDevice(Device):
         from tuner.devices.cuda import cublas_tiles
 
         with self._context.apart_from_capture(), self._context.active():
-            return cublas_tiles.of(product)
+            return cublas_tiles.of(product, self.units)
 
 
 def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
