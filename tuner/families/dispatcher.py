@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -70,6 +71,14 @@ def dispatch(
     )  # fmt: skip
 
 
+_shape = operator.attrgetter("shape")
+
+
+def _interface_shape(array: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = array.__cuda_array_interface__["shape"]
+    return shape
+
+
 class Dispatcher:
     """A family of kernels, called with arrays of any size. What a size needs is looked up and loaded at its first call,
     and kept. Threads may share a Dispatcher."""
@@ -113,18 +122,18 @@ class Dispatcher:
         try:
             first = arrays[0]
             kind = first.__class__
-            if kind in self._shapeless:
-                shapes = [array.__cuda_array_interface__["shape"] for array in arrays]
-            else:
-                shapes = [array.shape for array in arrays]
-            key = (self._places[kind](first), *shapes)
+            shape = _interface_shape if kind in self._shapeless else _shape
+            key = (self._places[kind](first), *map(shape, arrays))
             if self._typed:
                 key += tuple([arrays[position].dtype for position in self._typed])
             kernel = self._loaded[key]
         except (KeyError, IndexError, AttributeError, TypeError):
             kernel = self._at(arrays)
         try:
-            kernel(*arrays, stream=stream, **options)
+            if stream is None and not options:  # a quarter of what dispatching costs is handing these on
+                kernel(*arrays)
+            else:
+                kernel(*arrays, stream=stream, **options)
         except MisalignedArray as error:  # nothing was enqueued
             self._where_they_begin(arrays, lambda other: other(*arrays, stream=stream, **options), error.alignment)
 
