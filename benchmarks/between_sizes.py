@@ -5,7 +5,8 @@
 The sizes of the shipped records and tables are parted; each part is left out in turn, whole sizes at a time, and the
 model learns from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at
 the size that was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no
-device, but what it is told of one.
+device, but what it is told of one. With `--ask cuda` the library of that device tells its tiles, and the last line says
+how far its predicted times are off.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import geometric_mean, mean, median
+from statistics import geometric_mean, mean, median, stdev
 
-from tuner.families import family
+from tuner import devices
+from tuner.devices import Device
+from tuner.devices.product import Tiles
+from tuner.families import family, products
 from tuner.families.known import Knowledge
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
 from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
+from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
 from tuner.store.prediction import TimeModel
 from tuner.store.store import Store
@@ -53,6 +58,20 @@ def share(values: Sequence[float]) -> str:
     return f"{median(values):.1%}, {mean(values):.1%}, {max(values):.1%}; {much:.1%}"
 
 
+def _tiles_of(name: str, device: Device) -> LibraryTiles:
+    """How the library of a device runs a family's operation: it is asked once at each size."""
+    space = family.find(name).spaces[0]
+    asked: dict[Sizes, Tiles | None] = {}
+
+    def tiles(scope: Scope) -> Tiles | None:
+        sizes = tuple(scope.sizes.values())
+        if sizes not in asked:
+            asked[sizes] = products.tiles(space, scope, device)
+        return asked[sizes]
+
+    return tiles
+
+
 def main() -> None:
     """Print a line without the library, and one with it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,14 +81,17 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=132, help="its multiprocessors")
     parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
     parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--ask", metavar="DEVICE", help="whose library tells its tiles")
     options = parser.parse_args()
     entries = [entry for entry in entries_of(options.family, options) if len(entry.times) >= SEVERAL]
     if len(entries) < LEAST:
         parser.error(f"{options.results}: has {len(entries)} configurations of {options.family} at {SEVERAL} sizes")
     names = family.find(options.family).operation
     scope = Scope(dict.fromkeys(names.sizes, 1), dict(names.options), "cuda", LIMITS)
+    tiles = _tiles_of(options.family, devices.open_device(options.ask)) if options.ask else lambda scope: None
     print(f"{options.family} on {options.device}: regret, median, mean and worst; sizes that lose over {MUCH:.0%}\n")
     print("| candidates | sizes | model | nearest size | x library, least |\n|---|---|---|---|---|")
+    errors: list[float] = []  # of the logarithms of the library's times
     for title, among in (("kernels", entries[:-1]), ("kernels and library", entries)):
         counts: dict[Sizes, int] = {}
         for entry in among:
@@ -82,11 +104,13 @@ def main() -> None:
         for part in range(options.parts):
             out = {*known[part :: options.parts]}
             rest = [replace(e, times={sizes: t for sizes, t in e.times.items() if sizes not in out}) for e in among]
-            model = TimeModel(rest, scope, options.units, options.cache)
+            model = TimeModel(rest, scope, options.units, options.cache, tiles)
             for sizes in out:
                 here = [i for i, entry in enumerate(among) if sizes in entry.times]
                 best = min(among[i].times[sizes] for i in here)
                 predicted = model.times(dict(zip(names.sizes, sizes, strict=True)))
+                if among[-1].space is None and sizes in among[-1].times:
+                    errors.append(math.log(predicted[-1] / among[-1].times[sizes]))
                 taken = among[min(here, key=lambda i: predicted[i])].times[sizes]
                 ours.append(taken / best - 1)
                 ratios.append(entries[-1].times.get(sizes, taken) / taken)
@@ -100,6 +124,11 @@ def main() -> None:
             f"| {title} | {len(ours)} | {share(ours)} | {share(nearest)} "
             f"| {geometric_mean(ratios):.3f}, {min(ratios):.3f} |"
         )
+    off = [error for error in errors if math.isfinite(error)]
+    print(
+        f"\nthe library's times are off by {stdev(off):.1%} (standard deviation of the logarithms of {len(off)}), over"
+    )
+    print(f"{MUCH:.0%} at {mean(abs(error) > MUCH for error in off):.1%} of the sizes")
 
 
 if __name__ == "__main__":
