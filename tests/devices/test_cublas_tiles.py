@@ -67,3 +67,11 @@ def test_blocks_without_a_tile_take_the_place_of_others_only_where_all_run_at_on
 def test_an_algorithm_without_tiles_has_the_blocks_of_its_waves() -> None:
     found = tiles(_product("sgemm", 2, 4872, 560, 1), Told(11, None, 1, waves=0.15), UNITS)
     assert (found.there, found.blocks, found.cut[0]) == (20, 20, 2)
+
+
+def test_variants_of_an_algorithm_without_tiles_are_told_apart() -> None:
+    product = _product("sgemm", 1, 4872, 560, 1)
+    one, other, same = (tiles(product, Told(13, None, 1, 0.5, variant), UNITS).algorithm for variant in (57, 111, 57))
+    assert one == same != other
+    tiled = {tiles(product, Told(55, (32, 32), 1, 0.5, variant), UNITS).algorithm for variant in (0, 2)}
+    assert tiled == {55}

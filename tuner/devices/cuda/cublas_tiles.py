@@ -23,6 +23,7 @@ from tuner.devices.product import MatrixProduct, Tiles
 WORKSPACE = 32 << 20  # bytes that cuBLAS has by default on recent GPUs
 FEW_ROWS = 16  # of a tile of a routine for vectors, which names none
 MOST_SPLITS = 1 << 16  # no routine splits sums further: it means that it does not tell
+MOST_ALGORITHMS = 1 << 16
 CUTLASS = (20, 23, 24)  # the algorithms that are CUTLASS's
 PERSISTENT = (66,)  # those with a block per multiprocessor, whose waves count neither splits nor batch
 SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles than this along N are rounded up to a multiple
@@ -31,12 +32,13 @@ VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of one, or of
 
 class Told(NamedTuple):
     """What cuBLASLt says of an algorithm: its number, the columns and rows of a tile, if it has any, the parts of a
-    sum, and how often all multiprocessors must be filled to run its blocks."""
+    sum, how often all multiprocessors must be filled to run its blocks, and the number of its variant."""
 
     algorithm: int
     tile: tuple[int, int] | None
     splits: int
     waves: float
+    variant: int = 0
 
 
 def of(product: MatrixProduct, units: int) -> Tiles | None:
@@ -63,8 +65,9 @@ def told(product: MatrixProduct) -> Told | None:
 def tiles(product: MatrixProduct, told: Told, units: int) -> Tiles:
     """How an algorithm cuts a product. Of one without tiles, blocks are counted as though each filled a
     multiprocessor."""
-    M, N, K, batch, (algorithm, tile, splits, waves) = product.M, product.N, product.K, product.batch, told
-    if tile is None:
+    M, N, K, batch, (algorithm, tile, splits, waves, variant) = product.M, product.N, product.K, product.batch, told
+    if tile is None:  # variants have blocks of other shapes
+        algorithm += MOST_ALGORITHMS * variant
         blocks, rows = max(1, math.ceil(waves * units)), min(M, FEW_ROWS)
         return Tiles(blocks, blocks, blocks, 1.0, algorithm, (rows, M * N * batch * splits / blocks / rows, splits))
     columns, rows = tile
@@ -105,7 +108,8 @@ def _asked(product: MatrixProduct) -> Told | None:
     tile = (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
     splits = _number(address, names.SPLITK_NUM)
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    return Told(_number(address, names.ID), tile, splits, float(offer["waves_count"][0]))
+    algorithm, variant = (_number(address, name) for name in (names.ID, names.CUSTOM_OPTION))
+    return Told(algorithm, tile, splits, float(offer["waves_count"][0]), variant)
 
 
 def _number(algorithm: int, attribute: int) -> int:
