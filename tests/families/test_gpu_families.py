@@ -284,4 +284,5 @@ def test_the_library_tells_how_it_would_run_a_product(shape: tuple[int, int, int
     assert tiles is not None
     assert tiles.there >= batch
     assert tiles.there >= tiles.whole > 0
-    assert tiles.waves > 0
+    assert tiles.blocks >= tiles.there
+    assert tiles.at_once >= 1

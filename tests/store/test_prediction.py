@@ -236,6 +236,20 @@ def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> 
     assert found(records, 4096)[0].config == rare
 
 
+def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise() -> None:
+    def time_ms(size: int) -> float:
+        return math.ceil((size / 64) ** 2 / UNITS) * size / 1e6
+
+    everywhere, large = [128 * n for n in (*range(2, 23), *range(32, 52))], [128 * n for n in range(32, 52)]
+    known = {(size, size, size, 1): time_ms(size) for size in everywhere}
+    faster = {(size, size, size, 1): 0.7 * time_ms(size) for size in large}
+    entries = [Measured(SPACE, SMALL, known), Measured(SPACE, {**SMALL, "TM": 8}, faster)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    for size, is_far in ((288, True), (700, True), (5000, False)):
+        one, other = model.times(sizes(size))
+        assert (one < other) == is_far
+
+
 def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() -> None:
     """What jumps from size to size is no faster than the other on average."""
     records = []
@@ -317,6 +331,26 @@ def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
     asked.clear()
     model.times(sizes(2048))
     assert asked == [2048]
+
+
+def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_own_times() -> None:
+    """One takes three times as long for the same tiles. What runs once is told from all others."""
+
+    def tiles(at: Scope) -> Tiles:
+        size = at.sizes["M"]
+        there = math.ceil(size / 64) ** 2
+        return Tiles(there, (size / 64) ** 2, there, 1.0, 7 if size == 4096 else size // 32 % 2, cut=(64, 64, 1))
+
+    def library(size: int) -> float:
+        return (1 + 2 * (size // 32 % 2)) * math.ceil(math.ceil(size / 64) ** 2 / UNITS) * size / 1e6
+
+    tried = [32 * n for n in range(8, 240) if n % 7]
+    known = {(size, size, size, 1): library(size) for size in (*tried, 4096)}
+    entries = [Measured(SPACE, LARGE, {at: 9 * time_ms for at, time_ms in known.items()}), Measured(None, {}, known)]
+    scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
+    model = TimeModel(entries, scope, UNITS, 0, tiles)
+    for size in (32 * 21, 32 * 98, 32 * 1000, 32 * 1001):  # the last ones are nowhere near
+        assert model.times(sizes(size))[1] == pytest.approx(library(size), rel=0.1)
 
 
 def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:

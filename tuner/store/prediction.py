@@ -45,6 +45,8 @@ MOST_SIZES = 4096  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
+# The same, times, where even the nearest size tells less than this: sums of parts are off by that much far away.
+STRANGE, LEAST_NEAR = 3.0, 0.15
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
@@ -142,14 +144,16 @@ class TimeModel:
             hopeful = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))[:MOST_HOPEFUL]
             hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
             blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, course, hopeful))
-            far = 1 - np.maximum.reduceat(near.max(axis=1), first)
+            nearest = np.maximum.reduceat(near.max(axis=1), first)
             remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
             near *= near
             squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
             risks = np.full(len(times), UNKNOWN)
             risks[hopeful] = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
-            times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
-            times *= np.exp(RISK * risks)
+            times[hopeful] *= np.exp(remains)
+            doubts = np.full(len(times), STRANGE)  # of what is not hopeful, nobody has looked how near it was measured
+            doubts[hopeful] = _doubts(nearest)
+            times *= np.exp(RISK * risks) * np.where(self._is_kernel, doubts, 1.0)
             np.minimum.at(found, self._positions, self._cautious(times, self._caution))
         return found
 
@@ -221,12 +225,14 @@ class TimeModel:
             inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
             weights = product(inverted, logs[0][rows, entry])
             is_apart = part[rows][:, None] != part[rows]
-            doubts = DOUBT * (1 - (near * is_apart).max(axis=1, initial=0.0)) * self._is_kernel[entry]
+            doubts = (
+                _doubts((near * is_apart).max(axis=1, initial=0.0)) if self._is_kernel[entry] else np.ones(len(rows))
+            )
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
                 out, remains = np.flatnonzero(part[rows] == each), logs[each + 1][rows, entry]
                 open_ = product(inverted[out], remains)
                 foretold = remains[out] - solution(inverted[np.ix_(out, out)], open_)
-                predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
+                predicted[rows[out], entry] *= np.exp(foretold) * doubts[out]
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             squares = np.nan_to_num(squares, posinf=0.0)
             by_pair.append(np.stack([weights, squares], axis=1))
@@ -307,6 +313,11 @@ def _serving(measured: Sequence[Measured], within: float) -> list[int]:
         chosen.append(kernels[best])
         serves[:, serves[best]] = False
     return sorted(chosen)
+
+
+def _doubts(nearest: Array) -> Array:
+    """How many times as long it is thought to take what was measured no nearer than this."""
+    return np.where(nearest < LEAST_NEAR, STRANGE, np.exp(DOUBT * (1 - nearest)))
 
 
 def _risks(squares: Array, weights: Array) -> Array:
