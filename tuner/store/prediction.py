@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from tuner.store.grids import Measured, Sizes, at
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 from tuner.store.loads import TimeTerms
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
+from tuner.store.telling import MOST_KNOWN, SERVES, by_routine, needed, telling
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -49,11 +49,6 @@ DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 STRANGE, LEAST_NEAR = 3.0, 0.15
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
-MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
-# Of more configurations than this, the fewest are candidates that serve all sizes: times the best there.
-MOST_CANDIDATES, SERVES = 48, 1.001
-# Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
-RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.1  # over the library, and how much the share of sizes counts at which that much is lost
@@ -82,14 +77,12 @@ class TimeModel:
         multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
         operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
         predicted; infinite: all is."""
-        least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
-        self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
-        if math.isfinite(serves) and len(self._positions) > MOST_CANDIDATES:
-            self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
-        self._count, measured = len(measured), [measured[number] for number in self._positions]
+        numbers = needed(measured, serves)
         library = next((entry.times for entry in measured if entry.space is None), {})
         told = ToldTiles([at(scope, sizes) for sizes in library], tiles, units)
-        measured = self._by_routine(measured, told)
+        entries = by_routine(((number, measured[number]) for number in numbers), told)
+        self._count, measured = len(measured), [entry for _, entry in entries]
+        self._positions = np.array([number for number, _ in entries], int)
         counts: dict[Sizes, int] = {}
         for entry in measured:
             for sizes in entry.times:
@@ -103,7 +96,7 @@ class TimeModel:
             known = [(rows[sizes], time_ms) for sizes, time_ms in entry.times.items() if sizes in rows]
             self._times[[row for row, _ in known], column] = [time_ms for _, time_ms in known]
         if self.sizes:
-            self._times[self._is_kernel & ~_telling(self._times)] = np.nan
+            self._times[self._is_kernel & ~telling(self._times)] = np.nan
         self._caution = 0.0
         self.regret: float | None = None
         if self.sizes:
@@ -134,8 +127,9 @@ class TimeModel:
                 kept_models.write(name, learnt)
         self._weights, self._errors = map(self._nearness.in_blocks, by_pair.T)
 
-    def times(self, sizes: Mapping[str, int]) -> Array:
-        """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
+    def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
+        """The predicted time of each, in ms; infinite where there is none. Doubts make it longer: that of a kernel that
+        was measured nowhere near is `strange` times as long."""
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
@@ -150,25 +144,14 @@ class TimeModel:
             squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
             risks = np.full(len(times), UNKNOWN)
             risks[hopeful] = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
-            times[hopeful] *= np.exp(remains)
-            doubts = np.full(len(times), STRANGE)  # of what is not hopeful, nobody has looked how near it was measured
-            doubts[hopeful] = _doubts(nearest)
-            times *= np.exp(RISK * risks) * np.where(self._is_kernel, doubts, 1.0)
+            doubts = DOUBT * (1 - nearest) * self._is_kernel[hopeful]
+            times[hopeful] *= np.exp(remains + doubts)
+            times *= np.exp(RISK * risks)
+            is_strange = self._is_kernel.copy()  # of what is not hopeful, nobody has looked how near it was measured
+            is_strange[hopeful] &= nearest < LEAST_NEAR
+            times[is_strange] *= strange
             np.minimum.at(found, self._positions, self._cautious(times, self._caution))
         return found
-
-    def _by_routine(self, measured: Sequence[Measured], told: ToldTiles) -> list[Measured]:
-        """The same with each of the library's routines in its place."""
-        entries: list[Measured] = []
-        positions: list[int] = []
-        for position, entry in zip(self._positions.tolist(), measured, strict=True):
-            parts: list[dict[Sizes, float]] = [{} for _ in range(1 if entry.space is not None else told.routines)]
-            for sizes, time_ms in entry.times.items():
-                parts[0 if entry.space is not None else told.routine(sizes)][sizes] = time_ms
-            entries += [replace(entry, times=part) for part in parts]
-            positions += [position] * len(parts)
-        self._positions = np.array(positions, int)
-        return entries
 
     def _told_traits(self, units: int) -> Traits:
         """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
@@ -225,19 +208,20 @@ class TimeModel:
             inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
             weights = product(inverted, logs[0][rows, entry])
             is_apart = part[rows][:, None] != part[rows]
-            doubts = (
-                _doubts((near * is_apart).max(axis=1, initial=0.0)) if self._is_kernel[entry] else np.ones(len(rows))
-            )
+            nearest = (near * is_apart).max(axis=1, initial=0.0)
+            doubts = DOUBT * (1 - nearest) * self._is_kernel[entry]
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
                 out, remains = np.flatnonzero(part[rows] == each), logs[each + 1][rows, entry]
                 open_ = product(inverted[out], remains)
                 foretold = remains[out] - solution(inverted[np.ix_(out, out)], open_)
-                predicted[rows[out], entry] *= np.exp(foretold) * doubts[out]
+                predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             squares = np.nan_to_num(squares, posinf=0.0)
             by_pair.append(np.stack([weights, squares], axis=1))
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
+            if self._is_kernel[entry]:
+                predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
         return np.concatenate(by_pair).astype(np.float32), self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
@@ -284,40 +268,6 @@ class TimeModel:
         choice_there = np.where(others[near] & shared, elsewhere[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
-
-
-def _telling(times: Array) -> Mask:
-    """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, and others spread
-    evenly over how far it is, which tell where it must not be taken."""
-    far = times / np.nanmin(times, axis=1, keepdims=True)
-    ranks = far.argsort(axis=0, kind="stable").argsort(axis=0) - NEAREST
-    every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KNOWN - NEAREST))
-    telling: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
-    return telling
-
-
-def _serving(measured: Sequence[Measured], within: float) -> list[int]:
-    """The fewest kernels of which each size has one that is nearly the best there, as the greedy algorithm finds them
-    (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979), and the library. Of more of them, one is more
-    often thought to be faster than it is."""
-    kernels = [number for number, entry in enumerate(measured) if entry.space is not None]
-    sizes = {size: column for column, size in enumerate({size: 0 for n in kernels for size in measured[n].times})}
-    times = np.full((len(kernels), len(sizes)), np.inf)
-    for row, number in enumerate(kernels):
-        for size, time_ms in measured[number].times.items():
-            times[row, sizes[size]] = time_ms
-    serves = times <= within * times.min(axis=0, initial=np.inf)
-    chosen = [number for number, entry in enumerate(measured) if entry.space is None]
-    while serves.any():
-        best = int(np.argmax(serves.sum(axis=1)))
-        chosen.append(kernels[best])
-        serves[:, serves[best]] = False
-    return sorted(chosen)
-
-
-def _doubts(nearest: Array) -> Array:
-    """How many times as long it is thought to take what was measured no nearer than this."""
-    return np.where(nearest < LEAST_NEAR, STRANGE, np.exp(DOUBT * (1 - nearest)))
 
 
 def _risks(squares: Array, weights: Array) -> Array:

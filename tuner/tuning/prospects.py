@@ -57,7 +57,8 @@ class Prospects:
         the best `most` of them."""
         if self._model is None:
             return {name: [*configs] for name, configs in valid.items()}
-        predicted = dict(zip(self._pairs, self._model.times(sizes), strict=True))
+        times = self._model.times(sizes, strange=1.0)  # a trial tells what was measured nowhere near
+        predicted = dict(zip(self._pairs, times, strict=True))
         here = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
         limit = within * here[0] if here else math.inf
         if len(here) > most:
