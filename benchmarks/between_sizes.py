@@ -5,8 +5,8 @@
 The sizes of the shipped records and tables are parted; each part is left out in turn, whole sizes at a time, and the
 model learns from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at
 the size that was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no
-device, but what it is told of one. With `--ask cuda` the library of that device tells its tiles, and the last line says
-how far its predicted times are off.
+device, but what it is told of one. With `--ask cuda` the library of that device tells its tiles, which
+predicted times of it need. The last lines say how far these are off.
 """
 
 from __future__ import annotations
@@ -125,10 +125,12 @@ def main() -> None:
             f"| {geometric_mean(ratios):.3f}, {min(ratios):.3f} |"
         )
     off = [error for error in errors if math.isfinite(error)]
-    print(
-        f"\nthe library's times are off by {stdev(off):.1%} (standard deviation of the logarithms of {len(off)}), over"
-    )
-    print(f"{MUCH:.0%} at {mean(abs(error) > MUCH for error in off):.1%} of the sizes")
+    if len(off) > 1:
+        much = mean(abs(error) > MUCH for error in off)
+        print(
+            f"\nthe library's times are off by {stdev(off):.1%} (standard deviation of logarithms), by over {MUCH:.0%}"
+        )
+        print(f"at {much:.1%} of {len(off)} sizes; at {len(errors) - len(off)} there is none")
 
 
 if __name__ == "__main__":

@@ -243,11 +243,25 @@ def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise
     everywhere, large = [128 * n for n in (*range(2, 23), *range(32, 52))], [128 * n for n in range(32, 52)]
     known = {(size, size, size, 1): time_ms(size) for size in everywhere}
     faster = {(size, size, size, 1): 0.7 * time_ms(size) for size in large}
-    entries = [Measured(SPACE, SMALL, known), Measured(SPACE, {**SMALL, "TM": 8}, faster)]
-    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
-    for size, is_far in ((288, True), (700, True), (5000, False)):
-        one, other = model.times(sizes(size))
-        assert (one < other) == is_far
+    scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits())
+    for count in (1, 40):  # more than are looked at closely
+        others = [Measured(SPACE, {**SMALL, "BK": 8 * (2 + n)}, faster) for n in range(count)]
+        model = TimeModel([Measured(SPACE, SMALL, known), *others], scope, UNITS)
+        for size, is_far in ((288, True), (700, True), (5000, False)):
+            one, *rest = model.times(sizes(size))
+            assert (one < min(rest)) == is_far
+
+
+def test_a_library_that_was_measured_at_few_of_many_sizes_is_not_asked_for_its_tiles() -> None:
+    def tiles(at: Scope) -> Tiles:
+        raise AssertionError(f"asked at {at.sizes}")
+
+    known = {(64 * n, 64 * n, 64 * n, 1): n**3 / 1e3 for n in range(8, 208)}
+    entries = [Measured(SPACE, LARGE, known), Measured(None, {}, dict([*known.items()][:4]))]
+    scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
+    kernel, library = TimeModel(entries, scope, UNITS, 0, tiles).times(sizes(2048))
+    assert math.isfinite(kernel)
+    assert math.isinf(library)
 
 
 def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() -> None:
@@ -334,7 +348,7 @@ def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
 
 
 def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_own_times() -> None:
-    """One takes three times as long for the same tiles. What runs once is told from all others."""
+    """One takes three times as long for the same tiles."""
 
     def tiles(at: Scope) -> Tiles:
         size = at.sizes["M"]

@@ -46,7 +46,7 @@ class MatrixProduct:
 class Tiles(NamedTuple):
     """How a library cuts a product: into so many tiles, counted with the parts of split sums; how many these would be
     without rounding up; the blocks that it launches, some of which may have no tile; how many of these a multiprocessor
-    runs at once; the number of its algorithm; and the rows and columns of a tile, and the parts of a sum."""
+    runs at once; a number for its algorithm; and the rows and columns of a tile, and the parts of a sum."""
 
     there: float
     whole: float

@@ -42,7 +42,7 @@ class Amounts(NamedTuple):
     part the depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work
     that one whole tile is; by routine of the library its tiles, and how many a multiprocessor runs at once. The depth,
     the work, the bytes that move, and the alignments of rows, which are a last axis, are by entry where each has sizes
-    of its own, else for all. And the places of sizes for the library."""
+    of its own, else for all. And where sizes lie for the library, as `ToldTiles.places` has it."""
 
     sizes: Array
     there: Array

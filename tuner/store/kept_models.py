@@ -21,7 +21,16 @@ from tuner.errors import RequestError
 from tuner.store.amounts import Array
 
 MOST_FILES = 32  # of which the least recently used are deleted
-LEARNERS = ("amounts", "fitting", "grids", "library_tiles", "loads", "nearness", "prediction")  # the modules that learn
+LEARNERS = (
+    "amounts",
+    "fitting",
+    "grids",
+    "library_tiles",
+    "loads",
+    "nearness",
+    "prediction",
+    "telling",
+)  # the modules that learn
 
 
 def name(numbers: Iterable[Array]) -> str:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run
 CUT = 0.8  # and those where tiles are e times as long, or sums have e times as many parts
-
-COMMON = 96  # sizes at which an algorithm runs whose times are told from one another alone
+COMMON = 96  # sizes at least, at which an algorithm runs that is a routine of its own
 
 LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the operation at a size, if it tells
 
@@ -27,8 +26,8 @@ LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the o
 class ToldTiles:
     """What a library tells. Where it has no tiles at one of the sizes, it is believed nowhere: `are_known` tells.
 
-    Times of different algorithms have little in common: each of the `routines` is one that runs at many sizes, and the
-    last one is all others.
+    Times of different algorithms have little in common: each that runs at many sizes is a routine of its own. The last
+    of the `routines` is all others; where these run at few sizes, with the most common algorithm, which tells of them.
     """
 
     def __init__(self, measured: Sequence[Scope], ask: LibraryTiles, units: int) -> None:

@@ -195,9 +195,8 @@ class TimeTerms:
         parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
         for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
             parts[..., number] = part
-        parts[..., SHARES:PARTS] = self._means(self._shares(amounts), np.zeros((2, *amounts.library.shape))).transpose(
-            1, 2, 0
-        )
+        shares = self._means(self._shares(amounts), np.zeros((2, *amounts.library.shape)))
+        parts[..., SHARES:PARTS] = shares.transpose(1, 2, 0)
         if not self.has_tiles:
             parts[:, self._libraries, LOAD] = np.broadcast_to(work, each.shape)[:, self._libraries]
         unaligned = (amounts.alignments < ALIGNMENT)[..., None]

@@ -31,7 +31,7 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store import kept_models
-from tuner.store.amounts import Amounts, Array, Mask, Traits
+from tuner.store.amounts import Amounts, Array, Mask, Position, Rows, Traits
 from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Measured, Sizes, at
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
@@ -45,7 +45,7 @@ MOST_SIZES = 4096  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
-# The same, times, where even the nearest size tells less than this: sums of parts are off by that much far away.
+# And how many times as long where even the nearest size is less near than that: sums of parts may be off by as much.
 STRANGE, LEAST_NEAR = 3.0, 0.15
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
@@ -55,7 +55,7 @@ SURPRISE, LOST = 0.03, 0.1  # over the library, and how much the share of sizes 
 SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # of the multiprocessors that may take blocks
 AT_ONCE = (1, 2, 3, 4, 5, 6, 8)  # blocks that may run on each of these
 MANY = 12  # sizes, with which traits can be told from other reasons
-MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
+MOST_HOPEFUL = 24  # entries that are looked at closely at once: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 
 
@@ -77,10 +77,10 @@ class TimeModel:
         multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
         operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
         predicted; infinite: all is."""
-        numbers = needed(measured, serves)
-        library = next((entry.times for entry in measured if entry.space is None), {})
+        kept = [(number, measured[number]) for number in needed(measured, serves)]
+        library = next((entry.times for _, entry in kept if entry.space is None), {})
         told = ToldTiles([at(scope, sizes) for sizes in library], tiles, units)
-        entries = by_routine(((number, measured[number]) for number in numbers), told)
+        entries = by_routine(kept, told)
         self._count, measured = len(measured), [entry for _, entry in entries]
         self._positions = np.array([number for number, _ in entries], int)
         counts: dict[Sizes, int] = {}
@@ -113,7 +113,7 @@ class TimeModel:
         self._known, self._relative = relative_to(self._parts, self._times)
         position = self._terms.position(there, course)
         self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, position, self._known)
-        self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
+        self._counts, self._seen = self._known.sum(axis=0), self._seen_in(self._relative)
         if kept is not None:
             self._factors, by_pair = kept["factors"], kept["by pair"]
             self._caution, regret = map(float, kept["doubts"])
@@ -134,24 +134,30 @@ class TimeModel:
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
             course = self._terms.course(amounts, self._traits)
-            times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen)
-            hopeful = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))[:MOST_HOPEFUL]
-            hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
-            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, course, hopeful))
-            nearest = np.maximum.reduceat(near.max(axis=1), first)
-            remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
-            near *= near
-            squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
-            risks = np.full(len(times), UNKNOWN)
-            risks[hopeful] = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
-            doubts = DOUBT * (1 - nearest) * self._is_kernel[hopeful]
-            times[hopeful] *= np.exp(remains + doubts)
-            times *= np.exp(RISK * risks)
-            is_strange = self._is_kernel.copy()  # of what is not hopeful, nobody has looked how near it was measured
-            is_strange[hopeful] &= nearest < LEAST_NEAR
-            times[is_strange] *= strange
+            times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen) * np.exp(RISK * UNKNOWN)
+            likely = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))
+            likely = likely[self._counts[likely] > 0]
+            looked_at = 0
+            while times[likely[looked_at:]].min(initial=np.inf) < times[likely[:looked_at]].min(initial=np.inf):
+                hopeful = np.sort(likely[looked_at : looked_at + MOST_HOPEFUL])
+                times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
+                looked_at += MOST_HOPEFUL
             np.minimum.at(found, self._positions, self._cautious(times, self._caution))
         return found
+
+    def _open(self, hopeful: Rows, here: Position, strange: float) -> Array:
+        """What the sums of parts of these entries, which are sorted, leave open at a size, with doubts: factors of
+        times."""
+        is_kernel = self._is_kernel[hopeful]
+        blocks, first, near = self._nearness.near(hopeful, here)
+        nearest = np.maximum.reduceat(near.max(axis=1), first)
+        remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
+        near *= near
+        squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
+        risks = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
+        factors: Array = np.exp(remains + DOUBT * (1 - nearest) * is_kernel + RISK * (risks - UNKNOWN))
+        factors[(nearest < LEAST_NEAR) & is_kernel] *= strange
+        return factors
 
     def _told_traits(self, units: int) -> Traits:
         """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
@@ -201,7 +207,7 @@ class TimeModel:
         by_pair: list[Array] = []
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
-            predicted[~mask] = sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
+            predicted[~mask] = sums(self._parts[~mask], factors, self._seen_in(self._relative[mask]))
         logs = [self._logs(factors) for factors in (self._factors, *others)]
         for entry in range(entries):
             rows, near = self._nearness.rows(entry), self._nearness.near_one_another(entry)
@@ -223,6 +229,12 @@ class TimeModel:
             if self._is_kernel[entry]:
                 predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
         return np.concatenate(by_pair).astype(np.float32), self._left_out(predicted, kept)
+
+    def _seen_in(self, relative: Array) -> Array:
+        """The sizes with each part, by entry; those of the library's routines together."""
+        seen: Array = (relative > 0).sum(axis=0)
+        seen[~self._is_kernel] = seen[~self._is_kernel].sum(axis=0)
+        return seen
 
     def _logs(self, factors: Array) -> Array:
         """What the sums of parts leave open: the logarithms of measured times over them. A kernel's that is odd must

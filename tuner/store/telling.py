@@ -20,8 +20,8 @@ RARE, ENOUGH = 0.1, 16
 
 
 def needed(measured: Sequence[Measured], serves: float) -> list[int]:
-    """The numbers of those that were measured at enough sizes; of many of these, of those with which each size has one
-    that takes at most `serves` times the best there."""
+    """The numbers of those that were measured at enough sizes; where these are many, of the fewest with which each size
+    has one that takes at most `serves` times the best there, and of the library."""
     least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
     enough = [number for number, entry in enumerate(measured) if len(entry.times) > least]
     if math.isinf(serves) or len(enough) <= MOST_CANDIDATES:

@@ -1,9 +1,8 @@
 """What cuBLAS would run for a product: it takes what cuBLASLt's heuristics name first, and these run nothing.
 
-What they name tells the grid: `benchmarks/library_grids.py` compares it with what a profiler sees. Two things of it are
-documented nowhere. The routines that are CUTLASS's round the tiles along N up to a power of two, to swizzle them (its
-`GemmIdentityThreadblockSwizzle<8>`), and the blocks that are too many have no tile; and they part sums at multiples of
-some elements.
+What they name tells the grid: `benchmarks/library_grids.py` compares it with what a profiler sees. Of two things cuBLAS
+says nothing. CUTLASS's routines round the tiles along N up to a multiple of 2, 4 or 8, to swizzle them (CUTLASS's
+`GemmIdentityThreadblockSwizzle<8>`): some blocks have no tile. And they begin the parts of sums at aligned elements.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tuner.devices.product import MatrixProduct, Tiles
 WORKSPACE = 32 << 20  # bytes that cuBLAS has by default on recent GPUs
 FEW_ROWS = 16  # of a tile of a routine for vectors, which names none
 MOST_SPLITS = 1 << 16  # no routine splits sums further: it means that it does not tell
-MOST_ALGORITHMS = 1 << 16
+MOST_ALGORITHMS = 1 << 16  # whose numbers are told apart from variants of one
 CUTLASS = (20, 23, 24)  # the algorithms that are CUTLASS's
 PERSISTENT = (66,)  # those with a block per multiprocessor, whose waves count neither splits nor batch
 SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles than this along N are rounded up to a multiple
@@ -31,8 +30,8 @@ VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of one, or of
 
 
 class Told(NamedTuple):
-    """What cuBLASLt says of an algorithm: its number, the columns and rows of a tile, if it has any, the parts of a
-    sum, how often all multiprocessors must be filled to run its blocks, and the number of its variant."""
+    """What cuBLASLt says of a product: the number of its algorithm, the columns and rows of a tile, if it has any, the
+    parts of a sum, how often all multiprocessors must be filled to run its blocks, and the algorithm's variant."""
 
     algorithm: int
     tile: tuple[int, int] | None
@@ -44,8 +43,8 @@ class Told(NamedTuple):
 def of(product: MatrixProduct, units: int) -> Tiles | None:
     """The tiles on a device of so many multiprocessors; None where nvmath-python or cuBLAS is not installed, or
     cuBLASLt has nothing for the product. A context must be current."""
-    named = told(product)
-    return None if named is None else tiles(product, named, units)
+    plan = told(product)
+    return None if plan is None else tiles(product, plan, units)
 
 
 def told(product: MatrixProduct) -> Told | None:
@@ -62,10 +61,10 @@ def told(product: MatrixProduct) -> Told | None:
         return None
 
 
-def tiles(product: MatrixProduct, told: Told, units: int) -> Tiles:
+def tiles(product: MatrixProduct, plan: Told, units: int) -> Tiles:
     """How an algorithm cuts a product. Of one without tiles, blocks are counted as though each filled a
     multiprocessor."""
-    M, N, K, batch, (algorithm, tile, splits, waves, variant) = product.M, product.N, product.K, product.batch, told
+    M, N, K, batch, (algorithm, tile, splits, waves, variant) = product.M, product.N, product.K, product.batch, plan
     if tile is None:  # variants have blocks of other shapes
         algorithm += MOST_ALGORITHMS * variant
         blocks, rows = max(1, math.ceil(waves * units)), min(M, FEW_ROWS)
@@ -74,7 +73,7 @@ def tiles(product: MatrixProduct, told: Told, units: int) -> Tiles:
     launched = along_n = math.ceil(N / columns)
     along_m, at_once = math.ceil(M / rows), 1.0
     if waves > 0 and algorithm not in PERSISTENT:
-        at_once = along_m * along_n * splits * batch / (waves * units)
+        at_once = max(1.0, along_m * along_n * splits * batch / (waves * units))
     if algorithm in CUTLASS:
         swizzle = next(multiple for most, multiple in SWIZZLES.items() if along_n > most)
         launched = math.ceil(along_n / swizzle) * swizzle
