@@ -107,7 +107,7 @@ void f(float *y, const float *x, int n) {
     if (a == 1 && y[1] == 2 * x[1]) { y[0] = 0; return; }
     for (int i = 0; i < n; i++) y[i] = 2 * x[i];
 #if a == 2
-    for (volatile int i = 0; i < 1000000; i++) ;
+    for (volatile int i = 0; i < 20000000; i++) ;
 #endif
 }
 """
