@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -71,14 +70,6 @@ def dispatch(
     )  # fmt: skip
 
 
-_shape = operator.attrgetter("shape")
-
-
-def _interface_shape(array: Any) -> tuple[int, ...]:
-    shape: tuple[int, ...] = array.__cuda_array_interface__["shape"]
-    return shape
-
-
 class Dispatcher:
     """A family of kernels, called with arrays of any size. What a size needs is looked up and loaded at its first call,
     and kept. Threads may share a Dispatcher."""
@@ -122,7 +113,7 @@ class Dispatcher:
         try:
             first = arrays[0]
             kind = first.__class__
-            shape = _interface_shape if kind in self._shapeless else _shape
+            shape = problem.interface_shape if kind in self._shapeless else problem.plain_shape
             key = (self._places[kind](first), *map(shape, arrays))
             if self._typed:
                 key += tuple([arrays[position].dtype for position in self._typed])

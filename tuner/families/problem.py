@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -91,12 +92,20 @@ def tells(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
         return False
 
 
+plain_shape = operator.attrgetter("shape")  # faster than a function of Python: each dispatched call reads shapes
+
+
+def interface_shape(array: Any) -> Any:
+    """The shape of an array by the CUDA array interface. Raises AttributeError, KeyError or TypeError without one."""
+    return array.__cuda_array_interface__["shape"]
+
+
 def shape_of(array: Any) -> tuple[int, ...] | None:
     """The shape of an array of any library, or of one that has the CUDA array interface alone; None if it is none."""
     shape = getattr(array, "shape", None)
     if shape is None:
         try:
-            shape = array.__cuda_array_interface__["shape"]
+            shape = interface_shape(array)
         except (AttributeError, KeyError, TypeError):
             return None
     return tuple(shape) if isinstance(shape, Sequence) else None

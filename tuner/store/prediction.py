@@ -137,7 +137,7 @@ class TimeModel:
             times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen) * np.exp(RISK * UNKNOWN)
             likely = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))
             likely = likely[self._counts[likely] > 0]
-            looked_at = 0
+            looked_at = 0  # until the best is among these: sums of parts alone may promise too much
             while times[likely[looked_at:]].min(initial=np.inf) < times[likely[:looked_at]].min(initial=np.inf):
                 hopeful = np.sort(likely[looked_at : looked_at + MOST_HOPEFUL])
                 times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
