@@ -413,8 +413,22 @@ def test_types_follow_the_arrays(tmp_path: Path) -> None:
         np.testing.assert_array_equal(y, 2 * x)
     with pytest.raises(ArgumentError, match="y: has dtype 'float16'; needed is float32 or float64 or int32"):
         twice(y.astype(np.float16), x)
+    with pytest.raises(ArgumentError, match=r"x: has shape \(5,\) and dtype int32; needed are \(5,\) and float32"):
+        twice(y, x.astype(np.int32))  # the kernel of this size says it
     with pytest.raises(ArgumentError, match="x: has dtype 'int32'; needed is float32"):
-        twice(y, x.astype(np.int32))
+        twice(np.zeros(6, np.float32), np.zeros(6, np.int32))
+
+
+def test_arrays_that_tell_no_size_are_checked_at_known_sizes(products: Path) -> None:
+    handle = tuner.dispatch(products, device="host")
+    C, A, B = matrices(16)
+    handle(C, A, B)
+    for wrong in (B[:, :8], B[0], B.astype(np.float64)):
+        with pytest.raises(ArgumentError, match="^B: "):
+            handle(C, A, wrong)
+    for arrays in ([C, A], [C, A, B, B]):
+        with pytest.raises(ArgumentError, match="C, A, B"):
+            handle(*arrays)
 
 
 def refusal(kernels: Any, **keywords: Any) -> str:

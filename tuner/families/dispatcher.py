@@ -95,7 +95,10 @@ class Dispatcher:
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options = dict(options)
         operation.parse_options(self._options, op)
-        self._typed = [position for position, a in enumerate(op.arrays) if a.dtype in op.types]
+        # What tells the problem of a call: the kernel that is launched checks all else of the arrays.
+        self._telling = problem.telling(op)
+        first = {a.dtype: position for position, a in reversed([*enumerate(op.arrays)]) if a.dtype in op.types}
+        self._typed = sorted(first.values())
         self._exported = Binaries.read(binaries) if binaries else Binaries()
         self._exported.check_kernels(family.name, family.spaces)
         self._results = results or self._exported.records
@@ -104,20 +107,14 @@ class Dispatcher:
         self._tables: dict[tuple[str, str], FamilyTable] = {}
         self._places = Places(None if self._fixed is None else self._fixed.id)
         self._loaded: dict[tuple[Any, ...], Loaded] = {}
-        self._shapeless: set[type] = set()  # of arrays that have the CUDA array interface alone
+        self._readers: dict[type, problem.Reader] = {}  # by the type of the first array
         self._lock = ForkLock()
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue what is best at the size of these arrays, as `Kernel.__call__` does. Raises the same, and where a
         size is new what loading raises."""
         try:
-            first = arrays[0]
-            kind = first.__class__
-            shape = problem.interface_shape if kind in self._shapeless else problem.plain_shape
-            key = (self._places[kind](first), *map(shape, arrays))
-            if self._typed:
-                key += tuple([arrays[position].dtype for position in self._typed])
-            kernel = self._loaded[key]
+            kernel = self._loaded[self._readers[arrays[0].__class__](arrays)]
         except (KeyError, IndexError, AttributeError, TypeError):
             kernel = self._at(arrays)
         try:
@@ -213,11 +210,13 @@ class Dispatcher:
         for argument, array, shape in zip(op.arrays, arrays, shapes, strict=True):
             if shape is None:
                 raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
-        place = self._places[type(arrays[0])](arrays[0])
-        if not hasattr(arrays[0], "shape"):
-            self._shapeless.add(type(arrays[0]))
+        kind = type(arrays[0])
+        place = self._places[kind](arrays[0])
+        if kind not in self._readers:
+            has_shape = hasattr(arrays[0], "shape")
+            self._readers[kind] = problem.reader(self._places[kind], has_shape, self._telling, self._typed)
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
-        return (place, *shapes, *types), place
+        return (place, *shapes[: self._telling], *types), place
 
     def _load(self, arrays: tuple[Any, ...], place: int | str, alignment: int) -> Loaded:
         op = self.family.operation

@@ -12,7 +12,7 @@ import numpy as np
 from tuner import devices
 from tuner.errors import ArgumentError
 
-Place = Callable[[Any], int | str]  # of an array: the number of a GPU, or a device's name
+Place = Callable[[Any], int | str]  # of an array: the number of a GPU, negative on the host, or a device's name
 
 
 class Places(dict[type, Place]):
@@ -46,7 +46,9 @@ def _place(kind: type) -> Place:
 
 def device_name(place: int | str) -> str:
     """The device at a place."""
-    return f"cuda:{place}" if isinstance(place, int) else place
+    if isinstance(place, str):
+        return place
+    return f"cuda:{place}" if place >= 0 else "host:0"
 
 
 def _always(place: str, array: Any) -> str:
@@ -67,9 +69,9 @@ def _first_gpu(array: Any) -> int:
     return 0
 
 
-def _of_torch(tensor: Any) -> int | str:
+def _of_torch(tensor: Any) -> int:
     number: int = tensor.get_device()
-    return number if number >= 0 else "host:0"
+    return number
 
 
 def _of_cupy(array: Any) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Operation
 
 MOST_EXTENT = 1 << 48  # of a size that is looked for
+Reader = Callable[[Sequence[Any]], tuple[Any, ...]]  # of the arrays of a call
 TRIED = (1, 2, 3, 64, 1000)  # sizes at which an extent is looked at
 
 
@@ -92,12 +92,29 @@ def tells(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
         return False
 
 
-plain_shape = operator.attrgetter("shape")  # faster than a function of Python: each dispatched call reads shapes
+def telling(op: Operation) -> int:
+    """How many of the first arrays tell all sizes that shapes tell: those of C and A tell M, N and K."""
+    told: set[str] = set()
+    count = 0
+    for position, argument in enumerate(op.arrays):
+        extents = argument.shape or ()
+        names = {extent.text for extent in extents if extent.is_name}
+        if not {name for extent in extents for name in extent.names if name in op.sizes} <= told:
+            count = position + 1
+            told |= names
+    return count
 
 
-def interface_shape(array: Any) -> Any:
-    """The shape of an array by the CUDA array interface. Raises AttributeError, KeyError or TypeError without one."""
-    return array.__cuda_array_interface__["shape"]
+def reader(place: Callable[[Any], int | str], has_shape: bool, telling: int, typed: Sequence[int]) -> Reader:
+    """A function that returns what tells the problem of some arrays: where the first one lies, the shapes of the first
+    ones, which have that attribute or the CUDA array interface alone, and the dtypes of the typed ones. It raises
+    AttributeError, IndexError, KeyError or TypeError for others. It is compiled, since each dispatched call waits."""
+    shape = "shape" if has_shape else "__cuda_array_interface__['shape']"
+    shapes = [f"arrays[{position}].{shape}" for position in range(telling)]
+    dtypes = [f"arrays[{position}].dtype" for position in typed]
+    text = f"lambda arrays: ({', '.join(['place(arrays[0])', *shapes, *dtypes])},)"
+    function: Reader = eval(text, {"place": place})  # noqa: S307  # a text of ours
+    return function
 
 
 def shape_of(array: Any) -> tuple[int, ...] | None:
@@ -105,7 +122,7 @@ def shape_of(array: Any) -> tuple[int, ...] | None:
     shape = getattr(array, "shape", None)
     if shape is None:
         try:
-            shape = interface_shape(array)
+            shape = array.__cuda_array_interface__["shape"]
         except (AttributeError, KeyError, TypeError):
             return None
     return tuple(shape) if isinstance(shape, Sequence) else None
