@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import stat
@@ -33,6 +34,12 @@ def state() -> Path:
 
 def state_folder() -> Path:
     """The folder of `state`, which may not be there, for what is read and never run."""
+    return _state_folder(*map(os.environ.get, ("TUNER_STATE", "XDG_STATE_HOME", "HOME")))
+
+
+@functools.lru_cache(maxsize=4)
+def _state_folder(*_: str | None) -> Path:
+    """The same by the variables on which it depends: every choice waits for it."""
     return Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state"))
 
 

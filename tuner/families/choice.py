@@ -108,7 +108,7 @@ class FamilyTable:
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""
-        return replace(self._scope, sizes=dict(sizes))
+        return self._scope.at(dict(sizes))
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be

@@ -55,7 +55,12 @@ class Known:
         """The record at the size that is nearest to this one, if there is any, and the rank in it."""
         if not self.records:
             return None, 0
-        return self.records[min(self.records, key=lambda there: distance(there, sizes))]
+        here = _logarithms(sizes)
+        return self.records[min(self._places, key=lambda there: math.dist(there[1], here))[0]]
+
+    @cached_property
+    def _places(self) -> list[tuple[Sizes, tuple[float, ...]]]:
+        return [(sizes, _logarithms(sizes)) for sizes in self.records]
 
     @cached_property
     def _unseen(self) -> list[Sizes]:
@@ -126,4 +131,4 @@ def distance(one: Sizes, other: Sizes) -> float:
 
 
 def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:
-    return replace(scope, sizes=dict(zip(names, sizes, strict=True)))
+    return scope.at(dict(zip(names, sizes, strict=True)))

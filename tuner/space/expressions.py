@@ -58,6 +58,9 @@ class Expression:
 
     def integer(self, scope: Mapping[str, Any]) -> int:
         """Its value as an integer. Raises ExpressionError for any other value."""
+        value = scope.get(self.text)  # most are names alone
+        if type(value) is int:
+            return value
         value = self.evaluate(scope)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -239,6 +242,9 @@ def _name(node: ast.Name) -> Evaluator:
 
 def _binary(node: ast.BinOp) -> Evaluator:
     operate, left, right = arithmetic.BINARY[type(node.op)], evaluator_of(node.left), evaluator_of(node.right)
+    if isinstance(node.right, ast.Constant):
+        value = node.right.value
+        return lambda scope: operate(left(scope), value)
     return lambda scope: operate(left(scope), right(scope))
 
 

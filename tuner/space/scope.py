@@ -29,6 +29,18 @@ class Limits:
     multiprocessor_shared_memory: int = 0  # bytes
     reserved_shared_memory: int = 0  # bytes per block, besides its own
 
+    @cached_property
+    def names(self) -> Mapping[str, Any]:
+        """The value of every name that stands for one of them."""
+        return {
+            "compute_capability": self.compute_capability,
+            "warp_size": self.warp_size,
+            "max_threads": self.max_threads,
+            "max_shared_memory": self.max_shared_memory,
+            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.max_grid, strict=True)},
+            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.max_block, strict=True)},
+        }
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Limits:
         """The Limits that `dataclasses.asdict` wrote, after a round trip through JSON."""
@@ -57,15 +69,8 @@ class Scope:
     @cached_property
     def names(self) -> Mapping[str, Any]:
         """The value of every name."""
-        return {
-            **self.options,
-            **self.sizes,
-            "language": self.language,
-            "compute_capability": self.limits.compute_capability,
-            "warp_size": self.limits.warp_size,
-            "max_threads": self.limits.max_threads,
-            "max_shared_memory": self.limits.max_shared_memory,
-            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
-            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
-            **self.config,
-        }
+        return {**self.options, **self.sizes, "language": self.language, **self.limits.names, **self.config}
+
+    def at(self, sizes: Mapping[str, int]) -> Scope:
+        """The problem of these sizes."""
+        return Scope(sizes, self.options, self.language, self.limits, self.types, self.config)

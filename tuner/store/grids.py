@@ -131,8 +131,14 @@ class CountedTiles:
         terms = {ast.dump(term): term for row in self.rows for term in grids[row].terms}
         texts = [[ast.dump(term) for term in grids[row].terms] for row in self.rows]
         numbers = {text: number for number, text in enumerate(terms)}
-        self._terms = [*map(evaluator_of, terms.values())]
-        self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))  # else the last value, 1
+        self._constants = np.ones(len(terms) + 1)  # the last one for grids of fewer terms
+        self._terms: list[tuple[int, Evaluator]] = []
+        for number, term in enumerate(terms.values()):
+            if isinstance(term, ast.Constant) and isinstance(term.value, int | float):
+                self._constants[number] = term.value
+            else:
+                self._terms.append((number, evaluator_of(term)))
+        self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))
         self._is_depth = np.zeros(self._of_grids.shape, bool)
         for row, each in enumerate(texts):
             self._of_grids[row, : len(each)] = [numbers[text] for text in each]
@@ -141,8 +147,8 @@ class CountedTiles:
     def at(self, names: Mapping[str, Any]) -> tuple[Array, Array]:
         """The tiles of these grids, and those of the result that they are parts of, by the values of sizes and options;
         not a number where they cannot be counted."""
-        values = np.ones(len(self._terms) + 1)
-        for number, term in enumerate(self._terms):
+        values = self._constants.copy()
+        for number, term in self._terms:
             try:
                 values[number] = value_of(term, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
@@ -159,7 +165,7 @@ def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]
 
 def at(scope: Scope, sizes: Sizes) -> Scope:
     """The problem of these sizes, which are in the order of those of `scope`."""
-    return replace(scope, sizes=dict(zip(scope.sizes, sizes, strict=True)))
+    return scope.at(dict(zip(scope.sizes, sizes, strict=True)))
 
 
 def parameters_of(space: Space) -> list[str]:

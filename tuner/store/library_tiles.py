@@ -41,11 +41,11 @@ class ToldTiles:
         self.are_known = bool(self._told)
         self._ask, self._units = ask, units
         counts = Counter(each.algorithm for each in self._told.values())
-        self._algorithms = sorted(counts)
-        common = [algorithm for algorithm in self._algorithms if counts[algorithm] >= COMMON]
+        common = [algorithm for algorithm in sorted(counts) if counts[algorithm] >= COMMON]
         if common and sum(counts.values()) - sum(counts[each] for each in common) < COMMON:
             common.remove(max(common, key=lambda each: counts[each]))
         self._routines = {algorithm: number for number, algorithm in enumerate(common)}
+        self._others = sorted(counts.keys() - self._routines)
         self.routines = len(common) + 1 if measured else 0
 
     def at(self, scopes: Sequence[Scope]) -> list[Tiles | None]:
@@ -70,14 +70,14 @@ class ToldTiles:
 
     def places(self, told: Sequence[Tiles | None]) -> Array:
         """By size: the logarithms of the waves of tiles, of one and of as many as run at once, and of the lengths of a
-        tile and the parts of a sum; and which algorithm runs."""
-        places = np.zeros((len(told), 5 + len(self._algorithms)))
+        tile and the parts of a sum; and which algorithm runs, of those that are no routines of their own."""
+        places = np.zeros((len(told), 5 + len(self._others)))
         for place, tiles in zip(places, told, strict=True):
             if tiles is not None:
                 even = tiles.dealt(self._units) / self._units
                 waves = math.log(math.ceil(even)), math.log(max(even / tiles.at_once, LEAST_WAVES))
                 cut = [CUT * math.log(length) for length in tiles.cut]
-                place[:] = [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
+                place[:] = [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._others)]
         return places
 
     def _routine(self, tiles: Tiles) -> int:

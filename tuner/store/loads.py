@@ -69,6 +69,7 @@ NARROWER = 0.4  # by which power of two rows are apart of which half as many byt
 LEAST_STEP, MOST_STEP = 8, 4096  # of the depth
 Entries = Rows | slice
 EVERY = slice(None)
+UNKNOWN = TiledGrid(np.array([np.nan]), np.zeros((1, 1)), np.zeros(1, bool))  # the grid of what has none that is known
 
 
 class TimeTerms:
@@ -83,12 +84,13 @@ class TimeTerms:
         sizes: Sequence[Sizes],
         told: ToldTiles,
     ) -> None:
-        """`units` are the multiprocessors, `cache` the bytes of the last cache, 0 if unknown. `sizes` are those at
-        which grids must be as they are thought to be. The library has an entry for each routine that is `told`."""
+        """Kernels are measured, then the library with an entry for each routine that is `told`. `units` are the
+        multiprocessors, `cache` the bytes of the last cache, 0 if unknown. `sizes` are those at which grids must be as
+        they are thought to be."""
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
-        self._libraries = np.array([entry.space is None for entry in measured], bool)
+        self._kernels = sum(entry.space is not None for entry in measured)
         self._depth = None if self._space is None else _depth(self._space)
         self._configs = [{} if entry.space is None else entry.config for entry in measured]
         scopes = functools.cache(functools.partial(at, scope))  # many grids are looked at at the same sizes
@@ -105,14 +107,14 @@ class TimeTerms:
             if key not in known:
                 found = [TiledGrid.of(step, space, config, scopes, sizes) for step in space.steps]
                 there = [grid for grid in found if grid is not None]
-                known[key] = [grid for grid in there if grid.is_product] or there
+                known[key] = [grid for grid in there if grid.is_product] or there or [UNKNOWN]
             for grid in known[key]:
                 grids.append(grid)
                 owners.append(number)
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
         self._is_product = np.array([grid.is_product for grid in grids], bool)
         self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
-        self._with_grids, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
+        _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
         axes = max((len(grid.factors) for grid in grids), default=0)
         self._factors, powers = np.ones((len(grids), axes)), np.zeros((len(grids), axes, len(scope.sizes)))
         self._is_depth = np.zeros((len(grids), axes), bool)
@@ -161,13 +163,14 @@ class TimeTerms:
         there, shared = of(amounts.there, self._owners), of(amounts.shared, self._owners[self._sharing])
         every = amounts.depth, amounts.work, amounts.moved, amounts.alignments
         depth, work, moved, alignments = (each[rows, 0] for each in every)
-        library, at_once = of(amounts.library, self._libraries), of(amounts.at_once, self._libraries)
+        libraries = slice(self._kernels, None)
+        library, at_once = of(amounts.library, libraries), of(amounts.at_once, libraries)
         counted = there, shared, of(amounts.tiles), of(amounts.share), library, at_once
         return Amounts(amounts.sizes[:0], *counted, depth, work, moved, alignments, amounts.places[:0])
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
-        given = self._owners, self._most, self._sharing, self.steps, self._libraries, self._units, self._cache
+        given = self._owners, self._most, self._sharing, self.steps, self._kernels, self._units, self._cache
         return [*map(np.asarray, (*amounts, *given))]
 
     @property
@@ -198,7 +201,7 @@ class TimeTerms:
         shares = self._means(self._shares(amounts), np.zeros((2, *amounts.library.shape)))
         parts[..., SHARES:PARTS] = shares.transpose(1, 2, 0)
         if not self.has_tiles:
-            parts[:, self._libraries, LOAD] = np.broadcast_to(work, each.shape)[:, self._libraries]
+            parts[:, self._kernels :, LOAD] = np.broadcast_to(work, each.shape)[:, self._kernels :]
         unaligned = (amounts.alignments < ALIGNMENT)[..., None]
         parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
         return parts
@@ -236,11 +239,11 @@ class TimeTerms:
 
     def _means(self, by_grid: Array, library: Array) -> Array:
         """The last axis by entry: of each kernel the mean of its grids, and the library's by routine."""
-        found = np.full((*library.shape[:-1], len(self._libraries)), np.nan)
-        if len(self._owners):
-            found[..., self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=-1) / self._grids_of
-        found[..., self._libraries] = library
-        return found
+        if not len(self._owners):
+            return library
+        means = np.add.reduceat(by_grid, self._first_grids, axis=-1)
+        means /= self._grids_of
+        return np.concatenate([means, library], axis=-1)
 
     def _tiles(self, sizes: Array, scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:
         """By size: the tiles of each grid, how many they would be without rounding up, and the tiles of the result, of

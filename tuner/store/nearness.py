@@ -38,35 +38,37 @@ UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0
 class Nearness:
     """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells. What is known of
     an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. A choice finds them in
-    blocks of one entry each, the last of which is filled up."""
+    blocks of one entry each, the last of which is filled up: each with its place p as (p, p², 1), whose product with
+    (-2q, 1, q²) is the square of its distance from q."""
 
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
         self._kinds = is_kernel.astype(int)
-        scales, lengths = (TILED if has_tiles else UNTILED, KERNEL), [p.shape[1] for p in self._parts(sizes)]
-        self._scales = [np.repeat([each.sizes, each.alignments, each.library], lengths) for each in scales]
-        own_scales = np.array([[each.blocks] * 2 + [each.waves] * 3 + [each.rounding] for each in scales])
-        self._own_scales = own_scales[self._kinds]
-        self._shared = [self._places(sizes) * scale for scale in self._scales]
+        scales = [_by_column(each, sizes) for each in (TILED if has_tiles else UNTILED, KERNEL)]
+        shared = _shared(sizes)
+        self._shared = [shared * each[: shared.shape[1]] for each in scales]
+        self._scales = np.array(scales)[self._kinds]
         entries, self._rows = np.nonzero(known.T)
-        self._own = sizes.own[self._rows, entries] * self._own_scales[entries]
+        self._own = sizes.own[self._rows, entries] * self._scales[entries, shared.shape[1] :]
         counts = known.sum(axis=0)
         self._pairs = np.split(np.arange(len(entries)), counts.cumsum()[:-1])
 
         self._blocks = -(-counts // BLOCK)
-        self._entries = np.repeat(np.arange(len(counts)), self._blocks)
+        self._first = self._blocks.cumsum() - self._blocks
         filled = BLOCK * self._blocks - counts
         self._in_blocks = np.arange(len(entries)) + np.repeat(filled.cumsum() - filled, counts)
-        self._block_rows = self.in_blocks(self._rows + self._kinds[entries] * len(known))
-        own = self._own.astype(np.float32).T
-        self._block_own = np.stack([self.in_blocks(column, fill=np.inf) for column in own], axis=1)
-        self._telling = [np.flatnonzero(scale) for scale in self._scales]
-        columns = [places.T[telling] for places, telling in zip(self._shared, self._telling, strict=True)]
-        self._columns = [each.astype(np.float32) for each in columns]
+        places = np.concatenate([shared[self._rows], sizes.own[self._rows, entries]], axis=1)
+        telling = self._scales.any(axis=0) & (places != places[:1]).any(axis=0)
+        self._columns: Rows = np.flatnonzero(telling)
+        self._centre = places.sum(axis=0) / max(1, len(places))  # float32 has few digits
+        places = ((places - self._centre) * self._scales[entries])[:, self._columns].astype(np.float32)
+        squares = np.einsum("pc,pc->p", places, places)
+        rows = [*map(self.in_blocks, places.T), self.in_blocks(squares, fill=np.inf)]
+        self._places = np.stack([*rows, np.ones_like(rows[-1])], axis=1)
 
     def in_blocks(self, pairs: np.ndarray[Any, Any], fill: float = 0) -> np.ndarray[Any, Any]:
         """Of all pairs the same, by block and place in it."""
-        found = np.full(BLOCK * len(self._entries), fill, pairs.dtype)
+        found = np.full(BLOCK * self._blocks.sum(), fill, pairs.dtype)
         found[self._in_blocks] = pairs
         return found.reshape(-1, BLOCK)
 
@@ -80,30 +82,21 @@ class Nearness:
         asks for none."""
         return [squares_apart(places) for places in self._shared]
 
-    @staticmethod
-    def _parts(sizes: Position) -> tuple[Array, ...]:
-        return sizes.sizes, sizes.alignments, sizes.library
-
-    def _places(self, sizes: Position) -> Array:
-        """What all libraries share, and all kernels, by size."""
-        return np.concatenate(self._parts(sizes), axis=1)
-
     def near(self, entries: Rows, here: Position) -> tuple[Rows, Rows, Array]:
-        """The blocks of these entries, which are sorted; the first one of each among them; and by block how near, from
-        0 to 1, a size is to each pair. `here` is where it lies, for these entries. All of it is computed in float32,
-        since each choice waits for it."""
-        is_asked = np.zeros(len(self._kinds), bool)
-        is_asked[entries] = True
-        blocks = np.flatnonzero(is_asked[self._entries])
-        (place,), counts = self._places(here), self._blocks[entries]
-        own = (here.own[0] * self._own_scales[entries]).astype(np.float32).repeat(counts, axis=0)
-        shared = np.empty((len(self._columns), len(self._shared[0])), np.float32)
-        for kind, (columns, scale, telling) in enumerate(zip(self._columns, self._scales, self._telling, strict=True)):
-            apart = columns - (place * scale)[telling].astype(np.float32)[:, None]
-            np.einsum("ds,ds->s", apart, apart, out=shared[kind])
-        apart = self._block_own[blocks] - own[:, :, None]
-        squares = shared.take(self._block_rows[blocks]) + np.einsum("bdp,bdp->bp", apart, apart)
-        return blocks, counts.cumsum() - counts, np.exp(-np.sqrt(squares))
+        """The blocks of these entries; the first one of each among them; and by block how near, from 0 to 1, a size is
+        to each pair. `here` is where it lies, for these entries. All of it is computed in float32, since each choice
+        waits for it."""
+        counts = self._blocks[entries]
+        first = counts.cumsum() - counts
+        blocks = (self._first[entries] - first).repeat(counts) + np.arange(counts.sum())
+        (shared,) = _shared(here)
+        place = np.empty((len(entries), len(shared) + here.own.shape[2]))
+        place[:, : len(shared)], place[:, len(shared) :] = shared, here.own[0]
+        place = ((place - self._centre) * self._scales[entries])[:, self._columns]
+        lines = np.ones((len(entries), self._places.shape[1]), np.float32)
+        lines[:, :-2], lines[:, -1] = -2 * place, np.einsum("ec,ec->e", place, place)
+        squares = np.matmul(lines.repeat(counts, axis=0)[:, None], self._places[blocks])[:, 0]
+        return blocks, first, np.exp(-np.sqrt(np.maximum(squares, 0.0)))
 
     def near_one_another(self, entry: int) -> Array:
         """How near the sizes at which an entry is known are to one another."""
@@ -111,6 +104,18 @@ class Nearness:
         squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)] + squares_apart(own)
         near: Array = np.exp(-np.sqrt(squares))
         return near
+
+
+def _shared(sizes: Position) -> Array:
+    """What all libraries share, and all kernels, by size."""
+    return np.concatenate([sizes.sizes, sizes.alignments, sizes.library], axis=1)
+
+
+def _by_column(scales: Scales, sizes: Position) -> Array:
+    """The scale of each column, of what is shared and of what is an entry's own."""
+    lengths = sizes.sizes.shape[1], sizes.alignments.shape[1], sizes.library.shape[1], 2, 3, 1
+    columns = scales.sizes, scales.alignments, scales.library, scales.blocks, scales.waves, scales.rounding
+    return np.repeat(columns, lengths)
 
 
 def squares_apart(places: Array) -> Array:

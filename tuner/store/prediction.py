@@ -36,7 +36,7 @@ from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Measured, Sizes, at
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 from tuner.store.loads import TimeTerms
-from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
+from tuner.store.nearness import BLOCK, Nearness, inverse, product, solution, squares_apart
 from tuner.store.telling import MOST_KNOWN, SERVES, by_routine, needed, telling
 
 LEAST_SIZES = 3  # that were left out
@@ -150,7 +150,7 @@ class TimeModel:
         times."""
         is_kernel = self._is_kernel[hopeful]
         blocks, first, near = self._nearness.near(hopeful, here)
-        nearest = np.maximum.reduceat(near.max(axis=1), first)
+        nearest = np.maximum.reduceat(near.ravel(), first * BLOCK)
         remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
         near *= near
         squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)

@@ -30,11 +30,11 @@ def needed(measured: Sequence[Measured], serves: float) -> list[int]:
 
 
 def by_routine(numbered: Iterable[tuple[int, Measured]], told: ToldTiles) -> list[tuple[int, Measured]]:
-    """The same with an entry for each routine of the library in its place."""
-    found: list[tuple[int, Measured]] = []
+    """The kernels, then an entry for each routine of the library."""
+    numbered = [*numbered]
+    found = [(number, entry) for number, entry in numbered if entry.space is not None]
     for number, entry in numbered:
         if entry.space is not None:
-            found.append((number, entry))
             continue
         parts: list[dict[Sizes, float]] = [{} for _ in range(told.routines)]
         for sizes, time_ms in entry.times.items():
