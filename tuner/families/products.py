@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import MatrixProduct, Tiles, matrices
-from tuner.space import operation, routines
+from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -34,7 +34,7 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
     C, A, B = specs(space, scope)
     if not {"alpha", "beta"} <= scope.options.keys() or not len(C.shape) == len(A.shape) == len(B.shape) == 3:
         return None
-    (batch, M, N), turned = C.shape, routines.transposed(op)
+    (batch, M, N), turned = C.shape, op.transposed
     K = A.shape[1 if "A" in turned else 2]
     given = matrices(C), matrices(A, "A" in turned), matrices(B, "B" in turned)
     return MatrixProduct(M, N, K, batch, (C, A, B), *given)
@@ -42,4 +42,4 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
 
 def is_turned(space: Space, name: str) -> bool:
     """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
-    return name in routines.transposed(space.operation)
+    return name in space.operation.transposed

@@ -20,7 +20,6 @@ from tuner.measure.own_arrays import OwnArrays
 from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.referee import Referee
 from tuner.measure.rotation import Rotation
-from tuner.space import routines
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
 from tuner.space.model import Operation, Space
@@ -179,7 +178,7 @@ class Workbench:
         assert self.op.library is not None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
         dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
-        return self.op.library, {**self.scope.names, **handles}, dtypes, routines.transposed(self.op)
+        return self.op.library, {**self.scope.names, **handles}, dtypes, self.op.transposed
 
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""

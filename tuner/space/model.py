@@ -15,6 +15,7 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
 from tuner.space.lockless import cached_property
+from tuner.space.routines import ROUTINES
 from tuner.space.texts import size_text
 from tuner.space.tolerance import Tolerance
 
@@ -91,6 +92,14 @@ class Operation:
     def arrays(self) -> tuple[Argument, ...]:
         """The arrays that the caller passes, in order."""
         return tuple(a for a in self.arguments if a.is_array and not a.value)
+
+    @cached_property
+    def transposed(self) -> frozenset[str]:
+        """The arrays of its library's routine that it stores transposed, as the file says: `shape: [batch, N, K]` for
+        the B of a product. Empty without a library."""
+        arrays = ROUTINES[self.library].arrays if self.library else {}
+        shapes = {a.name: tuple(extent.text for extent in a.shape or ())[-2:] for a in self.arrays}
+        return frozenset(name for name, extents in arrays.items() if shapes.get(name) == extents[::-1])
 
     @property
     def constants(self) -> tuple[Argument, ...]:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tuner.space.model import Operation
 
 
 @dataclass(frozen=True)
@@ -27,11 +23,3 @@ ROUTINES: Mapping[str, Routine] = {
         defaults={"batch": 1, "alpha": 1.0, "beta": 0.0},
     ),
 }
-
-
-def transposed(operation: Operation) -> frozenset[str]:
-    """The arrays of its routine that an operation stores transposed, as its file says: `shape: [batch, N, K]` for the
-    B of a product. Empty where the operation names no routine."""
-    arrays = ROUTINES[operation.library].arrays if operation.library else {}
-    shapes = {a.name: tuple(extent.text for extent in a.shape or ())[-2:] for a in operation.arrays}
-    return frozenset(name for name, extents in arrays.items() if shapes.get(name) == extents[::-1])

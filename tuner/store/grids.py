@@ -224,7 +224,8 @@ def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
 
 
 class _Values(ast.NodeTransformer):
-    """Puts values in the place of parameters, and expressions in that of derived values."""
+    """Puts values in the place of parameters, and expressions in that of derived values. Of what values decide, it
+    leaves what is chosen: each choice evaluates it."""
 
     def __init__(self, space: Space, config: Config) -> None:
         self._space, self._config = space, config
@@ -232,6 +233,29 @@ class _Values(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         node.args = [self.visit(argument) for argument in node.args]  # its function is no value
         return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            return cast(ast.expr, self.visit(node.body if test.value else node.orelse))
+        node.test, node.body, node.orelse = test, self.visit(node.body), self.visit(node.orelse)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        stops, values = isinstance(node.op, ast.Or), list[ast.expr]()
+        for value in map(self.visit, node.values):
+            values.append(value)
+            if isinstance(value, ast.Constant) and bool(value.value) == stops:
+                break  # the others are never looked at
+        node.values = [v for v in values[:-1] if not isinstance(v, ast.Constant)] + values[-1:]
+        return node if len(node.values) > 1 else node.values[0]
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        try:
+            return node if names_in(node) else ast.Constant(value_of(evaluator_of(node), {}, "a grid"))
+        except ExpressionError:
+            return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self._config:

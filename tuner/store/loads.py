@@ -222,7 +222,10 @@ class TimeTerms:
     def _shares(self, amounts: Amounts) -> Array:
         """By size and grid: the tiles of the result that a block has parts of, and how many blocks share one; zero
         where no depth is parted."""
-        shares, blocks = np.zeros((2, *amounts.there.shape)), np.minimum(amounts.there, self._most)[:, self._sharing]
+        shares = np.zeros((2, *amounts.there.shape))
+        if not len(self._sharing):
+            return shares
+        blocks = np.minimum(amounts.there[:, self._sharing], self._most[self._sharing])
         with np.errstate(invalid="ignore", divide="ignore"):
             shares[:, :, self._sharing] = np.ceil(amounts.shared / blocks), blocks / amounts.shared
         return shares

@@ -6,6 +6,7 @@ a hundred times as long as the work takes.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tuner.space.lockless import cached_property
 from tuner.store.amounts import Array, Mask, Position, Rows
 
-MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
+MOST_ROWS, PIECE = 96, 64  # of a matrix that is inverted at once, and of what is multiplied at once
 BLOCK = 64  # pairs that lie beside one another in memory
 
 
@@ -38,8 +39,8 @@ UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0
 class Nearness:
     """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells. What is known of
     an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. A choice finds them in
-    blocks of one entry each, the last of which is filled up: each with its place p as (p, p², 1), whose product with
-    (-2q, 1, q²) is the square of its distance from q."""
+    blocks, the last of which is filled up: each with its place p as (p, p², 1), whose product with (-2q, 1, q²) is the
+    square of its distance from q."""
 
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
@@ -50,27 +51,28 @@ class Nearness:
         self._scales = np.array(scales)[self._kinds]
         entries, self._rows = np.nonzero(known.T)
         self._own = sizes.own[self._rows, entries] * self._scales[entries, shared.shape[1] :]
-        counts = known.sum(axis=0)
-        self._pairs = np.split(np.arange(len(entries)), counts.cumsum()[:-1])
+        self._counts = known.sum(axis=0)
+        self._pairs = np.split(np.arange(len(entries)), self._counts.cumsum()[:-1])
 
-        self._blocks = -(-counts // BLOCK)
-        self._first = self._blocks.cumsum() - self._blocks
-        filled = BLOCK * self._blocks - counts
-        self._in_blocks = np.arange(len(entries)) + np.repeat(filled.cumsum() - filled, counts)
         places = np.concatenate([shared[self._rows], sizes.own[self._rows, entries]], axis=1)
-        telling = self._scales.any(axis=0) & (places != places[:1]).any(axis=0)
-        self._columns: Rows = np.flatnonzero(telling)
+        self._columns = [np.flatnonzero([*scale, True, True]) for scale in scales]
         self._centre = places.sum(axis=0) / max(1, len(places))  # float32 has few digits
-        places = ((places - self._centre) * self._scales[entries])[:, self._columns].astype(np.float32)
+        places = ((places - self._centre) * self._scales[entries]).astype(np.float32)
         squares = np.einsum("pc,pc->p", places, places)
         rows = [*map(self.in_blocks, places.T), self.in_blocks(squares, fill=np.inf)]
-        self._places = np.stack([*rows, np.ones_like(rows[-1])], axis=1)
+        rows.append([np.ones_like(blocks) for blocks in rows[-1]])
+        self._places = [
+            np.stack([rows[column][entry] for column in self._columns[kind]], axis=1)
+            for entry, kind in enumerate(self._kinds)
+        ]
 
-    def in_blocks(self, pairs: np.ndarray[Any, Any], fill: float = 0) -> np.ndarray[Any, Any]:
-        """Of all pairs the same, by block and place in it."""
-        found = np.full(BLOCK * self._blocks.sum(), fill, pairs.dtype)
-        found[self._in_blocks] = pairs
-        return found.reshape(-1, BLOCK)
+    def in_blocks(self, pairs: np.ndarray[Any, Any], fill: float = 0) -> list[np.ndarray[Any, Any]]:
+        """Of all pairs the same, for each entry by block and place in it."""
+        blocks = -(-self._counts // BLOCK)
+        filled = BLOCK * blocks - self._counts
+        found = np.full(BLOCK * blocks.sum(), fill, pairs.dtype)
+        found[np.arange(len(pairs)) + np.repeat(filled.cumsum() - filled, self._counts)] = pairs
+        return np.split(found.reshape(-1, BLOCK), blocks.cumsum()[:-1])
 
     def rows(self, entry: int) -> Rows:
         """The sizes at which an entry is known."""
@@ -82,21 +84,22 @@ class Nearness:
         asks for none."""
         return [squares_apart(places) for places in self._shared]
 
-    def near(self, entries: Rows, here: Position) -> tuple[Rows, Rows, Array]:
-        """The blocks of these entries; the first one of each among them; and by block how near, from 0 to 1, a size is
-        to each pair. `here` is where it lies, for these entries. All of it is computed in float32, since each choice
-        waits for it."""
-        counts = self._blocks[entries]
-        first = counts.cumsum() - counts
-        blocks = (self._first[entries] - first).repeat(counts) + np.arange(counts.sum())
+    def near(self, entries: Rows, here: Position) -> Array:
+        """How near, from 0 to 1, a size is to each pair of these entries, by block and place in it. `here` is where it
+        lies, for these entries. All of it is computed in float32, since each choice waits for it."""
         (shared,) = _shared(here)
-        place = np.empty((len(entries), len(shared) + here.own.shape[2]))
+        place = np.empty((len(entries), len(self._centre)))
         place[:, : len(shared)], place[:, len(shared) :] = shared, here.own[0]
-        place = ((place - self._centre) * self._scales[entries])[:, self._columns]
-        lines = np.ones((len(entries), self._places.shape[1]), np.float32)
+        place = (place - self._centre) * self._scales[entries]
+        lines = np.ones((len(entries), len(self._centre) + 2), np.float32)
         lines[:, :-2], lines[:, -1] = -2 * place, np.einsum("ec,ec->e", place, place)
-        squares = np.matmul(lines.repeat(counts, axis=0)[:, None], self._places[blocks])[:, 0]
-        return blocks, first, np.exp(-np.sqrt(np.maximum(squares, 0.0)))
+        by_kind = [lines[:, columns] for columns in self._columns]
+        squares = [
+            by_kind[kind][number] @ self._places[entry]
+            for number, (entry, kind) in enumerate(zip(entries, self._kinds[entries], strict=True))
+        ]
+        near: Array = np.exp(-np.sqrt(np.maximum(np.concatenate(squares), 0.0)))
+        return near
 
     def near_one_another(self, entry: int) -> Array:
         """How near the sizes at which an entry is known are to one another."""
@@ -120,10 +123,12 @@ def _by_column(scales: Scales, sizes: Position) -> Array:
 
 def squares_apart(places: Array) -> Array:
     """The squares of the distances of places to one another."""
-    squares: Array = np.zeros((len(places), len(places)))
-    for column in places.T[places.any(axis=0)]:
-        squares += (column[:, None] - column) ** 2
-    return squares
+    places = places - places.mean(axis=0) if len(places) else places  # the less is lost to rounding
+    lengths = np.einsum("pc,pc->p", places, places)
+    squares = _multiplied(-2 * places, places.T)
+    squares += lengths[:, None]
+    squares += lengths
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def product(matrix: Array, vector: Array) -> Array:
@@ -156,10 +161,11 @@ def inverse(matrix: Array) -> Array:
 def _multiplied(one: Array, other: Array) -> Array:
     """A product of matrices in pieces, for which BLAS takes no threads."""
     (rows, depth), columns = one.shape, other.shape[1]
-    product = np.empty((rows, columns))
-    for row in range(0, rows, MOST_ROWS):
-        left = one[row : row + MOST_ROWS]
-        width = max(1, MOST_PRODUCTS // (len(left) * depth))
-        for column in range(0, columns, width):
-            product[row : row + MOST_ROWS, column : column + width] = left @ other[:, column : column + width]
+    product = np.zeros((rows, columns))
+    for row, column in itertools.product(range(0, rows, PIECE), range(0, columns, PIECE)):
+        piece = product[row : row + PIECE, column : column + PIECE]
+        for start in range(0, depth, PIECE):
+            piece += (
+                one[row : row + PIECE, start : start + PIECE] @ other[start : start + PIECE, column : column + PIECE]
+            )
     return product

@@ -24,6 +24,7 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -139,21 +140,22 @@ class TimeModel:
             likely = likely[self._counts[likely] > 0]
             looked_at = 0  # until the best is among these: sums of parts alone may promise too much
             while times[likely[looked_at:]].min(initial=np.inf) < times[likely[:looked_at]].min(initial=np.inf):
-                hopeful = np.sort(likely[looked_at : looked_at + MOST_HOPEFUL])
+                hopeful = likely[looked_at : looked_at + MOST_HOPEFUL]
                 times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
                 looked_at += MOST_HOPEFUL
             np.minimum.at(found, self._positions, self._cautious(times, self._caution))
         return found
 
     def _open(self, hopeful: Rows, here: Position, strange: float) -> Array:
-        """What the sums of parts of these entries, which are sorted, leave open at a size, with doubts: factors of
-        times."""
+        """What the sums of parts of these entries leave open at a size, with doubts: factors of times."""
         is_kernel = self._is_kernel[hopeful]
-        blocks, first, near = self._nearness.near(hopeful, here)
+        near = self._nearness.near(hopeful, here)
+        weights, errors = ([by_entry[entry] for entry in hopeful] for by_entry in (self._weights, self._errors))
+        first = np.array([0, *itertools.accumulate(map(len, weights[:-1]))])
         nearest = np.maximum.reduceat(near.ravel(), first * BLOCK)
-        remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
+        remains = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(weights)), first)
         near *= near
-        squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
+        squares = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(errors)), first)
         risks = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
         factors: Array = np.exp(remains + DOUBT * (1 - nearest) * is_kernel + RISK * (risks - UNKNOWN))
         factors[(nearest < LEAST_NEAR) & is_kernel] *= strange

@@ -12,7 +12,7 @@ from tuner.store.amounts import Array, Mask
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import ToldTiles
 
-MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
+MOST_KNOWN, NEAREST = 300, 150  # sizes of a kernel's configuration, and of these such where it is nearest the best
 # Of more configurations than this, the fewest are needed that serve all sizes: times the best there.
 MOST_CANDIDATES, SERVES = 48, 1.001
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
