@@ -42,7 +42,7 @@ from tuner.store.telling import MOST_KNOWN, SERVES, by_routine, needed, telling
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
-MOST_SIZES = 4096  # that a model learns from, the most measured first
+MOST_SIZES = 6144  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
