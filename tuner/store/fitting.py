@@ -32,7 +32,7 @@ def sums(parts: Array, factors: Array, seen: Array) -> Array:
     with np.errstate(invalid="ignore"):
         found: Array = (parts * factors).sum(axis=-1)
     untold = (parts[..., PARTS:] > 0) & (seen[:, PARTS:] == 0)
-    found[~np.isfinite(found) | (found <= 0) | untold.any(axis=-1)] = np.inf
+    found[~(found > 0) | untold.any(axis=-1)] = np.inf
     return found
 
 

@@ -112,7 +112,7 @@ class TimeTerms:
                 grids.append(grid)
                 owners.append(number)
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
-        self._is_product = np.array([grid.is_product for grid in grids], bool)
+        self._uneven = np.array([row for row, grid in enumerate(grids) if not grid.is_product], int)
         self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
         axes = max((len(grid.factors) for grid in grids), default=0)
@@ -255,11 +255,11 @@ class TimeTerms:
         along = self._factors * powers[:, self._power_of]
         rounded = np.ceil(along - ROUNDING)
         there, whole = rounded.prod(axis=2), along.prod(axis=2)
-        results = np.where(self._is_depth, 1.0, rounded).prod(axis=2)
+        results = np.where(self._is_depth, 1.0, rounded).prod(axis=2) if len(self._sharing) else there.copy()
         if self._counted.rows:
             counted = np.array([self._counted.at(scope.names) for scope in scopes])
             there[:, self._counted.rows], results[:, self._counted.rows] = counted.swapaxes(0, 1)
-            whole[:, ~self._is_product] = there[:, ~self._is_product]
+            whole[:, self._uneven] = there[:, self._uneven]
         return there, whole, results[:, self._sharing]
 
 

@@ -135,7 +135,7 @@ class TimeModel:
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
             course = self._terms.course(amounts, self._traits)
-            times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen) * np.exp(RISK * UNKNOWN)
+            times = sums(self._terms.parts(amounts, course)[0], self._factors, self._seen) * math.exp(RISK * UNKNOWN)
             likely = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))
             likely = likely[self._counts[likely] > 0]
             looked_at = 0  # until the best is among these: sums of parts alone may promise too much
