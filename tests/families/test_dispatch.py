@@ -424,7 +424,7 @@ def test_arrays_that_tell_no_size_are_checked_at_known_sizes(products: Path) -> 
     C, A, B = matrices(16)
     handle(C, A, B)
     for wrong in (B[:, :8], B[0], B.astype(np.float64)):
-        with pytest.raises(ArgumentError, match="^B: "):
+        with pytest.raises(ArgumentError, match=r"^B: "):
             handle(C, A, wrong)
     for arrays in ([C, A], [C, A, B, B]):
         with pytest.raises(ArgumentError, match="C, A, B"):

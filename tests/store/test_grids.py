@@ -12,7 +12,7 @@ import pytest
 from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.store.grids import CountedTiles, TiledGrid, at
+from tuner.store.grids import CountedTiles, Extents, TiledGrid, at
 
 SIZES = [(4096, 4096, 4096, 1), (70, 33, 95, 3), (129, 1, 94, 1), (37, 515, 92, 2), (8, 8, 8, 1)]
 
@@ -24,7 +24,7 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
     space = catalog.load(name)
     (step,), config = space.steps, {**space.default, **chosen}
     scope = Scope(dict.fromkeys(space.operation.sizes, 1), dict(space.operation.options), "cuda", Limits())
-    grid = TiledGrid.of(step, space, config, lambda sizes: at(scope, sizes), SIZES)
+    grid = TiledGrid.of(Extents(step, space), config, lambda sizes: at(scope, sizes), SIZES)
     assert grid is not None
     assert not grid.agrees
     tiles = CountedTiles([replace(grid, agrees=True), grid, grid])
@@ -54,7 +54,7 @@ def test_a_negative_parameter_counts_as_it_is_and_a_division_by_zero_for_nothing
     parameters = "{threads: [32], sign: [-1]}"
     space = space_of(tmp_path, "  odd: n % 5", "ceil_div(n, 7) + odd * sign**2 + n // (n - 3) * 0", parameters)
     config, scope = {"threads": 32, "sign": -1}, Scope({"n": 1}, {}, "cuda", Limits())
-    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
+    grid = TiledGrid.of(Extents(space.steps[0], space), config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
     assert grid is not None
     tiles = CountedTiles([grid])
     assert tiles.at(at(scope, (4096,)).names)[0].tolist() == [586 + 1]
@@ -66,13 +66,15 @@ def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path
     space = space_of(tmp_path, f"  d0: 1 if n % 3 else 2\n{doubling}", "ceil_div(n, 32) * d59")
     scope = Scope({"n": 1}, {}, "cuda", Limits())
     (step,) = space.steps
-    assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(scope, sizes), [(4,), (6,), (7,)]) is None
+    assert (
+        TiledGrid.of(Extents(step, space), {"threads": 32}, lambda sizes: at(scope, sizes), [(4,), (6,), (7,)]) is None
+    )
 
 
 def test_tiles_that_fractions_count_are_as_many_as_blocks(tmp_path: Path) -> None:
     space = space_of(tmp_path, "  odd: n % 5", "(1 + odd) * (n * 0.1 * 10)")
     scope, config = Scope({"n": 1}, {}, "cuda", Limits()), {"threads": 32}
-    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
+    grid = TiledGrid.of(Extents(space.steps[0], space), config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
     assert grid is not None
     assert CountedTiles([grid]).at(at(scope, (32,)).names)[0].tolist() == [96]
 
@@ -101,7 +103,7 @@ def test_factors_that_part_the_depth_are_those_of_sizes_that_no_result_has(
     )
     space, scope = catalog.load(str(file)), Scope({"m": 1, "k": 1}, {}, "cuda", Limits())
     tiled = TiledGrid.of(
-        space.steps[0], space, {"threads": 32}, lambda sizes: at(scope, sizes), [(100, 700), (4096, 33)]
+        Extents(space.steps[0], space), {"threads": 32}, lambda sizes: at(scope, sizes), [(100, 700), (4096, 33)]
     )
     assert tiled is not None
     assert np.flatnonzero(tiled.is_depth).tolist() == parted

@@ -39,6 +39,19 @@ class Measured:
     times: Mapping[Sizes, float]
 
 
+class Extents:
+    """What the extents of a step's grid are made of, in all configurations: `whole` without bounds, `split` the
+    `factors` that these are products of, which are None where they are too long to be looked at."""
+
+    def __init__(self, step: Step, space: Space) -> None:
+        self.step, self.space = step, space
+        trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
+        self.whole = [evaluator_of(tree) for tree in trees]
+        is_long = sum(_length(tree, space) for tree in trees) > MOST_NODES
+        self.factors = None if is_long else [factor for tree in trees for factor in _factors(tree, space)]
+        self.split = [evaluator_of(factor) for factor in self.factors or []]
+
+
 @dataclass(frozen=True)
 class TiledGrid:
     """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
@@ -61,32 +74,30 @@ class TiledGrid:
     terms: tuple[ast.expr, ...] = ()
 
     @staticmethod
-    def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
-        """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere, or is
-        too long to be looked at."""
-        trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
-        grid = TiledGrid._of(step, trees, space, config, scopes, sizes)
+    def of(extents: Extents, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
+        """The grid of a configuration, which is compared with what it is at `sizes`; None if it has no value somewhere,
+        or is too long to be looked at."""
+        step, space = extents.step, extents.space
+        grid = TiledGrid._of(step, extents.whole, space, config, scopes, sizes)
         # Where blocks walk over tiles, factors tell which of them are of the result.
         if grid is None or (grid.agrees and math.isinf(grid.most)):
             return grid
-        if sum(_length(tree, space) for tree in trees) > MOST_NODES:
+        if extents.factors is None:
             return grid if grid.agrees else None
-        factors = [factor for tree in trees for factor in _factors(tree, space)]
-        split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
+        split, large = TiledGrid._of(step, extents.split, space, config, scopes, sizes), _large(space)
         if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
             return split
         if grid.agrees:
             return grid
         values = _Values(space, config)
-        terms = tuple(values.visit(copy.deepcopy(factor)) for factor in factors)
+        terms = tuple(values.visit(copy.deepcopy(factor)) for factor in extents.factors)
         return replace(grid, terms=terms, is_depth=np.zeros(len(terms), bool) if split is None else split.is_depth)
 
     @staticmethod
     def _of(
-        step: Step, trees: Sequence[ast.expr], space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]
+        step: Step, extents: Sequence[Evaluator], space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]
     ) -> TiledGrid | None:
         """The same with these factors."""
-        extents = tuple(map(evaluator_of, trees))
         large = tuple(map(int, _large(space)))
 
         def counts(point: Sizes) -> list[int]:
@@ -128,8 +139,12 @@ class CountedTiles:
 
     def __init__(self, grids: Sequence[TiledGrid]) -> None:
         self.rows = [row for row, grid in enumerate(grids) if not grid.agrees]
-        terms = {ast.dump(term): term for row in self.rows for term in grids[row].terms}
         texts = [[ast.dump(term) for term in grids[row].terms] for row in self.rows]
+        terms = {
+            text: term
+            for row, each in zip(self.rows, texts, strict=True)
+            for text, term in zip(each, grids[row].terms, strict=True)
+        }
         numbers = {text: number for number, text in enumerate(terms)}
         self._constants = np.ones(len(terms) + 1)  # the last one for grids of fewer terms
         self._terms: list[tuple[int, Evaluator]] = []

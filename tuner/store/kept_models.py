@@ -13,6 +13,7 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,26 +23,36 @@ from tuner.store.amounts import Array
 
 MOST_FILES = 32  # of which the least recently used are deleted
 LEARNERS = (
-    "amounts",
-    "fitting",
-    "grids",
-    "library_tiles",
-    "loads",
-    "nearness",
-    "prediction",
-    "telling",
-)  # the modules that learn
+    "devices/cuda/cublas_tiles",
+    "devices/product",
+    "families/products",
+    "space/arithmetic",
+    "space/expressions",
+    "store/amounts",
+    "store/fitting",
+    "store/grids",
+    "store/learning",
+    "store/learnt",
+    "store/library_tiles",
+    "store/loads",
+    "store/nearness",
+    "store/prediction",
+    "store/telling",
+)  # the modules that learn, and those that say what from
 
 
-def name(numbers: Iterable[Array]) -> str:
-    """The name of what is learnt from these numbers."""
+def name(given: Iterable[Array | str]) -> str:
+    """The name of what is learnt from these numbers and texts."""
     sha = hashlib.sha256(_code())
-    for each in numbers:
-        sha.update(f"{each.shape} {each.dtype}".encode() + np.ascontiguousarray(each).tobytes())
+    for each in given:
+        if isinstance(each, str):
+            sha.update(each.encode())
+        else:
+            sha.update(f"{each.shape} {each.dtype}".encode() + np.ascontiguousarray(each).tobytes())
     return sha.hexdigest()[:32]
 
 
-def read(name: str) -> Mapping[str, Array] | None:
+def read(name: str) -> Mapping[str, np.ndarray[Any, Any]] | None:
     """What was learnt under this name; None if it is not there, or damaged."""
     with contextlib.suppress(OSError, RequestError, ValueError, KeyError):
         path = paths.cache_folder() / "models" / name
@@ -72,6 +83,6 @@ def _folder() -> Path:
 
 @functools.cache
 def _code() -> bytes:
-    """The modules that learn, as they are."""
-    here = Path(__file__).parent
+    """These modules as they are."""
+    here = Path(__file__).parent.parent
     return paths.digest(*((here / f"{module}.py").read_bytes() for module in LEARNERS)).encode()

@@ -48,6 +48,12 @@ class ToldTiles:
         self._others = sorted(counts.keys() - self._routines)
         self.routines = len(common) + 1 if measured else 0
 
+    @property
+    def answers(self) -> Array:
+        """What it tells where it was measured, in the order of sizes, as numbers: the fields of `Tiles` one by one."""
+        rows = [(*each[:-1], *each.cut) for each in self._told.values()]
+        return np.array(rows, float).reshape(-1, 8)
+
     def at(self, scopes: Sequence[Scope]) -> list[Tiles | None]:
         """How it runs at the sizes of these. It is asked again where it was not measured."""
         if not self.are_known:

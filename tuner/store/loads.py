@@ -53,6 +53,7 @@ from tuner.store.amounts import BLOCK, LOAD, PARTS, SHARES, Amounts, Array, Cour
 from tuner.store.grids import (
     ROUNDING,
     CountedTiles,
+    Extents,
     Measured,
     Sizes,
     TiledGrid,
@@ -95,6 +96,7 @@ class TimeTerms:
         self._configs = [{} if entry.space is None else entry.config for entry in measured]
         scopes = functools.cache(functools.partial(at, scope))  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
+        extents: dict[int, list[Extents]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
         grids: list[TiledGrid] = []
         owners: list[int] = []
@@ -103,9 +105,10 @@ class TimeTerms:
                 continue
             if id(space) not in parameters:
                 parameters[id(space)] = parameters_of(space)
+                extents[id(space)] = [Extents(step, space) for step in space.steps]
             key = id(space), *(config.get(name) for name in parameters[id(space)])
             if key not in known:
-                found = [TiledGrid.of(step, space, config, scopes, sizes) for step in space.steps]
+                found = [TiledGrid.of(each, config, scopes, sizes) for each in extents[id(space)]]
                 there = [grid for grid in found if grid is not None]
                 known[key] = [grid for grid in there if grid.is_product] or there or [UNKNOWN]
             for grid in known[key]:
@@ -167,11 +170,6 @@ class TimeTerms:
         library, at_once = of(amounts.library, libraries), of(amounts.at_once, libraries)
         counted = there, shared, of(amounts.tiles), of(amounts.share), library, at_once
         return Amounts(amounts.sizes[:0], *counted, depth, work, moved, alignments, amounts.places[:0])
-
-    def numbers(self, amounts: Amounts) -> list[Array]:
-        """All numbers on which parts and positions of sizes depend."""
-        given = self._owners, self._most, self._sharing, self.steps, self._kernels, self._units, self._cache
-        return [*map(np.asarray, (*amounts, *given))]
 
     @property
     def steps(self) -> Array:

@@ -36,11 +36,10 @@ TILED = Scales(sizes=0.12, alignments=0.1, blocks=0.15, waves=0.0, rounding=0.0,
 UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0, library=0.0)
 
 
-class Nearness:
-    """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells. What is known of
-    an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. A choice finds them in
-    blocks, the last of which is filled up: each with its place p as (p, p², 1), whose product with (-2q, 1, q²) is the
-    square of its distance from q."""
+class Pairs:
+    """What is known of an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. How
+    alike what is left open is at two of them, their distance tells: `places` has where they lie, scaled and about a
+    centre, by pair and column; `scales` those by entry and column; `counts` the pairs of each entry."""
 
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
@@ -48,16 +47,43 @@ class Nearness:
         scales = [_by_column(each, sizes) for each in (TILED if has_tiles else UNTILED, KERNEL)]
         shared = _shared(sizes)
         self._shared = [shared * each[: shared.shape[1]] for each in scales]
-        self._scales = np.array(scales)[self._kinds]
+        self.scales = np.array(scales)[self._kinds]
         entries, self._rows = np.nonzero(known.T)
-        self._own = sizes.own[self._rows, entries] * self._scales[entries, shared.shape[1] :]
-        self._counts = known.sum(axis=0)
-        self._pairs = np.split(np.arange(len(entries)), self._counts.cumsum()[:-1])
+        own = sizes.own[self._rows, entries]
+        self._own = own * self.scales[entries, shared.shape[1] :]
+        self.counts = known.sum(axis=0)
+        self._pairs = np.split(np.arange(len(entries)), self.counts.cumsum()[:-1])
+        places = np.concatenate([shared[self._rows], own], axis=1)
+        self.centre = places.sum(axis=0) / max(1, len(places))  # choices are computed in float32, which has few digits
+        self.places = ((places - self.centre) * self.scales[entries]).astype(np.float32)
 
-        places = np.concatenate([shared[self._rows], sizes.own[self._rows, entries]], axis=1)
-        self._columns = [np.flatnonzero([*scale, True, True]) for scale in scales]
-        self._centre = places.sum(axis=0) / max(1, len(places))  # float32 has few digits
-        places = ((places - self._centre) * self._scales[entries]).astype(np.float32)
+    def rows(self, entry: int) -> Rows:
+        """The sizes at which an entry is known."""
+        return self._rows[self._pairs[entry]]
+
+    @cached_property
+    def _apart(self) -> list[Array]:
+        """The squares of the distances of sizes to one another, but for what is an entry's own."""
+        return [squares_apart(places) for places in self._shared]
+
+    def near_one_another(self, entry: int) -> Array:
+        """How near the sizes at which an entry is known are to one another."""
+        rows, own = self.rows(entry), self._own[self._pairs[entry]]
+        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)] + squares_apart(own)
+        near: Array = np.exp(-np.sqrt(squares))
+        return near
+
+
+class Nearness:
+    """How near a size is to those of pairs, as each choice asks. Pairs lie in blocks of one entry each, the last of
+    which is filled up: each with its place p as (p, p², 1), whose product with (-2q, 1, q²) is the square of its
+    distance from q."""
+
+    def __init__(self, is_kernel: Mask, counts: Rows, places: Array, scales: Array, centre: Array) -> None:
+        """See `Pairs`. Columns that do not count for any library, or any kernel, are left out for these."""
+        self._kinds, self._counts, self._scales, self._centre = is_kernel.astype(int), counts, scales, centre
+        counting = [(scales[self._kinds == kind] != 0).any(axis=0) for kind in range(2)]
+        self._columns = [np.flatnonzero([*columns, True, True]) for columns in counting]
         squares = np.einsum("pc,pc->p", places, places)
         rows = [*map(self.in_blocks, places.T), self.in_blocks(squares, fill=np.inf)]
         rows.append([np.ones_like(blocks) for blocks in rows[-1]])
@@ -74,16 +100,6 @@ class Nearness:
         found[np.arange(len(pairs)) + np.repeat(filled.cumsum() - filled, self._counts)] = pairs
         return np.split(found.reshape(-1, BLOCK), blocks.cumsum()[:-1])
 
-    def rows(self, entry: int) -> Rows:
-        """The sizes at which an entry is known."""
-        return self._rows[self._pairs[entry]]
-
-    @cached_property
-    def _apart(self) -> list[Array]:
-        """The squares of the distances of sizes to one another, but for what is an entry's own. What has been learnt
-        asks for none."""
-        return [squares_apart(places) for places in self._shared]
-
     def near(self, entries: Rows, here: Position) -> Array:
         """How near, from 0 to 1, a size is to each pair of these entries, by block and place in it. `here` is where it
         lies, for these entries. All of it is computed in float32, since each choice waits for it."""
@@ -99,13 +115,6 @@ class Nearness:
             for number, (entry, kind) in enumerate(zip(entries, self._kinds[entries], strict=True))
         ]
         near: Array = np.exp(-np.sqrt(np.maximum(np.concatenate(squares), 0.0)))
-        return near
-
-    def near_one_another(self, entry: int) -> Array:
-        """How near the sizes at which an entry is known are to one another."""
-        rows, own = self.rows(entry), self._own[self._pairs[entry]]
-        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)] + squares_apart(own)
-        near: Array = np.exp(-np.sqrt(squares))
         return near
 
 

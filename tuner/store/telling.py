@@ -12,7 +12,7 @@ from tuner.store.amounts import Array, Mask
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import ToldTiles
 
-MOST_KNOWN, NEAREST = 300, 150  # sizes of a kernel's configuration, and of these such where it is nearest the best
+MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
 # Of more configurations than this, the fewest are needed that serve all sizes: times the best there.
 MOST_CANDIDATES, SERVES = 48, 1.001
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
@@ -43,10 +43,10 @@ def by_routine(numbered: Iterable[tuple[int, Measured]], told: ToldTiles) -> lis
     return found
 
 
-def telling(times: Array) -> Mask:
-    """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, and others spread
-    evenly over how far it is, which tell where it must not be taken."""
-    far = times / np.nanmin(times, axis=1, keepdims=True)
+def telling(times: Array, thought: Array) -> Mask:
+    """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, or is `thought`
+    to be, in ms; and others spread evenly over how far it is, which tell where it must not be taken."""
+    far = np.minimum(times, thought) / np.nanmin(times, axis=1, keepdims=True)
     ranks = far.argsort(axis=0, kind="stable").argsort(axis=0) - NEAREST
     every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KNOWN - NEAREST))
     are_telling: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
