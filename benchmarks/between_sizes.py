@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean, mean, median, stdev
 
+import numpy as np
+
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.product import Tiles
@@ -98,6 +100,8 @@ def main() -> None:
             for sizes in entry.times:
                 counts[sizes] = counts.get(sizes, 0) + 1
         known = sorted(sizes for sizes, count in counts.items() if count >= LEAST)
+        places = np.log(np.array(known, float))
+        has = np.array([[sizes in entry.times for entry in among] for sizes in known])
         ours: list[float] = []
         nearest: list[float] = []
         ratios: list[float] = []
@@ -105,7 +109,8 @@ def main() -> None:
             out = {*known[part :: options.parts]}
             rest = [replace(e, times={sizes: t for sizes, t in e.times.items() if sizes not in out}) for e in among]
             model = TimeModel(rest, scope, options.units, options.cache, tiles)
-            for sizes in out:
+            kept = np.arange(len(known)) % options.parts != part
+            for sizes in known[part :: options.parts]:
                 here = [i for i, entry in enumerate(among) if sizes in entry.times]
                 best = min(among[i].times[sizes] for i in here)
                 predicted = model.times(dict(zip(names.sizes, sizes, strict=True)))
@@ -114,10 +119,8 @@ def main() -> None:
                 taken = among[min(here, key=lambda i: predicted[i])].times[sizes]
                 ours.append(taken / best - 1)
                 ratios.append(entries[-1].times.get(sizes, taken) / taken)
-                near = min(
-                    (other for other in known if other not in out and any(other in among[i].times for i in here)),
-                    key=lambda other: math.dist([*map(math.log, other)], [*map(math.log, sizes)]),
-                )
+                apart = ((places - np.log(np.array(sizes, float))) ** 2).sum(axis=1)
+                near = known[int(np.where(kept & has[:, here].any(axis=1), apart, np.inf).argmin())]
                 there = min((i for i in here if near in among[i].times), key=lambda i: among[i].times[near])
                 nearest.append(among[there].times[sizes] / best - 1)
         print(
