@@ -34,13 +34,13 @@ def state() -> Path:
 
 def state_folder() -> Path:
     """The folder of `state`, which may not be there, for what is read and never run."""
-    return _state_folder(*map(os.environ.get, ("TUNER_STATE", "XDG_STATE_HOME", "HOME")))
+    return _state_folder(*(os.environ.get(name, "") for name in ("TUNER_STATE", "XDG_STATE_HOME", "HOME")))
 
 
 @functools.lru_cache(maxsize=4)
-def _state_folder(*_: str | None) -> Path:
-    """The same by the variables on which it depends: every choice waits for it."""
-    return Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state"))
+def _state_folder(named: str, base: str, home: str) -> Path:
+    """The same by the variables' values, since every choice waits for it; `home` is that of `~`."""
+    return Path(named or _under(base, ".local/state"))
 
 
 def known_kernels() -> Path:
@@ -59,9 +59,13 @@ def cache_folder() -> Path:
 
 
 def _user(variable: str, default: str) -> Path:
-    """The package's folder in `variable`, else in `default` under the home folder: XDG Base Directory Specification.
+    """The package's folder in that of a variable: see `_under`."""
+    return _under(os.environ.get(variable, ""), default)
+
+
+def _under(base: str, default: str) -> Path:
+    """The package's folder in `base`, or else in `default` under the home folder: XDG Base Directory Specification.
     Raises RequestError where no home folder is known."""
-    base = os.environ.get(variable, "")
     if not os.path.isabs(base):
         base = os.path.expanduser(f"~/{default}")  # pathlib takes three times as long, and every choice waits for it
         if not os.path.isabs(base):

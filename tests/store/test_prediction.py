@@ -408,3 +408,38 @@ def test_what_was_learnt_is_kept_and_learnt_again_where_it_is_damaged_or_the_cac
     assert len([*file.parent.iterdir()]) == 2
     monkeypatch.setenv("TUNER_CACHE", "/proc/nowhere")
     assert predicted() == learnt
+
+
+def test_what_a_library_told_is_kept_until_it_tells_other_things(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    tried = [(64 * m, 64 * n, 1024, 1) for m in range(8, 23) for n in range(8, 23)]
+    configs = [{**LARGE, "min_blocks": number} for number in range(5)]
+    silent: set[int] = set()
+    asked: list[int] = []
+
+    def tiles(scope: Scope) -> Tiles | None:
+        asked.append(place := scope.sizes["M"] * scope.sizes["N"])
+        there = math.ceil(scope.sizes["M"] / 128) * math.ceil(scope.sizes["N"] / 128)
+        return None if place in silent else Tiles(there, place / 128**2, there, 1.0, 1, (128, 128, 1))
+
+    def predicted(at: int = 2000) -> list[float]:
+        asked.clear()
+        entries = [Measured(SPACE, config, {at: at[0] * at[1] for at in tried}) for config in configs]
+        entries.append(Measured(None, {}, {at: at[0] * at[1] / 2 for at in tried}))
+        scope = Scope(sizes(at), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits())
+        return [*TimeModel(entries, scope, UNITS, 0, tiles).times(sizes(2000))]
+
+    learnt = predicted()
+    assert len(asked) > len(tried)
+    assert predicted() == predicted(1000) == learnt, "the size that is asked for changes nothing"
+    assert len(asked) < len(tried) / 4
+    assert len([*(tmp_path / "models").iterdir()]) == 1
+    silent.add(64 * 9 * 64 * 9)
+    for file in (tmp_path / "models").iterdir():
+        file.unlink()
+    untold = predicted()
+    assert untold != learnt
+    silent.clear()
+    assert predicted() == learnt

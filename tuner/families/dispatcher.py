@@ -96,7 +96,7 @@ class Dispatcher:
         self._options = dict(options)
         operation.parse_options(self._options, op)
         # What tells the problem of a call: the kernel that is launched checks all else of the arrays.
-        self._telling = problem.telling(op)
+        self._sized = problem.sized_arrays(op)
         first = {a.dtype: position for position, a in reversed([*enumerate(op.arrays)]) if a.dtype in op.types}
         self._typed = sorted(first.values())
         self._exported = Binaries.read(binaries) if binaries else Binaries()
@@ -214,9 +214,9 @@ class Dispatcher:
         place = self._places[kind](arrays[0])
         if kind not in self._readers:
             has_shape = hasattr(arrays[0], "shape")
-            self._readers[kind] = problem.reader(self._places[kind], has_shape, self._telling, self._typed)
+            self._readers[kind] = problem.reader(self._places[kind], has_shape, self._sized, self._typed)
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
-        return (place, *shapes[: self._telling], *types), place
+        return (place, *shapes[: self._sized], *types), place
 
     def _load(self, arrays: tuple[Any, ...], place: int | str, alignment: int) -> Loaded:
         op = self.family.operation

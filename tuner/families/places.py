@@ -55,8 +55,8 @@ def _always(place: str, array: Any) -> str:
     return place
 
 
-def _host(array: Any) -> str:
-    return "host:0"
+def _host(array: Any) -> int:
+    return -1
 
 
 def _of_opencl(array: Any) -> str:

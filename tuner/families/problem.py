@@ -92,7 +92,7 @@ def tells(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
         return False
 
 
-def telling(op: Operation) -> int:
+def sized_arrays(op: Operation) -> int:
     """How many of the first arrays tell all sizes that shapes tell: those of C and A tell M, N and K."""
     told: set[str] = set()
     count = 0
@@ -105,12 +105,12 @@ def telling(op: Operation) -> int:
     return count
 
 
-def reader(place: Callable[[Any], int | str], has_shape: bool, telling: int, typed: Sequence[int]) -> Reader:
+def reader(place: Callable[[Any], int | str], has_shape: bool, sized: int, typed: Sequence[int]) -> Reader:
     """A function that returns what tells the problem of some arrays: where the first one lies, the shapes of the first
     ones, which have that attribute or the CUDA array interface alone, and the dtypes of the typed ones. It raises
     AttributeError, IndexError, KeyError or TypeError for others. It is compiled, since each dispatched call waits."""
     shape = "shape" if has_shape else "__cuda_array_interface__['shape']"
-    shapes = [f"arrays[{position}].{shape}" for position in range(telling)]
+    shapes = [f"arrays[{position}].{shape}" for position in range(sized)]
     dtypes = [f"arrays[{position}].dtype" for position in typed]
     text = f"lambda arrays: ({', '.join(['place(arrays[0])', *shapes, *dtypes])},)"
     function: Reader = eval(text, {"place": place})  # noqa: S307  # a text of ours

@@ -239,8 +239,8 @@ def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
 
 
 class _Values(ast.NodeTransformer):
-    """Puts values in the place of parameters, and expressions in that of derived values. Of what values decide, it
-    leaves what is chosen: each choice evaluates it."""
+    """Puts values in the place of parameters, and expressions in that of derived values. What values decide is folded,
+    since each choice evaluates the rest."""
 
     def __init__(self, space: Space, config: Config) -> None:
         self._space, self._config = space, config
@@ -265,12 +265,15 @@ class _Values(ast.NodeTransformer):
         node.values = [v for v in values[:-1] if not isinstance(v, ast.Constant)] + values[-1:]
         return node if len(node.values) > 1 else node.values[0]
 
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
+    def visit(self, node: ast.AST) -> Any:
+        """The same, or its value where it has no names any more."""
+        folded = super().visit(node)
+        if not isinstance(folded, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) or names_in(folded):
+            return folded
         try:
-            return node if names_in(node) else ast.Constant(value_of(evaluator_of(node), {}, "a grid"))
+            return ast.Constant(value_of(evaluator_of(folded), {}, "a grid"))
         except ExpressionError:
-            return node
+            return folded
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self._config:

@@ -1,7 +1,7 @@
 """What models of times have learnt, in files of the cache: a process that starts needs not learn it again.
 
-A file is named by all that it was learnt from, numbers and code, so none is ever out of date. Without a cache that can
-be written, or where a file is damaged, a model learns again.
+A file is named by what it was learnt from: times, space files, code, and what the library tells at some sizes. Without
+a cache that can be written, or where a file is damaged, a model learns again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import functools
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Mapping
+import zipfile
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,16 @@ from tuner.errors import RequestError
 from tuner.store.amounts import Array
 
 MOST_FILES = 32  # of which the least recently used are deleted
+# The modules that learn, and those that say what from.
 LEARNERS = (
-    "devices/cuda/cublas_tiles",
-    "devices/product",
-    "families/products",
-    "space/arithmetic",
-    "space/expressions",
-    "store/amounts",
-    "store/fitting",
-    "store/grids",
-    "store/learning",
-    "store/learnt",
-    "store/library_tiles",
-    "store/loads",
-    "store/nearness",
-    "store/prediction",
-    "store/telling",
-)  # the modules that learn, and those that say what from
+    "store/*.py",
+    "space/*.py",
+    "families/products.py",
+    "devices/product.py",
+    "devices/arguments.py",
+    "devices/cuda/cublas_tiles.py",
+    "devices/cuda/gemm.py",
+)
 
 
 def name(given: Iterable[Array | str]) -> str:
@@ -52,14 +46,14 @@ def name(given: Iterable[Array | str]) -> str:
     return sha.hexdigest()[:32]
 
 
-def read(name: str) -> Mapping[str, np.ndarray[Any, Any]] | None:
-    """What was learnt under this name; None if it is not there, or damaged."""
-    with contextlib.suppress(OSError, RequestError, ValueError, KeyError):
+def read(name: str, fields: Collection[str]) -> Mapping[str, np.ndarray[Any, Any]] | None:
+    """What was learnt under this name, by field; None if it is not there, or damaged."""
+    with contextlib.suppress(OSError, RequestError, ValueError, KeyError, zipfile.BadZipFile):
         path = paths.cache_folder() / "models" / name
         if not os.path.isfile(path) or (data := paths.read_checked(_folder() / name)) is None:
             return None
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            found = {key: file[key] for key in file.files}
+            found = {field: file[field] for field in fields}
         with contextlib.suppress(OSError):  # a read-only cache still serves
             os.utime(path)
         return found
@@ -85,4 +79,5 @@ def _folder() -> Path:
 def _code() -> bytes:
     """These modules as they are."""
     here = Path(__file__).parent.parent
-    return paths.digest(*((here / f"{module}.py").read_bytes() for module in LEARNERS)).encode()
+    files = [file for pattern in LEARNERS for file in sorted(here.glob(pattern))]
+    return paths.digest(*(file.read_bytes() for file in files)).encode()

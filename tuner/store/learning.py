@@ -38,21 +38,21 @@ class Learner:
     def learn(self) -> Learnt:
         """All that there is to learn."""
         there, every = self._terms.amounts(self._sizes), self._times
-        self._times = self._telling(every, every)
+        self._times = self._masked(every, every)
         traits = self._traits(there)
         course = self._terms.course(there, traits)
         self._parts = self._terms.parts(there, course)
-        self._times = self._telling(every, self._thought(every))
+        self._times = self._masked(every, self._thought(every))
         self._known, self._relative = relative_to(self._parts, self._times)
         position = self._terms.position(there, course)
         self._pairs = Pairs(self._is_kernel, self._terms.has_tiles, position, self._known)
-        by_pair, factors, caution, regret = self._learnt()
+        by_pair, factors, caution, regret = self._fit()
         pairs, seen, doubts = self._pairs, self._seen_in(self._relative), map(np.array, (caution, regret))
         return Learnt(
             np.array(traits), factors, seen, pairs.counts, pairs.places, pairs.scales, pairs.centre, *by_pair.T, *doubts
         )
 
-    def _telling(self, times: Array, thought: Array) -> Array:
+    def _masked(self, times: Array, thought: Array) -> Array:
         """The times that are learnt from (see `telling`), and all of the library."""
         return np.where(self._is_kernel & ~telling(times, thought), np.nan, times)
 
@@ -100,7 +100,7 @@ class Learner:
         squares: Array = (errors**2).sum(axis=0)
         return squares
 
-    def _learnt(self) -> tuple[Array, Array, float, float]:
+    def _fit(self) -> tuple[Array, Array, float, float]:
         """What each pair counts, and the square of its error; the factors; and the caution, and the regret where a part
         of the sizes is left out, each part once."""
         count, entries = self._times.shape
@@ -149,11 +149,11 @@ class Learner:
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> tuple[float, float]:
         """The caution that makes the mean regret over sizes that are left out least, and this regret; not a number
         where the nearest size does as well."""
-        apart = squares_apart(np.log(np.array(self._sizes, float)))
+        places = np.log(np.array(self._sizes, float))
         times = np.where(self._known, self._times, np.inf)
         if not self._is_kernel.all():  # at another size, another routine of the library runs
             times[:, ~self._is_kernel] = times[:, ~self._is_kernel].min(axis=1, keepdims=True)
-        compared = [self._compared(predicted, rows, apart, times) for rows in kept]
+        compared = [self._compared(predicted, rows, places, times) for rows in kept]
         ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return CAUTIONS[0], math.nan
@@ -161,10 +161,10 @@ class Learner:
         chosen = int(np.argmin(means + LOST * (lost > SURPRISE).mean(axis=0)))
         return CAUTIONS[chosen], float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
 
-    def _compared(self, predicted: Array, kept: Mask, apart: Array, elsewhere: Array) -> tuple[Array, Array, Array]:
+    def _compared(self, predicted: Array, kept: Mask, places: Array, elsewhere: Array) -> tuple[Array, Array, Array]:
         """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
-        and over the library, by caution, and what by taking the best of the nearest size that is kept. `apart` are the
-        squares of the distances of sizes, `elsewhere` the times at others than the one to choose at."""
+        and over the library, by caution, and what by taking the best of the nearest size that is kept. `places` are the
+        logarithms of sizes, `elsewhere` the times at others than the one to choose at."""
         others = np.isfinite(elsewhere) & kept[:, None]
         shared = self._known & ~kept[:, None] & others.any(axis=0)
         here = np.flatnonzero(shared.sum(axis=1) >= 2)
@@ -175,7 +175,7 @@ class Learner:
         choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
         taken = np.take_along_axis(times, choice, axis=1)
         there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
-        near = np.where(there, apart[here], np.inf).argmin(axis=1)
+        near = np.where(there, squares_apart(places[here], places), np.inf).argmin(axis=1)
         choice_there = np.where(others[near] & shared, elsewhere[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tuner.space.lockless import cached_property
 from tuner.store.amounts import Array, Mask, Position, Rows
 
 MOST_ROWS, PIECE = 96, 64  # of a matrix that is inverted at once, and of what is multiplied at once
@@ -61,16 +60,11 @@ class Pairs:
         """The sizes at which an entry is known."""
         return self._rows[self._pairs[entry]]
 
-    @cached_property
-    def _apart(self) -> list[Array]:
-        """The squares of the distances of sizes to one another, but for what is an entry's own."""
-        return [squares_apart(places) for places in self._shared]
-
     def near_one_another(self, entry: int) -> Array:
         """How near the sizes at which an entry is known are to one another."""
-        rows, own = self.rows(entry), self._own[self._pairs[entry]]
-        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)] + squares_apart(own)
-        near: Array = np.exp(-np.sqrt(squares))
+        shared, own = self._shared[self._kinds[entry]][self.rows(entry)], self._own[self._pairs[entry]]
+        places = np.concatenate([shared, own], axis=1)
+        near: Array = np.exp(-np.sqrt(squares_apart(places, places)))
         return near
 
 
@@ -130,13 +124,13 @@ def _by_column(scales: Scales, sizes: Position) -> Array:
     return np.repeat(columns, lengths)
 
 
-def squares_apart(places: Array) -> Array:
-    """The squares of the distances of places to one another."""
-    places = places - places.mean(axis=0) if len(places) else places  # the less is lost to rounding
-    lengths = np.einsum("pc,pc->p", places, places)
-    squares = _multiplied(-2 * places, places.T)
-    squares += lengths[:, None]
-    squares += lengths
+def squares_apart(ones: Array, others: Array) -> Array:
+    """The squares of the distances of some places from others."""
+    centre = ones.mean(axis=0) if len(ones) else 0.0  # the less is lost to rounding
+    ones, others = ones - centre, others - centre
+    squares = _multiplied(-2 * ones, others.T)
+    squares += np.einsum("pc,pc->p", ones, ones)[:, None]
+    squares += np.einsum("pc,pc->p", others, others)
     return np.maximum(squares, 0.0, out=squares)
 
 

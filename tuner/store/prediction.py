@@ -48,6 +48,7 @@ from tuner.store.telling import SERVES, by_routine, needed
 MOST_SIZES = 6144  # that a model learns from, the most measured first
 MOST_HOPEFUL = 24  # entries that are looked at closely at once: the library, and kernels with the least sums of parts
 LONG = 1 << 10  # times: what is learnt from more is kept on disk
+ANSWERS = "answers"  # the library's, beside what is learnt
 ASKED = 32  # sizes at which the library must tell the same as when it was learnt
 
 
@@ -64,20 +65,23 @@ class TimeModel:
         cache: int = 0,
         tiles: LibraryTiles = lambda scope: None,
         serves: float = SERVES,
+        keep: bool = True,
     ) -> None:
         """All are of one operation. `scope` has options, types and limits, and says the order of sizes; `units` are the
         multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
         operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
-        predicted; infinite: all is."""
+        predicted; infinite: all is. `keep`: what is learnt of many times is kept in the cache, and read from it."""
         kept = [(number, measured[number]) for number in needed(measured, serves)]
         library = [at(scope, sizes) for _, entry in kept if entry.space is None for sizes in entry.times]
-        name = ""
-        if sum(len(entry.times) for _, entry in kept) >= LONG:
+        name, before = "", None
+        if keep and sum(len(entry.times) for _, entry in kept) >= LONG:
             asked = map(tiles, library[:: len(library) // ASKED + 1])
             name = kept_models.name(_given(kept, scope, units, cache, asked))
-        before = (kept_models.read(name) if name else None) or {}
-        known = _tiles_of(before["told"], library) if before else {}
+            before = kept_models.read(name, (*Learnt._fields, ANSWERS))
+        known = _tiles_of(before[ANSWERS], library) if before else {}
         told = ToldTiles(library, lambda scope: known.get(tuple(scope.sizes.values())) or tiles(scope), units)
+        if before and not np.array_equal(before[ANSWERS], told.answers):
+            before = None  # it tells other things now
         entries = by_routine(kept, told)
         self._count, self._positions = len(measured), np.array([number for number, _ in entries], int)
         measured = [entry for _, entry in entries]
@@ -96,7 +100,7 @@ class TimeModel:
             times = _times(measured, self.sizes)
             learnt = Learner(self._terms, self.sizes, times, self._is_kernel, units).learn()
             if name:
-                kept_models.write(name, {**learnt._asdict(), "told": told.answers})
+                kept_models.write(name, {**learnt._asdict(), ANSWERS: told.answers})
         self._learnt, self._traits = learnt, Traits(*learnt.traits)
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, learnt.scales, learnt.centre)
         self._weights, self._errors = map(self._nearness.in_blocks, (learnt.weights, learnt.errors))
@@ -132,9 +136,9 @@ class TimeModel:
         nearest = np.maximum.reduceat(near.ravel(), first * BLOCK)
         remains = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(weights)), first)
         near *= near
-        known = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(squares)), first)
-        errors = risks(known, np.add.reduceat(near.sum(axis=1), first))
-        factors: Array = np.exp(remains + DOUBT * (1 - nearest) * is_kernel + RISK * (errors - UNKNOWN))
+        erred = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(squares)), first)
+        expected = risks(erred, np.add.reduceat(near.sum(axis=1), first))
+        factors: Array = np.exp(remains + DOUBT * (1 - nearest) * is_kernel + RISK * (expected - UNKNOWN))
         factors[(nearest < LEAST_NEAR) & is_kernel] *= strange
         return factors
 
@@ -156,17 +160,20 @@ def _given(
     spaces = {id(entry.space): entry.space for _, entry in kept if entry.space is not None}
     numbers = {key: number for number, key in enumerate(spaces)}
     yield json.dumps([launch_form.to_json(space) for space in spaces.values()])
-    yield repr((scope, units, cache, [*tiles], [(numbers.get(id(entry.space)), entry.config) for _, entry in kept]))
+    anywhere = scope.at(dict.fromkeys(scope.sizes, 1))
+    yield repr((anywhere, units, cache, [*tiles], [(numbers.get(id(entry.space)), entry.config) for _, entry in kept]))
     for _, entry in kept:
         yield np.array([*entry.times], float)
         yield np.array([*entry.times.values()], float)
 
 
 def _tiles_of(answers: Array, library: Sequence[Scope]) -> dict[Sizes, Tiles]:
-    """What a library told at the sizes of these, as `ToldTiles.answers` keeps it."""
+    """What a library told at the sizes of these, as `ToldTiles.answers` has it; empty where it does not tell."""
+    if len(answers) != len(library):
+        return {}
     return {
         tuple(scope.sizes.values()): Tiles(there, whole, blocks, at_once, int(algorithm), (rows, columns, int(parts)))
         for scope, (there, whole, blocks, at_once, algorithm, rows, columns, parts) in zip(
-            library, answers.tolist(), strict=False
+            library, answers.tolist(), strict=True
         )
     }

@@ -43,7 +43,7 @@ class Prospects:
         entries = [Measured(entry.space, entry.config, times[pair]) for pair, entry in known.items()]
         self._pairs = [*known]
         is_told = max((len(entry.times) for entry in entries), default=0) >= LEAST_SIZES
-        self._model = TimeModel(entries, scope, device.units, serves=math.inf) if is_told else None
+        self._model = TimeModel(entries, scope, device.units, serves=math.inf, keep=False) if is_told else None
         self.sizes = len({sizes for entry in entries for sizes in entry.times})  # that it has learnt from
 
     def of(
