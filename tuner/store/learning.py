@@ -14,7 +14,7 @@ from tuner.store.grids import Sizes
 from tuner.store.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, Learnt, cautious, risks
 from tuner.store.loads import TimeTerms
 from tuner.store.nearness import Pairs, inverse, product, solution, squares_apart
-from tuner.store.telling import MOST_KNOWN, telling
+from tuner.store.telling import MOST_KNOWN, MOST_OF_LIBRARY, spread, telling
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -53,8 +53,12 @@ class Learner:
         )
 
     def _masked(self, times: Array, thought: Array) -> Array:
-        """The times that are learnt from (see `telling`), and all of the library."""
-        return np.where(self._is_kernel & ~telling(times, thought), np.nan, times)
+        """The times that are learnt from (see `telling`)."""
+        masked = np.where(self._is_kernel & ~telling(times, thought), np.nan, times)
+        for column in np.flatnonzero(~self._is_kernel):
+            rows = np.flatnonzero(~np.isnan(masked[:, column]))
+            masked[np.setdiff1d(rows, spread(rows, MOST_OF_LIBRARY)), column] = np.nan
+        return masked
 
     def _thought(self, times: Array) -> Array:
         """What all times let sums of parts alone think: the sizes at which these promise too much must be known."""

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.store.amounts import Array, Mask
+from tuner.store.amounts import Array, Mask, Rows
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import ToldTiles
 
 MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
+MOST_OF_LIBRARY = 1600  # sizes of one of its routines: learning takes as long as their third power
 # Of more configurations than this, the fewest are needed that serve all sizes: times the best there.
 MOST_CANDIDATES, SERVES = 48, 1.001
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
@@ -51,6 +52,11 @@ def telling(times: Array, thought: Array) -> Mask:
     every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KNOWN - NEAREST))
     are_telling: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
     return are_telling
+
+
+def spread(rows: Rows, most: int) -> Rows:
+    """At most so many of these, evenly among them."""
+    return rows[np.arange(most) * len(rows) // most] if len(rows) > most else rows
 
 
 def _serving(measured: Sequence[Measured], within: float) -> list[int]:
