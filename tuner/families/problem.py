@@ -108,12 +108,13 @@ def sized_arrays(op: Operation) -> int:
 def reader(place: Callable[[Any], int | str], has_shape: bool, sized: int, typed: Sequence[int]) -> Reader:
     """A function that returns what tells the problem of some arrays: where the first one lies, the shapes of the first
     ones, which have that attribute or the CUDA array interface alone, and the dtypes of the typed ones. It raises
-    AttributeError, IndexError, KeyError or TypeError for others. It is compiled, since each dispatched call waits."""
+    AttributeError, IndexError, KeyError or TypeError for others."""
+    # Compiled, since each dispatched call waits for it: a loop over the arrays takes 0.2 us more, of 0.7 to 1.3 in all.
     shape = "shape" if has_shape else "__cuda_array_interface__['shape']"
     shapes = [f"arrays[{position}].{shape}" for position in range(sized)]
     dtypes = [f"arrays[{position}].dtype" for position in typed]
     text = f"lambda arrays: ({', '.join(['place(arrays[0])', *shapes, *dtypes])},)"
-    function: Reader = eval(text, {"place": place})  # noqa: S307  # a text of ours
+    function: Reader = eval(text, {"place": place})  # noqa: S307  # numbers and the words above, nothing of a caller's
     return function
 
 

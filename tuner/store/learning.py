@@ -33,13 +33,12 @@ class Learner:
 
     def __init__(self, terms: TimeTerms, sizes: Sequence[Sizes], times: Array, is_kernel: Mask, units: int) -> None:
         """`units` are the multiprocessors."""
-        self._terms, self._sizes, self._times, self._is_kernel, self._units = terms, sizes, times, is_kernel, units
+        self._terms, self._sizes, self._every, self._is_kernel, self._units = terms, sizes, times, is_kernel, units
 
     def learn(self) -> Learnt:
         """All that there is to learn."""
-        there, every = self._terms.amounts(self._sizes), self._times
-        self._times = self._masked(every, every)
-        traits = self._traits(there)
+        there, every = self._terms.amounts(self._sizes), self._every
+        traits = self._traits(there, self._masked(every, every))
         course = self._terms.course(there, traits)
         self._parts = self._terms.parts(there, course)
         self._times = self._masked(every, self._thought(every))
@@ -66,13 +65,13 @@ class Learner:
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
         return sums(self._parts, factors, self._seen_in(relative))
 
-    def _traits(self, there: Amounts) -> Traits:
+    def _traits(self, there: Amounts, every: Array) -> Traits:
         """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
         depth, where that explains times so much better that it is worth a number more (G. Schwarz, "Estimating the
         Dimension of a Model", 1978). First the multiprocessors that take blocks, then the blocks that run at once, then
-        the rounding. `there` are the amounts at all sizes."""
-        known = ~np.isnan(self._times)
-        told, entries = known.sum(axis=0), self._times.shape[1]
+        the rounding. `there` are the amounts at all sizes, `every` the times."""
+        known = ~np.isnan(every)
+        told, entries = known.sum(axis=0), every.shape[1]
         can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
         everywhere, least = np.full(entries, float(self._units)), np.full(entries, np.inf)
         traits = Traits(everywhere, everywhere, np.ones(entries))
@@ -80,7 +79,7 @@ class Learner:
             return traits
         rows = np.argsort(~known, axis=0, kind="stable")[: min(MOST_KNOWN, told.max())]
         amounts = self._terms.own(there, rows)
-        times = np.take_along_axis(self._times, rows, axis=0)
+        times = np.take_along_axis(every, rows, axis=0)
 
         def take_better(other: Traits) -> None:
             nonlocal traits, least
