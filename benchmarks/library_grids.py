@@ -91,7 +91,7 @@ def _call(space: Any, scope: Scope, device: Any) -> Any:
     specs = products.specs(space, scope)
     arrays = [torch.empty(spec.shape, dtype=getattr(torch, spec.element.name), device="cuda") for spec in specs]
     plan = products.product(space, scope)
-    launch = None if plan is None else device.product(plan)
+    launch = None if plan is None else device.product(plan, specs)
     return (lambda: None) if launch is None else lambda: launch(arrays, None, 1.0, 0.0)
 
 

@@ -28,7 +28,7 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
     assert grid is not None
     assert not grid.agrees
     tiles = CountedTiles([replace(grid, agrees=True), grid, grid])
-    assert tiles.rows == [1, 2]
+    assert tiles.rows.tolist() == [1, 2]
     for sizes in SIZES:
         here = at(scope, sizes)
         names = space.names(config, here)

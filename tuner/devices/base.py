@@ -248,8 +248,9 @@ class Device(ABC):
         the fastest of them goes by. A call may raise an error of the vendor's own."""
         return ()
 
-    def product(self, product: MatrixProduct) -> ProductLaunch | None:
-        """The vendor's matrix product as a launch on the caller's arrays; None if there is none."""
+    def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
+        """The vendor's matrix product as a launch on the caller's arrays C, A and B, which must be as `specs` say; None
+        if there is none."""
         return None
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:

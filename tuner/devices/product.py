@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from tuner.devices.arguments import ArraySpec
 
 # Takes the arrays C, A, B, a stream or None, alpha and beta.
 ProductLaunch = Callable[[Sequence[Any], Any, float, float], None]
 
 
-@dataclass(frozen=True)
-class Matrices:
+class Matrices(NamedTuple):
     """The row-major matrices that one array holds: elements from one row to the next, and from one matrix of the batch
     to the next; `is_transposed` if the product takes their transposes."""
 
@@ -21,26 +17,24 @@ class Matrices:
     stride: int
     is_transposed: bool = False
 
+    @staticmethod
+    def packed(rows: int, columns: int, is_transposed: bool = False) -> Matrices:
+        """Those of a contiguous array of so many rows and columns each."""
+        return Matrices(columns, rows * columns, is_transposed)
 
-@dataclass(frozen=True)
-class MatrixProduct:
-    """C = alpha * A B + beta * C for each matrix of a batch: C is M x N, and the depth of the sums is K. `specs` say
-    what the arrays C, A and B must be."""
+
+class MatrixProduct(NamedTuple):
+    """C = alpha * A B + beta * C for each matrix of a batch: C is M x N, and the depth of the sums is K. `dtypes` are
+    the names of the types of A, B and C."""
 
     M: int
     N: int
     K: int
     batch: int
-    specs: tuple[ArraySpec, ArraySpec, ArraySpec]
+    dtypes: tuple[str, str, str]
     C: Matrices
     A: Matrices
     B: Matrices
-
-    @property
-    def dtypes(self) -> tuple[str, str, str]:
-        """The names of the types of A, B and C."""
-        c, a, b = (spec.element.name for spec in self.specs)
-        return a, b, c
 
 
 class Tiles(NamedTuple):
@@ -59,10 +53,3 @@ class Tiles(NamedTuple):
         """The tiles as they are dealt among so many multiprocessors. Where all blocks run at once, one without a tile
         takes the place of another; else the next block takes its place."""
         return self.blocks if self.blocks <= units * self.at_once else self.there
-
-
-def matrices(spec: ArraySpec, is_transposed: bool = False) -> Matrices:
-    """The matrices of an array of three axes, the last of which is contiguous."""
-    stride, row, _ = (step // spec.element.itemsize for step in spec.strides)
-    rows, columns = spec.shape[1:]
-    return Matrices(row if rows > 1 else columns, stride, is_transposed)

@@ -74,6 +74,7 @@ class FamilyTable:
         self.spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self.spaces]
+        self._query_of = {id(query.space): query for query in self._queries}
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self.spaces}
         self._exported, self._library = frozenset(exported.builds), library
@@ -129,11 +130,11 @@ class FamilyTable:
     def _judged(self, scope: Scope) -> Iterator[Choice]:
         """The same without regard to exported builds: what failed verification here comes last."""
         wrong: list[Choice] = []
-        queries, judges = {id(query.space): query for query in self._queries}, dict[int, Rejections]()
+        judges: dict[int, Rejections] = {}
 
         def judge(space: Space) -> Rejections:
             if id(space) not in judges:
-                judges[id(space)] = Rejections(replace(queries[id(space)], scope=scope))
+                judges[id(space)] = Rejections(replace(self._query_of[id(space)], scope=scope))
             return judges[id(space)]
 
         for choice in self._ranked(scope, judge):

@@ -56,11 +56,16 @@ class Known:
         if not self.records:
             return None, 0
         here = _logarithms(sizes)
-        return self.records[min(self._places, key=lambda there: math.dist(there[1], here))[0]]
+        distances = [math.dist(there, here) for there in self._places]  # each choice asks for it
+        return self._in_order[distances.index(min(distances))]
 
     @cached_property
-    def _places(self) -> list[tuple[Sizes, tuple[float, ...]]]:
-        return [(sizes, _logarithms(sizes)) for sizes in self.records]
+    def _places(self) -> list[tuple[float, ...]]:
+        return [*map(_logarithms, self.records)]
+
+    @cached_property
+    def _in_order(self) -> list[tuple[Record, int]]:
+        return [*self.records.values()]
 
     @cached_property
     def _unseen(self) -> list[Sizes]:

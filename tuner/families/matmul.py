@@ -293,10 +293,10 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
     for argument, operand in zip(space.operation.arrays, operands, strict=True):
         plain = ArraySpec.of(argument, operand.shape, DTYPES[operand.dtype], alignment=1)
         specs.append(plain.with_strides(operand.strides))
-    given = [operand.matrices for operand in operands]
     batch, M, N = C.shape
     K, opened = A.shape[2], _device(device)
-    launch = opened.product(MatrixProduct(M, N, K, batch, (specs[0], specs[1], specs[2]), given[0], given[1], given[2]))
+    types = A.dtype, B.dtype, C.dtype
+    launch = opened.product(MatrixProduct(M, N, K, batch, types, C.matrices, A.matrices, B.matrices), specs)
     if launch is None:
         return None
     scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)

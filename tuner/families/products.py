@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
-from tuner.devices.product import MatrixProduct, Tiles, matrices
+from tuner.devices.product import Matrices, MatrixProduct, Tiles
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Space
@@ -31,13 +31,14 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
         or space.fixed_options & {"alpha", "beta"}
     ):
         return None
-    C, A, B = specs(space, scope)
-    if not {"alpha", "beta"} <= scope.options.keys() or not len(C.shape) == len(A.shape) == len(B.shape) == 3:
+    C, A, B = (operation.shape(argument, scope) for argument in op.arrays)
+    if not {"alpha", "beta"} <= scope.options.keys() or not len(C) == len(A) == len(B) == 3:
         return None
-    (batch, M, N), turned = C.shape, op.transposed
-    K = A.shape[1 if "A" in turned else 2]
-    given = matrices(C), matrices(A, "A" in turned), matrices(B, "B" in turned)
-    return MatrixProduct(M, N, K, batch, (C, A, B), *given)
+    (batch, M, N), turned = C, op.transposed
+    K = A[1 if "A" in turned else 2]
+    c, a, b = (dtype(argument, scope).name for argument in op.arrays)
+    given = Matrices.packed(M, N), Matrices.packed(*A[1:], "A" in turned), Matrices.packed(*B[1:], "B" in turned)
+    return MatrixProduct(M, N, K, batch, (a, b, c), *given)
 
 
 def is_turned(space: Space, name: str) -> bool:

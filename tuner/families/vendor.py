@@ -73,5 +73,5 @@ class LibraryKernel:
 def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:
     """The library's routine for the operation of `space`; None where there is none, or where it is not installed."""
     plan = products.product(space, scope)
-    launch = device.product(plan) if plan is not None else None
+    launch = device.product(plan, products.specs(space, scope)) if plan is not None else None
     return None if launch is None else LibraryKernel(space, scope, device, candidate, launch)

@@ -18,14 +18,14 @@ LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the wor
 
 
 class Position(NamedTuple):
-    """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
-    the blocks, of the work of each, of the waves of one, of two, and of as many as run at once, and of what whole steps
-    add to the depth; and for a library that tells its tiles what `library_tiles` says of these."""
+    """Where sizes, which are the first axis, lie. Of all entries: their logarithms, the alignment of rows, and for a
+    library that tells its tiles what `library_tiles` says of these; `lengths` are the columns of each of the three. By
+    entry: the logarithms of the blocks, of the work of each, of the waves of one, of two, and of as many as run at
+    once, and of what whole steps add to the depth."""
 
-    sizes: Array
-    alignments: Array
+    shared: Array
+    lengths: tuple[int, int, int]
     own: Array
-    library: Array
 
 
 class Traits(NamedTuple):
@@ -37,25 +37,32 @@ class Traits(NamedTuple):
     steps: Array
 
 
-class Amounts(NamedTuple):
-    """What the parts of times are made of at sizes, which are the first axis: these; by grid the tiles; of those that
-    part the depth of tiles, the tiles of the result; by entry the mean of the tiles, and that of the share of the work
-    that one whole tile is; by routine of the library its tiles, and how many a multiprocessor runs at once. The depth,
-    the work, the bytes that move, and the alignments of rows, which are a last axis, are by entry where each has sizes
-    of its own, else for all. And where sizes lie for the library, as `ToldTiles.places` has it."""
+class Room(NamedTuple):
+    """How many blocks of each grid start at once, and run at once: all `blocks`, and those that walk over tiles, of
+    which there are no more than the grid has; and by entry the steps of its depth."""
 
-    sizes: Array
+    blocks: Array
+    walked: Array
+    steps: Array
+
+
+class Amounts(NamedTuple):
+    """What the parts of times are made of at sizes.
+
+    By size and grid, of which a routine of the library is one: the tiles `there`; of routines how many a multiprocessor
+    runs `at_once`. By what is counted, size and entry the means of the grids: the share of the work that one whole tile
+    is, the tiles, the tiles of the result that a block has parts of, and how many blocks share one. Then what is of the
+    operation, by entry where each has sizes of its own, else for all: the depth, the work, the bytes that move, and
+    those of them that come from memory, by size; and which lengths of rows are not aligned, the last axis. And the
+    `shared` place of each size, as `Position` has it.
+    """
+
     there: Array
-    shared: Array
-    tiles: Array
-    share: Array
-    library: Array
     at_once: Array
-    depth: Array
-    work: Array
-    moved: Array
-    alignments: Array
-    places: Array
+    means: Array
+    problem: Array
+    unaligned: Array
+    shared: Array
 
 
 class Course(NamedTuple):

@@ -26,13 +26,12 @@ def fitted(known: Mask, relative: Array, among: Array) -> Array:
     return _nonnegative(squares, sums, counts)
 
 
-def sums(parts: Array, factors: Array, seen: Array) -> Array:
+def sums(parts: Array, factors: Array, unseen: Mask) -> Array:
     """The times in ms that factors give, without the last axis of `parts`; infinite where there is none, or where rows
-    are not aligned and no such rows were `seen`: the sizes with each part, by entry and part."""
-    with np.errstate(invalid="ignore"):
-        found: Array = (parts * factors).sum(axis=-1)
-    untold = (parts[..., PARTS:] > 0) & (seen[:, PARTS:] == 0)
-    found[~(found > 0) | untold.any(axis=-1)] = np.inf
+    are not aligned and such rows were `unseen`, by entry and part of such rows."""
+    found: Array = np.vecdot(parts, factors)
+    untold = np.vecdot(parts[..., PARTS:], unseen)
+    found[~(found > 0) | (untold > 0)] = np.inf
     return found
 
 

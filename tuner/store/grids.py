@@ -138,7 +138,7 @@ class CountedTiles:
     evaluated once."""
 
     def __init__(self, grids: Sequence[TiledGrid]) -> None:
-        self.rows = [row for row, grid in enumerate(grids) if not grid.agrees]
+        self.rows = np.array([row for row, grid in enumerate(grids) if not grid.agrees], int)
         texts = [[ast.dump(term) for term in grids[row].terms] for row in self.rows]
         terms = {
             text: term
@@ -146,20 +146,19 @@ class CountedTiles:
             for text, term in zip(each, grids[row].terms, strict=True)
         }
         numbers = {text: number for number, text in enumerate(terms)}
-        self._constants = np.ones(len(terms) + 1)  # the last one for grids of fewer terms
+        self._constants = np.ones(len(terms) + 1)  # the last one for grids of fewer terms, and results without depth
         self._terms: list[tuple[int, Evaluator]] = []
         for number, term in enumerate(terms.values()):
             if isinstance(term, ast.Constant) and isinstance(term.value, int | float):
                 self._constants[number] = term.value
             else:
                 self._terms.append((number, evaluator_of(term)))
-        self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))
-        self._is_depth = np.zeros(self._of_grids.shape, bool)
+        self._factors = np.full((2, len(texts), max(map(len, texts), default=0)), len(numbers))
         for row, each in enumerate(texts):
-            self._of_grids[row, : len(each)] = [numbers[text] for text in each]
-            self._is_depth[row, : len(each)] = grids[self.rows[row]].is_depth
+            self._factors[:, row, : len(each)] = [numbers[text] for text in each]
+            self._factors[1, row, : len(each)][grids[self.rows[row]].is_depth] = len(numbers)
 
-    def at(self, names: Mapping[str, Any]) -> tuple[Array, Array]:
+    def at(self, names: Mapping[str, Any]) -> Array:
         """The tiles of these grids, and those of the result that they are parts of, by the values of sizes and options;
         not a number where they cannot be counted."""
         values = self._constants.copy()
@@ -168,9 +167,8 @@ class CountedTiles:
                 values[number] = value_of(term, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
                 values[number] = np.nan
-        of_grids = values[self._of_grids]
-        of_results = np.where(self._is_depth, 1.0, of_grids)
-        return np.ceil(of_grids.prod(axis=1) - ROUNDING), np.ceil(of_results.prod(axis=1) - ROUNDING)
+        tiles: Array = np.ceil(values[self._factors].prod(axis=2) - ROUNDING)
+        return tiles
 
 
 def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:

@@ -29,7 +29,6 @@ LEARNERS = (
     "space/*.py",
     "families/products.py",
     "devices/product.py",
-    "devices/arguments.py",
     "devices/cuda/cublas_tiles.py",
     "devices/cuda/gemm.py",
 )

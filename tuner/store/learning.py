@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.store.amounts import Amounts, Array, Mask, Traits
+from tuner.store.amounts import PARTS, Amounts, Array, Mask, Traits
 from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Sizes
 from tuner.store.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, Learnt, cautious, risks
@@ -39,17 +39,16 @@ class Learner:
         """All that there is to learn."""
         there, every = self._terms.amounts(self._sizes), self._every
         traits = self._traits(there, self._masked(every, every))
-        course = self._terms.course(there, traits)
+        course = self._terms.course(there, self._terms.room(traits))
         self._parts = self._terms.parts(there, course)
         self._times = self._masked(every, self._thought(every))
         self._known, self._relative = relative_to(self._parts, self._times)
         position = self._terms.position(there, course)
         self._pairs = Pairs(self._is_kernel, self._terms.has_tiles, position, self._known)
         by_pair, factors, caution, regret = self._fit()
-        pairs, seen, doubts = self._pairs, self._seen_in(self._relative), map(np.array, (caution, regret))
-        return Learnt(
-            np.array(traits), factors, seen, pairs.counts, pairs.places, pairs.scales, pairs.centre, *by_pair.T, *doubts
-        )
+        pairs, unseen, doubts = self._pairs, self._unseen_in(self._relative), map(np.array, (caution, regret))
+        places = pairs.counts, pairs.places, pairs.scales, pairs.centre
+        return Learnt(np.array(traits), factors, unseen, *places, *by_pair.T, *doubts)
 
     def _masked(self, times: Array, thought: Array) -> Array:
         """The times that are learnt from (see `telling`)."""
@@ -63,7 +62,7 @@ class Learner:
         """What all times let sums of parts alone think: the sizes at which these promise too much must be known."""
         known, relative = relative_to(self._parts, times)
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
-        return sums(self._parts, factors, self._seen_in(relative))
+        return sums(self._parts, factors, self._unseen_in(relative))
 
     def _traits(self, there: Amounts, every: Array) -> Traits:
         """What times tell of each entry: other numbers than one block on each multiprocessor, and no rounding of the
@@ -72,7 +71,7 @@ class Learner:
         the rounding. `there` are the amounts at all sizes, `every` the times."""
         known = ~np.isnan(every)
         told, entries = known.sum(axis=0), every.shape[1]
-        can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
+        can_tell, better = (told >= MANY) & self._is_kernel, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
         everywhere, least = np.full(entries, float(self._units)), np.full(entries, np.inf)
         traits = Traits(everywhere, everywhere, np.ones(entries))
         if not can_tell.any():
@@ -97,7 +96,8 @@ class Learner:
 
     def _squares(self, amounts: Amounts, times: Array, traits: Traits) -> Array:
         """What sums of parts leave open of times, squared, by entry."""
-        known, relative = relative_to(self._terms.parts(amounts, self._terms.course(amounts, traits)), times)
+        course = self._terms.course(amounts, self._terms.room(traits))
+        known, relative = relative_to(self._terms.parts(amounts, course), times)
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
         squares: Array = (errors**2).sum(axis=0)
@@ -113,7 +113,7 @@ class Learner:
         by_pair: list[Array] = []
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
-            predicted[~mask] = sums(self._parts[~mask], factors, self._seen_in(self._relative[mask]))
+            predicted[~mask] = sums(self._parts[~mask], factors, self._unseen_in(self._relative[mask]))
         logs = [self._logs(factors) for factors in (every, *others)]
         for entry in range(entries):
             rows, near = self._pairs.rows(entry), self._pairs.near_one_another(entry)
@@ -136,11 +136,11 @@ class Learner:
                 predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
         return np.concatenate(by_pair).astype(np.float32), every, *self._left_out(predicted, kept)
 
-    def _seen_in(self, relative: Array) -> Array:
-        """The sizes with each part, by entry; those of the library's routines together."""
-        seen: Array = (relative > 0).sum(axis=0)
-        seen[~self._is_kernel] = seen[~self._is_kernel].sum(axis=0)
-        return seen
+    def _unseen_in(self, relative: Array) -> Mask:
+        """Which rows were at no size not aligned, by entry and part of such rows; the library's routines together."""
+        seen: Mask = np.any(relative[..., PARTS:] > 0, axis=0)
+        seen[~self._is_kernel] = seen[~self._is_kernel].any(axis=0)
+        return ~seen
 
     def _logs(self, factors: Array) -> Array:
         """What the sums of parts leave open: the logarithms of measured times over them. A kernel's that is odd must

@@ -16,14 +16,14 @@ UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many siz
 
 
 class Learnt(NamedTuple):
-    """What was learnt, as arrays: traits, by entry the last axis; by entry and part the factors, and the sizes with
-    each part; of each entry how many pairs with a size it has, their places (see `Nearness`), with their scales and
-    centre; of each pair what it counts, and the square of its error. And the caution, and the regret, which is not a
-    number where the model is not to be trusted."""
+    """What was learnt, as arrays: traits, by entry the last axis; by entry and part the factors; of the parts of rows
+    that are not aligned, which were `unseen`; of each entry how many pairs with a size it has, their places (see
+    `Nearness`), with their scales and centre; of each pair what it counts, and the square of its error. And the
+    caution, and the regret, which is not a number where the model is not to be trusted."""
 
     traits: Array
     factors: Array
-    seen: Array
+    unseen: Mask
     counts: Rows
     places: Array
     scales: Array

@@ -66,25 +66,29 @@ class ToldTiles:
 
     def counts(self, told: Sequence[Tiles | None]) -> Array:
         """By what is counted, size and routine: the tiles as they are dealt among the multiprocessors, the share of the
-        work that one whole tile is, and how many tiles a multiprocessor runs at once. Zero where it never tells; not a
-        number where it does not tell here, or another routine runs."""
+        work that one whole tile is, and how many tiles a multiprocessor runs at once. No tiles where it never tells;
+        not a number where it does not tell here, or another routine runs."""
         counts = np.full((3, len(told), self.routines), np.nan if self.are_known else 0.0)
+        counts[2] = 1.0
         for row, each in enumerate(told):
             if each is not None:
-                counts[:, row, self._routine(each)] = each.dealt(self._units), 1 / each.whole, each.at_once
+                counts[:, row, self._routine(each)] = each.dealt(self._units), 1 / each.whole, max(1.0, each.at_once)
         return counts
 
-    def places(self, told: Sequence[Tiles | None]) -> Array:
-        """By size: the logarithms of the waves of tiles, of one and of as many as run at once, and of the lengths of a
-        tile and the parts of a sum; and which algorithm runs, of those that are no routines of their own."""
-        places = np.zeros((len(told), 5 + len(self._others)))
-        for place, tiles in zip(places, told, strict=True):
-            if tiles is not None:
-                even = tiles.dealt(self._units) / self._units
-                waves = math.log(math.ceil(even)), math.log(max(even / tiles.at_once, LEAST_WAVES))
-                cut = [CUT * math.log(length) for length in tiles.cut]
-                place[:] = [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._others)]
-        return places
+    @property
+    def columns(self) -> int:
+        """The length of a `place`."""
+        return 5 + len(self._others)
+
+    def place(self, tiles: Tiles | None) -> list[float]:
+        """The logarithms of the waves of tiles, of one and of as many as run at once, and of the lengths of a tile and
+        the parts of a sum; and which algorithm runs, of those that are no routines of their own."""
+        if tiles is None:
+            return [0.0] * self.columns
+        even = tiles.dealt(self._units) / self._units
+        waves = math.log(math.ceil(even)), math.log(max(even / tiles.at_once, LEAST_WAVES))
+        cut = [CUT * math.log(length) for length in tiles.cut]
+        return [*waves, *cut, *(OTHER * (tiles.algorithm == each) for each in self._others)]
 
     def _routine(self, tiles: Tiles) -> int:
         return self._routines.get(tiles.algorithm, self.routines - 1)

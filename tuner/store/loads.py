@@ -49,7 +49,7 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
-from tuner.store.amounts import BLOCK, LOAD, PARTS, SHARES, Amounts, Array, Course, Position, Rows, Traits
+from tuner.store.amounts import BLOCK, LOAD, PARTS, Amounts, Array, Course, Position, Room, Rows, Traits
 from tuner.store.grids import (
     ROUNDING,
     CountedTiles,
@@ -67,7 +67,11 @@ from tuner.store.library_tiles import ToldTiles
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
+# Where rows lie by the bytes that are aligned.
+LEVELS = {each: NARROWER * math.log2(each) + WIDEST * (each >= ALIGNMENT) for each in (1, 2, 4, 8, 16, 32, 64, LINE)}
 LEAST_STEP, MOST_STEP = 8, 4096  # of the depth
+# Waves of one block per multiprocessor, of two, of as many as run at once, and of four; and none.
+PER_WAVE, AT_ONCE = np.reshape([1.0, 1 / 2, 0.0, 1 / 4, 1.0], (5, 1, 1)), 2
 Entries = Rows | slice
 EVERY = slice(None)
 UNKNOWN = TiledGrid(np.array([np.nan]), np.zeros((1, 1)), np.zeros(1, bool))  # the grid of what has none that is known
@@ -102,6 +106,8 @@ class TimeTerms:
         owners: list[int] = []
         for number, (space, config) in enumerate((entry.space, entry.config) for entry in measured):
             if space is None:
+                grids.append(UNKNOWN)  # the library tells its tiles, if anything does
+                owners.append(number)
                 continue
             if id(space) not in parameters:
                 parameters[id(space)] = parameters_of(space)
@@ -115,6 +121,7 @@ class TimeTerms:
                 grids.append(grid)
                 owners.append(number)
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
+        self._routines = slice(len(grids) - len(measured) + self._kernels, None)  # of the library, among grids
         self._uneven = np.array([row for row, grid in enumerate(grids) if not grid.is_product], int)
         self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
@@ -144,32 +151,26 @@ class TimeTerms:
     def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
         """What is counted at each of these sizes."""
         scopes = [at(self._scope, each) for each in sizes]  # all entries are of one operation
-        numbers = np.array(sizes, float)
-        there, whole, shared = self._tiles(numbers, scopes)
-        work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), 1, len(self._rows)), int)
-        if self._space is not None:
-            for row, scope in enumerate(scopes):
-                work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
-        depth = np.ones((len(sizes), 1)) if self._depth is None else numbers[:, [self._depth]]
         told = self._told.at(scopes)
-        library, shares, at_once = self._told.counts(told)
-        tiles, share = self._means(np.array([there, 1 / whole]), np.array([library, shares]))
-        counted = there, shared, tiles, share, library, np.maximum(at_once, 1.0)
-        return Amounts(numbers, *counted, depth, work[:, [0]], work[:, [1]], alignments, self._told.places(told))
+        counts = self._told.counts(told)
+        there, by_grid = self._tiles(np.array(sizes, float), scopes, counts)
+        others: list[list[float]] = []
+        for scope, tiles in zip(scopes, told, strict=True):
+            aligned = self._aligned(scope)
+            place = *map(math.log, scope.sizes.values()), *(LEVELS[each] for each in aligned), *self._told.place(tiles)
+            others.append([*self._problem(scope), *(each < ALIGNMENT for each in aligned), *place])
+        numbers, rows = np.array(others, float), 4 + len(self._rows)
+        problem, unaligned, shared = numbers[:, :4].T[..., None], numbers[:, None, 4:rows], numbers[:, rows:]
+        return Amounts(there, counts[2], self._means(by_grid), problem, unaligned, shared)
 
     def own(self, amounts: Amounts, rows: Rows) -> Amounts:
         """The amounts of each entry at sizes of its own: `rows` has their numbers, by entry, the last axis."""
-
-        def of(by_size: Array, owners: Entries = EVERY) -> Array:
-            return np.take_along_axis(by_size, rows[:, owners], axis=0)
-
-        there, shared = of(amounts.there, self._owners), of(amounts.shared, self._owners[self._sharing])
-        every = amounts.depth, amounts.work, amounts.moved, amounts.alignments
-        depth, work, moved, alignments = (each[rows, 0] for each in every)
-        libraries = slice(self._kernels, None)
-        library, at_once = of(amounts.library, libraries), of(amounts.at_once, libraries)
-        counted = there, shared, of(amounts.tiles), of(amounts.share), library, at_once
-        return Amounts(amounts.sizes[:0], *counted, depth, work, moved, alignments, amounts.places[:0])
+        there = np.take_along_axis(amounts.there, rows[:, self._owners], axis=0)
+        at_once = np.take_along_axis(amounts.at_once, rows[:, self._kernels :], axis=0)
+        means = np.take_along_axis(amounts.means, rows[None], axis=1)
+        return Amounts(
+            there, at_once, means, amounts.problem[:, rows, 0], amounts.unaligned[rows, 0], amounts.shared[:0]
+        )
 
     @property
     def steps(self) -> Array:
@@ -178,57 +179,58 @@ class TimeTerms:
             return np.empty((0, len(self._configs)))
         return np.array([*itertools.zip_longest(*map(_steps, self._configs), fillvalue=1.0)])
 
-    def course(self, amounts: Amounts, traits: Traits) -> Course:
+    def room(self, traits: Traits) -> Room:
+        """The room for the blocks of each grid."""
+        room = np.array(traits[:2])[:, None, self._owners]
+        return Room(room, np.minimum(room, self._most), traits.steps)
+
+    def course(self, amounts: Amounts, room: Room) -> Course:
         """How each runs at each size."""
-        there, room = amounts.there, np.array(traits[:2])[:, None, self._owners]
-        even, full = there / np.where(there > self._most, np.minimum(room, self._most), room)
-        library = amounts.library / self._units
-        in_waves = self._means(_in_waves(even, full), _in_waves(library, library / amounts.at_once))
-        rounding = np.ceil(amounts.depth / traits.steps) * traits.steps / amounts.depth
-        return Course(in_waves, amounts.share * amounts.work * rounding, rounding)
+        there, (depth, work) = amounts.there, amounts.problem[:2]
+        even, full = there / np.where(there > self._most, room.walked, room.blocks)
+        full[:, self._routines] /= amounts.at_once
+        waves = even * PER_WAVE
+        waves[AT_ONCE] = full
+        np.ceil(waves[:-1], out=waves[:-1])
+        rounding = np.ceil(depth / room.steps) * room.steps / depth
+        return Course(self._means(waves), amounts.means[0] * work * rounding, rounding)
 
     def parts(self, amounts: Amounts, course: Course) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none."""
-        work, moved, each, in_waves = amounts.work, amounts.moved, course.each, course.in_waves
-        missed = np.minimum(np.maximum(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
+        (_, work, moved, missed), each = amounts.problem, course.each
+        _, tiles, *shares = amounts.means
         parts = np.empty((*each.shape, self.count))
         parts[..., 0] = 1.0
-        parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
-        for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
+        np.multiply(course.in_waves.transpose(1, 2, 0), each[..., None], out=parts[..., LOAD:BLOCK])
+        for number, part in enumerate((each, course.in_waves[0], tiles, moved, missed, *shares), BLOCK):
             parts[..., number] = part
-        shares = self._means(self._shares(amounts), np.zeros((2, *amounts.library.shape)))
-        parts[..., SHARES:PARTS] = shares.transpose(1, 2, 0)
         if not self.has_tiles:
             parts[:, self._kernels :, LOAD] = np.broadcast_to(work, each.shape)[:, self._kernels :]
-        unaligned = (amounts.alignments < ALIGNMENT)[..., None]
-        parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
+        of_rows = parts[..., PARTS:].reshape(*each.shape, -1, 2)  # a view
+        np.multiply(parts[..., None, LOAD : BLOCK + 1 : BLOCK - LOAD], amounts.unaligned[..., None], out=of_rows)
         return parts
 
     def position(self, amounts: Amounts, course: Course, entries: Entries = EVERY) -> Position:
         """Where the sizes lie, for these entries."""
-        tiles, share = amounts.tiles[:, entries], amounts.share[:, entries]
-        own = np.empty((*tiles.shape, 6))
-        own[..., 0], own[..., 1], own[..., 5] = tiles, share * amounts.work, course.rounding[:, entries]
-        own[..., 2:5] = course.in_waves[:3, :, entries].transpose(1, 2, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            np.log(own, out=own)
-        own[~np.isfinite(own)] = 0.0
-        alignments = amounts.alignments[:, 0]
-        levels = NARROWER * np.log2(alignments) + WIDEST * (alignments >= ALIGNMENT)
-        return Position(np.log(amounts.sizes), levels, own, amounts.places)
+        own = np.empty((6, *course.each.shape))
+        own[0], own[2:5], own[5] = amounts.means[1], course.in_waves[:3], course.rounding
+        np.multiply(amounts.means[0], amounts.problem[1], out=own[1])
+        own = own[:, :, entries]
+        own[~(own > 0)] = 1.0  # where it is not known
+        np.log(own, out=own)
+        lengths = len(self._scope.sizes), len(self._rows), self._told.columns
+        return Position(amounts.shared, lengths, own.transpose(1, 2, 0))
 
-    def _shares(self, amounts: Amounts) -> Array:
-        """By size and grid: the tiles of the result that a block has parts of, and how many blocks share one; zero
-        where no depth is parted."""
-        shares = np.zeros((2, *amounts.there.shape))
-        if not len(self._sharing):
-            return shares
-        blocks = np.minimum(amounts.there[:, self._sharing], self._most[self._sharing])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares[:, :, self._sharing] = np.ceil(amounts.shared / blocks), blocks / amounts.shared
-        return shares
+    def _problem(self, scope: Scope) -> tuple[float, float, float, float]:
+        """The depth, the work, the bytes that move, and those of them that do not lie in the last cache."""
+        if self._space is None:
+            return 1.0, 1.0, 1.0, 0.0
+        depth = 1.0 if self._depth is None else float(scope.sizes[self._depth])
+        work, moved = work_of(self._space, scope)
+        share = min(max(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
+        return depth, work, moved, share * moved
 
-    def _alignments(self, scope: Scope) -> list[int]:
+    def _aligned(self, scope: Scope) -> list[int]:
         """The powers of two that divide the bytes of rows, up to LINE, for each length of rows."""
         found: list[int] = []
         for length, itemsize in self._rows.items():
@@ -238,45 +240,41 @@ class TimeTerms:
                 found.append(1)
         return found
 
-    def _means(self, by_grid: Array, library: Array) -> Array:
-        """The last axis by entry: of each kernel the mean of its grids, and the library's by routine."""
-        if not len(self._owners):
-            return library
-        means = np.add.reduceat(by_grid, self._first_grids, axis=-1)
+    def _means(self, by_grid: Array) -> Array:
+        """The last axis by entry: the means of the grids of each."""
+        if len(self._owners) == len(self._configs):
+            return by_grid
+        means: Array = np.add.reduceat(by_grid, self._first_grids, axis=-1)
         means /= self._grids_of
-        return np.concatenate([means, library], axis=-1)
+        return means
 
-    def _tiles(self, sizes: Array, scopes: Sequence[Scope]) -> tuple[Array, Array, Array]:
-        """By size: the tiles of each grid, how many they would be without rounding up, and the tiles of the result, of
-        the grids that part their depth. `scopes` are the problems of these sizes."""
+    def _tiles(self, sizes: Array, scopes: Sequence[Scope], library: Array) -> tuple[Array, Array]:
+        """The tiles by size and grid; and what there are means of (see `Amounts`). `scopes` are the problems of these
+        sizes, `library` is what its routines count."""
         powers = (sizes[:, None, :] ** self._powers).prod(axis=2)
         along = self._factors * powers[:, self._power_of]
         rounded = np.ceil(along - ROUNDING)
-        there, whole = rounded.prod(axis=2), along.prod(axis=2)
+        found = np.zeros((4, *along.shape[:2]))
+        whole, there = along.prod(axis=2, out=found[0]), rounded.prod(axis=2, out=found[1])
         results = np.where(self._is_depth, 1.0, rounded).prod(axis=2) if len(self._sharing) else there.copy()
-        if self._counted.rows:
+        if len(rows := self._counted.rows):
             counted = np.array([self._counted.at(scope.names) for scope in scopes])
-            there[:, self._counted.rows], results[:, self._counted.rows] = counted.swapaxes(0, 1)
+            there[:, rows], results[:, rows] = counted.swapaxes(0, 1)
             whole[:, self._uneven] = there[:, self._uneven]
-        return there, whole, results[:, self._sharing]
+        there[:, self._routines] = library[0]
+        share = np.divide(1.0, whole, out=whole)
+        share[:, self._routines] = library[1]
+        if len(sharing := self._sharing):
+            blocks = np.minimum(there[:, sharing], self._most[sharing])
+            tiles = results[:, sharing] / blocks  # that each has parts of
+            found[2, :, sharing], found[3, :, sharing] = np.ceil(tiles).T, 1 / tiles.T
+        return there, found
 
 
-def _in_waves(even: Array, full: Array) -> Array:
-    """So many tiles per multiprocessor in waves of one, of two, of as many as run at once, of which there are `full`,
-    and of four; and without waves."""
-    waves = np.empty((5, *even.shape))
-    np.ceil(even, out=waves[0])
-    np.ceil(even / 2, out=waves[1])
-    np.ceil(full, out=waves[2])
-    np.ceil(even / 4, out=waves[3])
-    waves[4] = even
-    return waves
-
-
-def _depth(space: Space) -> int | None:
-    """Which of the sizes is the only one that no result has; None where there is none, or several."""
-    in_results = is_in_results(space)
-    return int(in_results.argmin()) if (~in_results).sum() == 1 else None
+def _depth(space: Space) -> str | None:
+    """The only one of the sizes that no result has; None where there is none, or several."""
+    others = [*itertools.compress(space.operation.sizes, ~is_in_results(space))]
+    return others[0] if len(others) == 1 else None
 
 
 def _steps(config: Config) -> list[float]:

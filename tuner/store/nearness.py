@@ -7,14 +7,14 @@ a hundred times as long as the work takes.
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tuner.store.amounts import Array, Mask, Position, Rows
 
 MOST_ROWS, PIECE = 96, 64  # of a matrix that is inverted at once, and of what is multiplied at once
-BLOCK = 64  # pairs that lie beside one another in memory
+MOST_ELEMENTS = 8192  # of a matrix that is multiplied by a vector at once
 
 
 class Scales(NamedTuple):
@@ -44,7 +44,7 @@ class Pairs:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
         self._kinds = is_kernel.astype(int)
         scales = [_by_column(each, sizes) for each in (TILED if has_tiles else UNTILED, KERNEL)]
-        shared = _shared(sizes)
+        shared = sizes.shared
         self._shared = [shared * each[: shared.shape[1]] for each in scales]
         self.scales = np.array(scales)[self._kinds]
         entries, self._rows = np.nonzero(known.T)
@@ -69,59 +69,51 @@ class Pairs:
 
 
 class Nearness:
-    """How near a size is to those of pairs, as each choice asks. Pairs lie in blocks of one entry each, the last of
-    which is filled up: each with its place p as (p, p², 1), whose product with (-2q, 1, q²) is the square of its
-    distance from q."""
+    """How near a size is to those of pairs, as each choice asks. Of each pair's place p there is (p, p², 1), whose
+    product with (-2q, 1, q²) is the square of its distance from q."""
 
     def __init__(self, is_kernel: Mask, counts: Rows, places: Array, scales: Array, centre: Array) -> None:
         """See `Pairs`. Columns that do not count for any library, or any kernel, are left out for these."""
-        self._kinds, self._counts, self._scales, self._centre = is_kernel.astype(int), counts, scales, centre
-        counting = [(scales[self._kinds == kind] != 0).any(axis=0) for kind in range(2)]
+        self._kinds, self._scales, self._centre = [*map(int, is_kernel)], scales, centre
+        self._counts = counts
+        counting = [(scales[is_kernel == kind] != 0).any(axis=0) for kind in range(2)]
         self._columns = [np.flatnonzero([*columns, True, True]) for columns in counting]
-        squares = np.einsum("pc,pc->p", places, places)
-        rows = [*map(self.in_blocks, places.T), self.in_blocks(squares, fill=np.inf)]
-        rows.append([np.ones_like(blocks) for blocks in rows[-1]])
-        self._places = [
-            np.stack([rows[column][entry] for column in self._columns[kind]], axis=1)
-            for entry, kind in enumerate(self._kinds)
-        ]
-
-    def in_blocks(self, pairs: np.ndarray[Any, Any], fill: float = 0) -> list[np.ndarray[Any, Any]]:
-        """Of all pairs the same, for each entry by block and place in it."""
-        blocks = -(-self._counts // BLOCK)
-        filled = BLOCK * blocks - self._counts
-        found = np.full(BLOCK * blocks.sum(), fill, pairs.dtype)
-        found[np.arange(len(pairs)) + np.repeat(filled.cumsum() - filled, self._counts)] = pairs
-        return np.split(found.reshape(-1, BLOCK), blocks.cumsum()[:-1])
+        ends = np.ones((2, len(places)), np.float32)
+        np.einsum("pc,pc->p", places, places, out=ends[0])
+        rows = np.concatenate([places.T, ends])
+        self._pieces: list[list[Array]] = []
+        for kind, pairs in zip(self._kinds, np.split(np.arange(len(places)), counts.cumsum()[:-1]), strict=True):
+            columns = self._columns[kind]
+            most = max(1, MOST_ELEMENTS // len(columns))
+            self._pieces.append([rows[np.ix_(columns, pairs[at : at + most])] for at in range(0, len(pairs), most)])
 
     def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to each pair of these entries, by block and place in it. `here` is where it
+        """How near, from 0 to 1, a size is to each pair of these entries, which follow one another. `here` is where it
         lies, for these entries. All of it is computed in float32, since each choice waits for it."""
-        (shared,) = _shared(here)
-        place = np.empty((len(entries), len(self._centre)))
-        place[:, : len(shared)], place[:, len(shared) :] = shared, here.own[0]
-        place = (place - self._centre) * self._scales[entries]
-        lines = np.ones((len(entries), len(self._centre) + 2), np.float32)
-        lines[:, :-2], lines[:, -1] = -2 * place, np.einsum("ec,ec->e", place, place)
+        (shared,), (own,), columns = here.shared, here.own, len(self._centre)
+        place = np.empty((len(entries), columns))
+        place[:, : len(shared)], place[:, len(shared) :] = shared, own
+        place -= self._centre
+        place *= self._scales[entries]
+        lines = np.ones((len(entries), columns + 2), np.float32)
+        lines[:, :columns], lines[:, -1] = -2 * place, np.vecdot(place, place)
         by_kind = [lines[:, columns] for columns in self._columns]
-        squares = [
-            by_kind[kind][number] @ self._places[entry]
-            for number, (entry, kind) in enumerate(zip(entries, self._kinds[entries], strict=True))
-        ]
-        near: Array = np.exp(-np.sqrt(np.maximum(np.concatenate(squares), 0.0)))
-        return near
-
-
-def _shared(sizes: Position) -> Array:
-    """What all libraries share, and all kernels, by size."""
-    return np.concatenate([sizes.sizes, sizes.alignments, sizes.library], axis=1)
+        near, end = np.empty(self._counts[entries].sum(), np.float32), 0
+        for entry, *both in zip(entries.tolist(), *by_kind, strict=True):
+            line = both[self._kinds[entry]]
+            for piece in self._pieces[entry]:
+                start, end = end, end + piece.shape[1]
+                np.dot(line, piece, out=near[start:end])
+        np.maximum(near, 0.0, out=near)
+        np.sqrt(near, out=near)
+        np.negative(near, out=near)
+        return np.exp(near, out=near)
 
 
 def _by_column(scales: Scales, sizes: Position) -> Array:
     """The scale of each column, of what is shared and of what is an entry's own."""
-    lengths = sizes.sizes.shape[1], sizes.alignments.shape[1], sizes.library.shape[1], 2, 3, 1
     columns = scales.sizes, scales.alignments, scales.library, scales.blocks, scales.waves, scales.rounding
-    return np.repeat(columns, lengths)
+    return np.repeat(columns, (*sizes.lengths, 2, 3, 1))
 
 
 def squares_apart(ones: Array, others: Array) -> Array:

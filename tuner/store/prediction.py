@@ -24,7 +24,6 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections import Counter
@@ -42,11 +41,12 @@ from tuner.store.grids import Measured, Sizes, at
 from tuner.store.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, UNKNOWN, Learnt, cautious, risks
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 from tuner.store.loads import TimeTerms
-from tuner.store.nearness import BLOCK, Nearness
+from tuner.store.nearness import Nearness
 from tuner.store.telling import SERVES, by_routine, needed
 
 MOST_SIZES = 6144  # that a model learns from, the most measured first
 MOST_HOPEFUL = 24  # entries that are looked at closely at once: the library, and kernels with the least sums of parts
+FIRST = -1e300  # makes any time the least
 LONG = 1 << 10  # times: what is learnt from more is kept on disk
 ANSWERS = "answers"  # the library's, beside what is learnt
 ASKED = 32  # sizes at which the library must tell the same as when it was learnt
@@ -101,45 +101,47 @@ class TimeModel:
             learnt = Learner(self._terms, self.sizes, times, self._is_kernel, units).learn()
             if name:
                 kept_models.write(name, {**learnt._asdict(), ANSWERS: told.answers})
-        self._learnt, self._traits = learnt, Traits(*learnt.traits)
+        self._learnt, self._room = learnt, self._terms.room(Traits(*learnt.traits))
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, learnt.scales, learnt.centre)
-        self._weights, self._errors = map(self._nearness.in_blocks, (learnt.weights, learnt.errors))
-        self._caution, regret = float(learnt.caution), float(learnt.regret)
-        self.regret = None if math.isnan(regret) else regret
+        self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
+        self._cautions = cautious(np.ones(len(measured)), learnt.caution, self._is_kernel)
+        self._doubts, self._least_near = DOUBT * self._is_kernel, LEAST_NEAR * self._is_kernel
+        self.regret = None if math.isnan(learnt.regret) else float(learnt.regret)
 
     def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer: that of a kernel that
         was measured nowhere near is `strange` times as long."""
         found = np.full(self._count, np.inf)
-        if self.sizes:
-            amounts = self._terms.amounts([tuple(sizes.values())])
-            course = self._terms.course(amounts, self._traits)
-            times = sums(self._terms.parts(amounts, course)[0], self._learnt.factors, self._learnt.seen) * math.exp(
-                RISK * UNKNOWN
-            )
-            likely = np.argsort(np.where(self._is_kernel | np.isinf(times), times, 0.0))
-            likely = likely[self._learnt.counts[likely] > 0]
-            looked_at = 0  # until the best is among these: sums of parts alone may promise too much
-            while times[likely[looked_at:]].min(initial=np.inf) < times[likely[:looked_at]].min(initial=np.inf):
-                hopeful = likely[looked_at : looked_at + MOST_HOPEFUL]
-                times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
-                looked_at += MOST_HOPEFUL
-            np.minimum.at(found, self._positions, cautious(times, self._caution, self._is_kernel))
+        if not self.sizes:
+            return found
+        amounts = self._terms.amounts([tuple(sizes.values())])
+        course = self._terms.course(amounts, self._room)
+        times = sums(self._terms.parts(amounts, course)[0], self._learnt.factors, self._learnt.unseen)
+        times *= math.exp(RISK * UNKNOWN)
+        likely = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
+        best, looked_at = math.inf, 0  # until the best is among these: sums of parts alone may promise too much
+        while looked_at < len(likely) and times[likely[looked_at]] < best:
+            hopeful = likely[looked_at : looked_at + MOST_HOPEFUL]
+            times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
+            best = min(best, times[hopeful].min())
+            looked_at += MOST_HOPEFUL
+        found[self._positions[likely]] = (times * self._cautions)[likely]
         return found
 
     def _open(self, hopeful: Rows, here: Position, strange: float) -> Array:
         """What the sums of parts of these entries leave open at a size, with doubts: factors of times."""
-        is_kernel = self._is_kernel[hopeful]
+        counts = self._learnt.counts[hopeful]
+        first = counts.cumsum() - counts
         near = self._nearness.near(hopeful, here)
-        weights, squares = ([by_entry[entry] for entry in hopeful] for by_entry in (self._weights, self._errors))
-        first = np.array([0, *itertools.accumulate(map(len, weights[:-1]))])
-        nearest = np.maximum.reduceat(near.ravel(), first * BLOCK)
-        remains = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(weights)), first)
-        near *= near
-        erred = np.add.reduceat(np.einsum("bp,bp->b", near, np.concatenate(squares)), first)
-        expected = risks(erred, np.add.reduceat(near.sum(axis=1), first))
-        factors: Array = np.exp(remains + DOUBT * (1 - nearest) * is_kernel + RISK * (expected - UNKNOWN))
-        factors[(nearest < LEAST_NEAR) & is_kernel] *= strange
+        nearest = np.maximum.reduceat(near, first)
+        weights, errors = np.concatenate([self._pairs[entry] for entry in hopeful.tolist()], axis=1)
+        terms = np.empty((3, len(near)), np.float32)
+        np.multiply(near, weights, out=terms[0])
+        np.multiply(near, near, out=terms[1])
+        np.multiply(terms[1], errors, out=terms[2])
+        remains, shares, erred = np.add.reduceat(terms, first, axis=1)
+        doubts = (1 - nearest) * self._doubts[hopeful] + RISK * (risks(erred, shares) - UNKNOWN)
+        factors: Array = np.exp(remains + doubts) * np.where(nearest < self._least_near[hopeful], strange, 1.0)
         return factors
 
 

@@ -90,7 +90,7 @@ class Rejections:
 
     def reason(self, config: Config) -> str | None:
         """What was wrong with a configuration here; None where nothing is known to be."""
-        return self._known.get(config_key(config))
+        return self._known.get(config_key(config)) if self._known else None
 
     @cached_property
     def _known(self) -> Mapping[ConfigKey, str]:

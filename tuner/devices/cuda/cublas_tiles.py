@@ -18,6 +18,7 @@ import numpy as np
 
 from tuner.devices.cuda import driver, gemm
 from tuner.devices.product import MatrixProduct, Tiles
+from tuner.space.dtypes import DTYPES
 
 WORKSPACE = 32 << 20  # bytes that cuBLAS has by default on recent GPUs
 FEW_ROWS = 16  # of a tile of a routine for vectors, which names none
@@ -77,7 +78,7 @@ def tiles(product: MatrixProduct, plan: Told, units: int) -> Tiles:
     if algorithm in CUTLASS:
         swizzle = next(multiple for most, multiple in SWIZZLES.items() if along_n > most)
         launched = math.ceil(along_n / swizzle) * swizzle
-        splits = _parts(K, splits, product.specs[1].element.itemsize)
+        splits = _parts(K, splits, DTYPES[product.dtypes[0]].itemsize)
     each = along_m * splits * batch
     whole = M / rows * N / columns * splits * batch
     return Tiles(along_n * each, whole, launched * each, at_once, algorithm, (rows, columns, splits))

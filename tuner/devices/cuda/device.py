@@ -294,12 +294,12 @@ class CudaDevice(Device):
         allocate = functools.partial(self.allocate, guard=0)
         return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
 
-    def product(self, product: MatrixProduct) -> ProductLaunch | None:
+    def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
         from tuner.devices.cuda import products
 
         is_ours = driver.membership(self._context) if gpu.count() > 1 else None
-        readers = Readers(product.specs, self._number, is_ours, functools.partial(self.handles, product.specs))
-        return products.launch(product, readers, self._context)
+        readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
+        return products.launch(product, specs, readers, self._context)
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:
         from tuner.devices.cuda import cublas_tiles

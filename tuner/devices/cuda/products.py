@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.devices.arguments import address_check
+from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver, gemm
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
@@ -22,9 +22,11 @@ PER_THREAD = 2  # CU_STREAM_PER_THREAD: another stream in each thread
 MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pairs of factors
 
 
-def launch(product: MatrixProduct, readers: Readers, context: driver.Context) -> ProductLaunch | None:
-    """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32, but doubles.
-    None where cuBLAS lacks it for these types and sizes, or where it is not installed."""
+def launch(
+    product: MatrixProduct, specs: Sequence[ArraySpec], readers: Readers, context: driver.Context
+) -> ProductLaunch | None:
+    """The call that enqueues `product` in a context on arrays that `specs` allow and `readers` read. All are summed in
+    float32, but doubles. None where cuBLAS lacks it for these types and sizes, or where it is not installed."""
     if not gemm.has(*product.dtypes) or not gemm.fits(product) or _library() is None:
         return None
     handles = _handles(context.handle.value or 0)
@@ -32,7 +34,7 @@ def launch(product: MatrixProduct, readers: Readers, context: driver.Context) ->
         handles.at(0, context)
     except DeviceError:
         return None
-    return _call(product, readers, context, handles)
+    return _call(product, address_check(specs), readers, context, handles)
 
 
 @functools.cache
@@ -48,7 +50,13 @@ def _library() -> ctypes.CDLL | None:
         return None
 
 
-def _call(product: MatrixProduct, readers: Readers, context: driver.Context, handles: _Handles) -> ProductLaunch:
+def _call(
+    product: MatrixProduct,
+    check: Callable[[Sequence[int]], None],
+    readers: Readers,
+    context: driver.Context,
+    handles: _Handles,
+) -> ProductLaunch:
     cublas: Any = _library()
     pointer, at_handle, number = ctypes.c_void_p, handles.at, context.handle.value
     kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
@@ -61,7 +69,6 @@ def _call(product: MatrixProduct, readers: Readers, context: driver.Context, han
     first = _operation(product.B), _operation(product.A), product.N, product.M, product.K
     batch = (product.batch,) if product.batch > 1 else ()
     last = (*batch, _SUMMED_64F if kind is ctypes.c_double else _SUMMED_32F, _DEFAULT)
-    check = address_check(product.specs)
     checked: set[tuple[int, ...]] = set()
     factors: dict[tuple[float, float], tuple[Any, ...]] = {}
 
