@@ -68,7 +68,7 @@ def ours(size: int) -> dict[str, Any]:
         request = TuningRequest("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
         result = driver.tune(request, TuningProgress())
         seconds = time.perf_counter() - start
-        launch = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, Path(folder))
+        launch = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, {}, Path(folder), print)
     record = result.record
     assert record is not None
     assert launch.time_ms is not None

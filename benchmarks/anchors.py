@@ -15,24 +15,20 @@ from statistics import median
 from typing import Any
 
 from tuner import devices
-from tuner.measure.sustained import Sustained, sustain
-from tuner.measure.timing import Stopwatch, interleave
+from tuner.measure.results import Sustained
+from tuner.measure.sustained import sustain
+from tuner.measure.timing import Stopwatch, Undisturbed, interleave
 
 TYPES = ("float32-float32", "float16-float16", "float16-float32", "bfloat16-bfloat16", "bfloat16-float32")
 LAUNCHES, SHORT_MS = 500, 0.2  # that the host's time is measured over, and of runs that it is told of
-Call = Callable[[], Any]
+Call = Callable[[], None]
 
 
-class Plain:
-    """Nothing is prepared or compared around a run."""
+class Plain(Undisturbed):
+    """Nothing is prepared or compared around runs."""
 
-    def expect(self, call: Call) -> None: ...
-
-    def prepare(self) -> None: ...
-
-    def check(self) -> None: ...
-
-    def check_repeated(self) -> None: ...
+    def check_repeated(self) -> None:
+        """Nothing to compare."""
 
 
 def main() -> None:
@@ -51,7 +47,8 @@ def main() -> None:
     stopwatch = Stopwatch(device, Plain())
     for types in options.types:
         for size in options.sizes:
-            for line in measured(torch, device, stopwatch, size, *types.split("-"), options):
+            a, _, c = types.partition("-")
+            for line in measured(torch, device, stopwatch, size, a, c, options):
                 print(f"{types}{' NT' if options.transposed else ''} {size}: {line}", flush=True)
 
 
@@ -76,8 +73,11 @@ def measured(
         torch.cuda.synchronize()
         return bool(((C.float() - answer).abs() <= bound).all())
 
-    algorithms = [call for call in offered if is_right(call)]
-    calls = [default, lambda: torch.matmul(A, right_operand, out=own), *algorithms]
+    def by_torch() -> None:
+        torch.matmul(A, right_operand, out=own)
+
+    algorithms: list[Call] = [call for call in offered if is_right(call)]
+    calls: list[Call] = [default, by_torch, *algorithms]
     assert is_right(default)
     times = [median(taken) for taken in interleave(device, stopwatch, calls, options.seconds).times]
     best = min(range(2, len(calls)), key=lambda position: times[position])

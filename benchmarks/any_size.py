@@ -32,6 +32,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -71,7 +72,7 @@ def drawn(seed: int, each: int = OF_EACH_KIND) -> Iterator[tuple[str, tuple[int,
     def one(low: int, high: int, step: int, part: int | None = None) -> int:
         """A number between both, as often in each octave, and a multiple of the step."""
         share = numbers.random() if part is None else (part + numbers.random()) / each
-        return max(1, round(low * (high / low) ** share / step)) * step
+        return max(1, round(low * math.pow(high / low, share) / step)) * step
 
     for part in range(each):
         n = one(200, 9000, numbers.choice((1, 1, 8, 64)), part)
@@ -136,12 +137,12 @@ class Array:
 
 def arrays_of(bench: Workbench) -> list[Any]:
     """The arrays of a workbench, for a dispatched call."""
-    found = []
+    found: list[Any] = []
     for argument in bench.op.arrays:
         buffer, element = bench.buffers[argument.name], dtype(argument, bench.scope).numpy
         shape = operation.shape(argument, bench.scope)
         if bench.device.kind == "host":
-            memory = (ctypes.c_char * buffer.nbytes).from_address(int(buffer.handle))
+            memory: Any = (ctypes.c_char * buffer.nbytes).from_address(int(buffer.handle))
             found.append(np.frombuffer(memory, element).reshape(shape))
         else:
             found.append(Array(int(buffer.handle), shape, element))
@@ -180,7 +181,7 @@ def measured(
         began = time.perf_counter()
         runs[name] = _described(gemm, arrays)
         took = took or time.perf_counter() - began
-        calls[name] = lambda gemm=gemm: gemm(*arrays)
+        calls[name] = partial(gemm, *arrays)
     if (library_call := bench.library()) is not None:
         calls[DEFAULT] = library_call
     ranked = itertools.islice(table.choices(sizes), options.ranked)
@@ -343,11 +344,11 @@ def main() -> None:
     print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
     rows = []
     with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
-        for each in sizes:
+        for problem in sizes:
             try:
-                rows.append(measured(family, each, device, handles, table, found, options))
+                rows.append(measured(family, problem, device, handles, table, found, options))
             except Exception as error:  # a library has errors of its own
-                print(f"{short_size(each)}: left out: {type(error).__name__}: {error}", flush=True)
+                print(f"{short_size(problem)}: left out: {type(error).__name__}: {error}", flush=True)
                 continue
             print(line(rows[-1]), flush=True)
             if options.json:

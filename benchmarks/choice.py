@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median, quantiles
 from types import SimpleNamespace
 from typing import Any
@@ -113,8 +114,8 @@ def once(options: argparse.Namespace) -> Figures:
     timed(figures, "first choice", lambda: next(table.choices(drawn(LARGEST))))
     for _ in range(options.sizes):
         sizes = drawn(LARGEST)
-        timed(figures, "choice", lambda sizes=sizes: next(table.choices(sizes)))
-        timed(figures, "of that the library's answer", lambda sizes=sizes: table._tiles(table.scope(sizes)))
+        timed(figures, "choice", lambda: next(table.choices(sizes)))  # noqa: B023  # it is called at once
+        timed(figures, "of that the library's answer", lambda: table._tiles(table.scope(sizes)))  # noqa: B023
     if options.loads and not shown:
         most = LARGEST // 4 if device.kind == "cuda" else LARGEST // 64  # a processor takes long for a product
         loaded(figures, options, device, [drawn(most) for _ in range(options.loads)])
@@ -131,7 +132,7 @@ def loaded(figures: Figures, options: argparse.Namespace, device: Any, sizes: li
         for each in sizes:
             scope = handle._table(device, {}).scope(each)
             arrays = arrays_of(device, operation, scope)
-            timed(figures, name, lambda handle=handle, arrays=arrays: handle(*arrays))
+            timed(figures, name, partial(handle, *arrays))
             device.synchronize()
     least = {size: default or SMALLEST for size, default in operation.sizes.items()}
     arrays = arrays_of(device, operation, handle._table(device, {}).scope(least))

@@ -78,8 +78,8 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     binary, geometry, function = kernel.device.build(code.source).binary, code.geometry, function_of(kernel)
     arrays = [Array(kernel.device, x) for x in numpy_arrays()]
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
-    values = [ctypes.c_uint64(x.ptr) for x in arrays]
-    values += [(ctypes.c_int if x.dtype.kind == "i" else ctypes.c_float)(x.item()) for x in scalars]
+    values: list[Any] = [ctypes.c_uint64(x.ptr) for x in arrays]
+    values += [ctypes.c_int(int(x)) if x.dtype.kind == "i" else ctypes.c_float(float(x)) for x in scalars]
     parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
     arguments = (function.handle.handle, *numbers, ctypes.c_void_p(0), parameters, None)
@@ -187,12 +187,13 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
 
     device: Any = kernel.device
     C, A, B = (array.to_device(device.queue, x) for x in numpy_arrays())
+    handles: list[Any] = [x.data for x in (C, A, B)]
     function = function_of(kernel)
     geometry = function.geometry
     total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
     floor_kernel = cl.Kernel(function.handle, function.kernel)
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
-    floor_kernel.set_args(C.data, A.data, B.data, *scalars)
+    floor_kernel.set_args(*handles, *scalars)
 
     def floor() -> None:
         cl.enqueue_nd_range_kernel(device.queue, floor_kernel, total, geometry.block)
@@ -204,9 +205,7 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
         "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
         "tuner: kernel(C, A, B)": partial(kernel, C, A, B),
         "tuner: dispatch(...)(C, A, B)": partial(dispatched(kernel), C, A, B),
-        "pyopencl: kernel(queue, ...)": partial(
-            own, device.queue, total, geometry.block, C.data, A.data, B.data, *scalars
-        ),
+        "pyopencl: kernel(queue, ...)": partial(own, device.queue, total, geometry.block, *handles, *scalars),
     }
 
 

@@ -14,7 +14,7 @@ from tuner.devices import Device
 from tuner.devices.work import Work
 from tuner.errors import TrialError, WrongResult
 from tuner.measure.ceiling_kernels import SEED, WORD, WORDS, Variant, memory_variants
-from tuner.measure.timing import Stopwatch
+from tuner.measure.timing import Stopwatch, Undisturbed
 
 LITTLE = 0.05  # of all bytes: a kernel that writes less is one that reads
 MOST_READS = 4
@@ -22,16 +22,6 @@ MOST_THREADS = 512
 SCREENINGS = 3  # runs of each variant, of which the fastest counts
 
 Call = Callable[[], None]
-
-
-class Undisturbed:
-    """Nothing comes before a run or after it."""
-
-    def expect(self, call: Call) -> None: ...
-
-    def prepare(self) -> None: ...
-
-    def check(self) -> None: ...
 
 
 class Mix:

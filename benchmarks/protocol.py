@@ -27,7 +27,7 @@ from tuner.errors import TrialError, TunerError
 from tuner.measure import input_sets
 from tuner.measure.benchmark import Bench
 from tuner.measure.referee import Referee
-from tuner.measure.timing import Stopwatch, spread
+from tuner.measure.timing import Stopwatch, Undisturbed, spread
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation
 from tuner.space.default import first_valid
@@ -70,7 +70,7 @@ KERNEL void copy(GLOBAL float *y, GLOBAL const float *x, int n) {
 GEOMETRY = "grid_divisors: {x: [block_size]}\nblock: [block_size]\n"
 
 
-class Earlier:
+class Earlier(Undisturbed):
     """The conditions of protocol 1: the kernel itself goes before."""
 
     def __init__(self, device: Device, call: Callable[[], None]) -> None:
@@ -80,9 +80,6 @@ class Earlier:
     def prepare(self) -> None:
         if self.expected_ms < WARMED_MS:
             self._call()
-
-    def check(self) -> None:
-        pass
 
 
 def space_of(name: str, language: str, folder: Path) -> Space:

@@ -89,7 +89,7 @@ class Study:
     device: str
     folder: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    times: dict[tuple[str, ...], str] = field(default_factory=dict)
+    times: dict[tuple[str, str], str] = field(default_factory=dict)
     was_busy: bool = False  # whether other programs ever took the processors from it
 
     def __post_init__(self) -> None:

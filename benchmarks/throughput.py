@@ -28,6 +28,7 @@ from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation, reference, source
 from tuner.space.model import Config, Space
+from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Scope
 from tuner.tuning import driver
 from tuner.tuning.request import TuningRequest
@@ -61,7 +62,9 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     names = list(space.parameters)
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
     contents = operation.inputs(space.operation, scope)
-    answers, _ = reference.answers(space.operation.reference, scope, contents)
+    form = space.operation.reference
+    assert isinstance(form, ExpressionReference)
+    answers, _ = reference.answers(form, scope, contents)
     inputs = {name: elements.array() for name, elements in contents.items()}
     (step,), scalars = space.steps, iter(operation.scalars(space.operation, scope))
     arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]

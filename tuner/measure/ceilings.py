@@ -13,7 +13,7 @@ from tuner.devices.ceilings import CACHES, FMA, MEMORY, TENSOR, Ceiling, Ceiling
 from tuner.errors import DeviceError, TrialError
 from tuner.measure import ceiling_kernels
 from tuner.measure.ceiling_kernels import WORD, WORDS, Call, FmaKernel, MemoryKernels, TensorKernel, Variant
-from tuner.measure.timing import Stopwatch, interleave, spread
+from tuner.measure.timing import Stopwatch, Undisturbed, interleave, spread
 from tuner.version import VERSION
 
 GPU_BYTES = 4 << 30  # of an array: what the last cache may keep of it from run to run is then hardly a hundredth
@@ -33,23 +33,6 @@ class _Candidate:
     words: str
 
 
-class _Undisturbed:
-    """Nothing comes before a run or after it."""
-
-    def expect(self, call: Call) -> None:
-        """All calls are alike."""
-
-    def share(self, runs: int) -> int:
-        """There are no inputs."""
-        return 0
-
-    def prepare(self) -> None:
-        """Nothing to prepare."""
-
-    def check(self) -> None:
-        """Checked before."""
-
-
 def measure(device: Device, begun: Callable[[str], None], noted: Callable[[str], None]) -> Ceilings:
     """Measure all ceilings of a device. It must be idle.
 
@@ -57,7 +40,7 @@ def measure(device: Device, begun: Callable[[str], None], noted: Callable[[str],
     DeviceError where memory cannot be measured.
     """
     rates = _memory(device, begun, noted)
-    stopwatch = Stopwatch(device, _Undisturbed())
+    stopwatch = Stopwatch(device, Undisturbed())
 
     def computing(kernel: FmaKernel | TensorKernel, words: str) -> _Candidate:
         kernel.check()
@@ -136,7 +119,7 @@ def _ceiling(
 
 def _rated(device: Device, candidates: list[_Candidate], seconds: float) -> list[tuple[_Candidate, Ceiling]]:
     """The candidates and their rates, in rounds that they take in turns; the fastest first."""
-    rounds = interleave(device, Stopwatch(device, _Undisturbed()), [c.call for c in candidates], seconds)
+    rounds = interleave(device, Stopwatch(device, Undisturbed()), [c.call for c in candidates], seconds)
     rated = [
         (c, Ceiling(c.amount / median(times) / 1e6, spread(times), len(times), c.words))
         for c, times in zip(candidates, rounds.times, strict=True)

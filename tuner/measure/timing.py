@@ -55,6 +55,23 @@ class Conditions(Protocol):
         ...
 
 
+class Undisturbed:
+    """Conditions of runs that nothing comes before or after, of calls without inputs."""
+
+    def expect(self, call: Callable[[], None]) -> None:
+        """All calls are alike."""
+
+    def share(self, runs: int) -> int:
+        """There is one set of inputs: none."""
+        return 0
+
+    def prepare(self) -> None:
+        """Nothing to prepare."""
+
+    def check(self) -> None:
+        """Nothing to compare."""
+
+
 @dataclass(frozen=True)
 class Rounds:
     """Interleaved measurements: the times of each call in ms, none where it was wrong in a round; the errors of those
