@@ -67,10 +67,11 @@ def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
 
 
 def on_processor(spaces: list[Space]) -> list[ParameterSet]:
-    """Each space with each of SIZES. A billion products take a processor seconds, and show no more than fewer."""
+    """Each space with most of SIZES. A billion products take a processor seconds, and show no more than fewer."""
+    sizes = [size for size in SIZES if size != (31,)]  # it shows little that 1 and 37 do not
     products = [space for space in spaces if "K" in space.operation.sizes]
     others = [space for space in spaces if space not in products]
-    return problems(others, SIZES) + problems(products, [SMALLER.get(size, size) for size in SIZES])
+    return problems(others, sizes) + problems(products, [SMALLER.get(size, size) for size in sizes])
 
 
 @pytest.mark.parametrize(("space", "size"), on_processor(HOST))
@@ -129,14 +130,17 @@ def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
-    """The default compiles as users get it. Of other configurations the optimizer would take most of the time."""
+    """The default compiles as users get it for the newest. The optimizer takes most of the time, so there is less of
+    it for what is older, and for another configuration of each."""
     sizes = {size: default or 1024 for size, default in space.operation.sizes.items()}
     scope = on(space, sizes, ARCHITECTURES[architecture])
     if not meets_requirements(space, scope):
         pytest.skip(f"not for {architecture}")
-    for number, config in enumerate([dict(space.default), *spread_out(space, scope, 2)]):
+    place = list(ARCHITECTURES).index(architecture)
+    for config in [dict(space.default), *spread_out(space, scope, len(ARCHITECTURES))[place : place + 1]]:
+        is_users = config == space.default and architecture == list(ARCHITECTURES)[-1]
         for step in source.render(space, config, scope):
-            text = replace(step.source, options=(*step.source.options, FAST)) if number else step.source
+            text = step.source if is_users else replace(step.source, options=(*step.source.options, FAST))
             assert compiler.compile_cubin(text, architecture).binary.startswith(b"\x7fELF")
 
 

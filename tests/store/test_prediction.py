@@ -33,7 +33,7 @@ SPACE = catalog.load(KERNEL)
 VERSION = Version.of(SPACE)
 SIZES = (2048, 2560, 3072, 3584, 4096)
 UNITS = 132  # of an H200
-MOST_SIZES = 6  # of a kernel
+MOST_SIZES = 2  # of a kernel
 LARGE = {"BM": 128, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "strided": 0, "min_blocks": 0, "fixed_sizes": 0}
 SMALL = {**LARGE, "BM": 64, "BN": 64, "TM": 4, "TN": 4}
 
