@@ -96,9 +96,7 @@ class Dispatcher:
         self._options = dict(options)
         operation.parse_options(self._options, op)
         # What tells the problem of a call: the kernel that is launched checks all else of the arrays.
-        self._sized = problem.sized_arrays(op)
-        first = {a.dtype: position for position, a in reversed([*enumerate(op.arrays)]) if a.dtype in op.types}
-        self._typed = sorted(first.values())
+        self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
         self._exported = Binaries.read(binaries) if binaries else Binaries()
         self._exported.check_kernels(family.name, family.spaces)
         self._results = results or self._exported.records
@@ -214,7 +212,7 @@ class Dispatcher:
         place = self._places[kind](arrays[0])
         if kind not in self._readers:
             has_shape = hasattr(arrays[0], "shape")
-            self._readers[kind] = problem.reader(self._places[kind], has_shape, self._sized, self._typed)
+            self._readers[kind] = problem.reader(self._sized, self._typed, self._places[kind], has_shape)
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
         return (place, *shapes[: self._sized], *types), place
 

@@ -105,15 +105,24 @@ def sized_arrays(op: Operation) -> int:
     return count
 
 
-def reader(place: Callable[[Any], int | str], has_shape: bool, sized: int, typed: Sequence[int]) -> Reader:
-    """A function that returns what tells the problem of some arrays: where the first one lies, the shapes of the first
-    ones, which have that attribute or the CUDA array interface alone, and the dtypes of the typed ones. It raises
-    AttributeError, IndexError, KeyError or TypeError for others."""
+def typed_arrays(op: Operation) -> list[int]:
+    """The positions of the first array of each type that is chosen."""
+    first = {a.dtype: position for position, a in reversed([*enumerate(op.arrays)]) if a.dtype in op.types}
+    return sorted(first.values())
+
+
+def reader(
+    sized: int, typed: Sequence[int], place: Callable[[Any], int | str] | None = None, has_shape: bool = True
+) -> Reader:
+    """A function that returns what tells the problem of some arrays: where the first one lies, where a `place` tells
+    that; the shapes of the first ones, which have that attribute or the CUDA array interface alone; and the dtypes of
+    the typed ones. It raises AttributeError, IndexError, KeyError or TypeError for others."""
     # Compiled, since each dispatched call waits for it: a loop over the arrays takes 0.2 us more, of 0.7 to 1.3 in all.
     shape = "shape" if has_shape else "__cuda_array_interface__['shape']"
+    places = [] if place is None else ["place(arrays[0])"]
     shapes = [f"arrays[{position}].{shape}" for position in range(sized)]
     dtypes = [f"arrays[{position}].dtype" for position in typed]
-    text = f"lambda arrays: ({', '.join(['place(arrays[0])', *shapes, *dtypes])},)"
+    text = f"lambda arrays: ({''.join(f'{part}, ' for part in [*places, *shapes, *dtypes])})"
     function: Reader = eval(text, {"place": place})  # noqa: S307  # numbers and the words above, nothing of a caller's
     return function
 

@@ -251,11 +251,12 @@ class TimeTerms:
     def _tiles(self, sizes: Array, scopes: Sequence[Scope], library: Array) -> tuple[Array, Array]:
         """The tiles by size and grid; and what there are means of (see `Amounts`). `scopes` are the problems of these
         sizes, `library` is what its routines count."""
-        powers = (sizes[:, None, :] ** self._powers).prod(axis=2)
+        powers = np.multiply.reduce(sizes[:, None, :] ** self._powers, axis=2)
         along = self._factors * powers[:, self._power_of]
         rounded = np.ceil(along - ROUNDING)
         found = np.zeros((4, *along.shape[:2]))
-        whole, there = along.prod(axis=2, out=found[0]), rounded.prod(axis=2, out=found[1])
+        whole = np.multiply.reduce(along, axis=2, out=found[0])
+        there = np.multiply.reduce(rounded, axis=2, out=found[1])
         results = np.where(self._is_depth, 1.0, rounded).prod(axis=2) if len(self._sharing) else there.copy()
         if len(rows := self._counted.rows):
             counted = np.array([self._counted.at(scope.names) for scope in scopes])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from tuner.errors import ArgumentError, RequestError
+from tuner.families import problem
 from tuner.families.arrays import TorchTensors
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.family import Kernels
@@ -51,21 +54,23 @@ def operator(
         (f"{short}.out", signature.out, calls.into, calls.check_untracked),
     ):
         fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
-        fragment.impl(overload, _opaque(call), "CompositeExplicitAutograd")
+        fragment.impl(overload, unseen(call), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
     _LIBRARIES.append(fragment)  # what an exception cuts off, torch forgets as a whole
     return getattr(getattr(torch.ops, namespace), short)
 
 
-def _opaque(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that torch.compile never looks into, as those of custom operators. `torch.compiler.disable` would
-    import the compiler, which takes seconds."""
-
-    def opaque(*tensors: torch.Tensor, **named: Any) -> Any:
-        return call(*tensors, **named)
-
-    disabled: Callable[..., Any] = torch._disable_dynamo(opaque)
-    return disabled
+def unseen(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function or method, which torch.compile never looks into, as into those of custom operators, nor into
+    what it calls. `torch.compiler.disable` would import the compiler, which takes seconds, and cost each call 1 us."""
+    try:
+        frames = torch._C._dynamo.eval_frame
+        skipped = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+        frames.set_code_exec_strategy(getattr(call, "__func__", call).__code__, skipped)
+    except (AttributeError, TypeError):  # another version of torch
+        disabled: Callable[..., Any] = torch._disable_dynamo(functools.partial(call))
+        return disabled
+    return call
 
 
 class _Result(NamedTuple):
@@ -90,13 +95,18 @@ class _Calls:
         arrays, outputs = signature.op.arrays, signature.outputs
         self._written = [position for position, a in enumerate(arrays) if a.role != "in"]
         tensors = [*outputs, *signature.inputs]  # of an array that is both, the output is passed
-        self._order = [tensors.index(a) for a in arrays]
+        order = [tensors.index(a) for a in arrays]
+        self._order = None if order == [*range(len(tensors))] else order
+        # What tells the results' shapes and types: the kernel checks all else of the tensors, but what is copied here.
+        told = replace(signature.op, arguments=signature.inputs)
         self._updated = [(outputs.index(a), position) for position, a in enumerate(signature.inputs) if a in outputs]
+        self._sized = len(signature.inputs) if self._updated else problem.sized_arrays(told)
+        self._read = problem.reader(self._sized, problem.typed_arrays(told))
         self._results: dict[tuple[Any, ...], list[_Result]] = {}
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """New tensors for what the kernel writes."""
-        key: tuple[Any, ...] = (*[x.shape for x in inputs], *[x.dtype for x in inputs])
+        key = self._read(inputs)
         if self._shaping:
             key += tuple([named.get(name) for name in self._shaping])
         results = self._results.get(key)
@@ -104,33 +114,45 @@ class _Calls:
             if len(self._results) >= MOST_KEPT:
                 self._results.clear()
             results = self._results[key] = self._kept(inputs, named)
-        made = [
-            torch.empty(shape, dtype=dtype, device=inputs[0].device)
-            if like is None
-            else torch.empty_like(inputs[like], memory_format=torch.contiguous_format)
-            for shape, dtype, like in results
-        ]
+        made = []
+        for shape, dtype, like in results:  # before Python 3.12, a comprehension is a call
+            if like is None:
+                made.append(torch.empty(shape, dtype=dtype, device=inputs[0].device))
+            elif inputs[like].is_contiguous():
+                made.append(torch.empty_like(inputs[like]))
+            else:
+                made.append(torch.empty_like(inputs[like], memory_format=torch.contiguous_format))
         for output, position in self._updated:
             made[output].copy_(inputs[position])
-        tensors = [*made, *inputs]
-        self._run([tensors[position] for position in self._order], named)
+        tensors: Sequence[torch.Tensor] = (*made, *inputs)
+        if self._order is not None:
+            tensors = [tensors[position] for position in self._order]
+        if named or not tensors[0].is_cuda:
+            self._run(tensors, named)
+        else:  # as `_run` would, which would take longer to call
+            try:
+                self._call(*tensors)
+            except ArgumentError:
+                self._run(tensors, named)
         return made[0] if len(made) == 1 else tuple(made)
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        self._run(arrays, named)
+        if named or not arrays[0].is_cuda:
+            self._run(arrays, named)
+        else:  # as `_run` would, which would take longer to call
+            try:
+                self._call(*arrays)
+            except ArgumentError:
+                self._run(arrays, named)
         for position in self._written:
-            array = arrays[position]
-            if not array.is_inference():  # such a tensor has no version
-                increment_version(array)
+            try:
+                increment_version(arrays[position])
+            except RuntimeError:  # in some versions of torch: a tensor of inference mode has no version
+                continue
 
     def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any]) -> None:
         call = self._call
-        for array in arrays:  # `any` takes twice as long
-            if array.requires_grad:
-                self.check_untracked(*arrays)
-                arrays = [array.detach() for array in arrays]
-                break
         if named:
             if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
                 call = self._of_sizes(sizes)
@@ -140,9 +162,12 @@ class _Calls:
             try:
                 call(*arrays, **named)
                 return
-            except ArgumentError:
-                if all(array.is_contiguous() for array in arrays):
+            except ArgumentError:  # nothing was enqueued
+                if all(array.is_contiguous() and not array.requires_grad for array in arrays):
                     raise
+        if any(array.requires_grad for array in arrays):
+            self.check_untracked(*arrays)
+            arrays = [array.detach() for array in arrays]
         taken = [array.contiguous() for array in arrays]
         call(*map(TENSORS.handed, taken), **named)
         for position in self._written:
@@ -167,7 +192,7 @@ class _Calls:
 
     def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
         """The results with the inputs that they are like: of these torch makes others in half the time."""
-        like = {(x.shape, x.dtype): position for position, x in enumerate(inputs)}
+        like = {(x.shape, x.dtype): position for position, x in enumerate(inputs[: self._sized])}
         return [_Result(*each, like.get(each)) for each in self._of_results(inputs, named)]
 
     def _of_results(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[tuple[Any, torch.dtype]]:

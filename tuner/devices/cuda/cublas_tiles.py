@@ -12,7 +12,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,16 +50,23 @@ def of(product: MatrixProduct, units: int) -> Tiles | None:
 
 def told(product: MatrixProduct) -> Told | None:
     """What cuBLASLt says of the algorithm that it names first; None as `of` gives it. A context must be current."""
-    if not gemm.is_installed() or not gemm.has(*product.dtypes):
+    cublasLt = _bindings()
+    if cublasLt is None or not gemm.has(*product.dtypes):
         return None
     try:
-        from nvmath.bindings import cublasLt
-    except (ImportError, RuntimeError):  # cuBLAS is not there
-        return None
-    try:
-        return _asked(product)
+        return _asked(product, cublasLt)
     except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # it has nothing, or errors of its own
         return None
+
+
+@functools.cache
+def _bindings() -> Any:
+    """The module that calls cuBLASLt; None where it or cuBLAS is not there."""
+    try:
+        from nvmath.bindings import cublasLt
+    except (ImportError, RuntimeError):
+        return None
+    return cublasLt
 
 
 def tiles(product: MatrixProduct, plan: Told, units: int) -> Tiles:
@@ -90,37 +97,36 @@ def _parts(depth: int, splits: int, itemsize: int) -> int:
     return splits if splits < 2 else math.ceil(depth / (math.ceil(depth / splits / step) * step))
 
 
-def _asked(product: MatrixProduct) -> Told | None:
-    from nvmath.bindings import cublasLt
-
+def _asked(product: MatrixProduct, cublasLt: Any) -> Told | None:
     offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), ctypes.c_int32()
     address = offer.ctypes.data
     handle, preference = _begun(driver.current_context() or 0)
     description = _described(product.B.is_transposed, product.A.is_transposed, product.dtypes[2])
-    with _layouts(product) as (left, right, result):
+    with _layouts(product, cublasLt) as (left, right, result):
         cublasLt.matmul_algo_get_heuristic(
             handle, description, left, right, result, result, preference, 1, address, ctypes.addressof(found)
         )
     if not found.value or offer["state"][0]:
         return None
-    names = cublasLt.MatmulAlgoConfigAttribute
-    lengths = cublasLt.MatmulTile(_number(address, names.TILE_ID)).name.removeprefix("TILE_").split("x")
-    tile = (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
-    splits = _number(address, names.SPLITK_NUM)
+    names, value, written = cublasLt.MatmulAlgoConfigAttribute, ctypes.c_uint32(), ctypes.c_size_t()
+
+    def number(attribute: int) -> int:
+        """What the algorithm says of itself."""
+        cublasLt.matmul_algo_config_get_attribute(
+            address, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
+        )
+        return value.value
+
+    tile, splits, algorithm = _tile(number(names.TILE_ID)), number(names.SPLITK_NUM), number(names.ID)
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    algorithm, variant = (_number(address, name) for name in (names.ID, names.CUSTOM_OPTION))
-    return Told(algorithm, tile, splits, float(offer["waves_count"][0]), variant)
+    return Told(algorithm, tile, splits, float(offer["waves_count"][0]), number(names.CUSTOM_OPTION))
 
 
-def _number(algorithm: int, attribute: int) -> int:
-    """What the algorithm at an address says of itself."""
-    from nvmath.bindings import cublasLt
-
-    value, written = ctypes.c_uint32(), ctypes.c_size_t()
-    cublasLt.matmul_algo_config_get_attribute(
-        algorithm, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
-    )
-    return value.value
+@functools.cache
+def _tile(number: int) -> tuple[int, int] | None:
+    """The columns and rows of a tile that goes by a number; None where the number stands for none."""
+    lengths = _bindings().MatmulTile(number).name.removeprefix("TILE_").split("x")
+    return (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
 
 
 @functools.cache
@@ -154,10 +160,9 @@ def _described(left: bool, right: bool, result: str) -> int:
 
 
 @contextlib.contextmanager
-def _layouts(product: MatrixProduct) -> Iterator[list[int]]:
+def _layouts(product: MatrixProduct, cublasLt: Any) -> Iterator[list[int]]:
     """The layouts of both operands and the result. cuBLAS is column-major: the row-major C = A B is its C' = B' A'."""
     from nvmath import CudaDataType
-    from nvmath.bindings import cublasLt
 
     a, b, c = (CudaDataType[gemm.TYPES[dtype]] for dtype in product.dtypes)
     names, made = cublasLt.MatrixLayoutAttribute, list[int]()
