@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import tuner
-from tuner.torch.operators import unseen
+from tuner.torch.operators import uncompiled
 
 SIZE = 16
 LIBRARY = torch.library.Library("tuner_benchmark", "FRAGMENT")
@@ -61,7 +61,7 @@ def _register_empty(suffix: str, like: Any) -> None:
     custom = torch.library.custom_op(f"tuner_benchmark::custom{suffix}", body, mutates_args=written, schema=schema)
     custom.register_fake(body)
     LIBRARY.define(f"bare{suffix}{schema}", tags=[torch.Tag.pt2_compliant_tag])
-    LIBRARY.impl(f"bare{suffix}", unseen(body), "CompositeExplicitAutograd")
+    LIBRARY.impl(f"bare{suffix}", uncompiled(body), "CompositeExplicitAutograd")
     torch.library.register_fake(f"tuner_benchmark::bare{suffix}", body, lib=LIBRARY)
 
 

@@ -32,7 +32,7 @@ from tuner.errors import (
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
-    from tuner import torch
+    from tuner import torch as torch
     from tuner.families.dispatcher import dispatch
     from tuner.families.matmul import matmul
     from tuner.kernel import Kernel
@@ -43,7 +43,7 @@ __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError",
-    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "torch", "warm_up",
+    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "warm_up",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 PARTS = 13  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK, SHARES = 1, 6, 11  # the load, before those of other waves; the work of one block; tiles that blocks share
+LOAD, BLOCK = 1, 6  # the load, before those of other waves; the work of one block
 
 
 class Position(NamedTuple):
@@ -37,7 +37,7 @@ class Traits(NamedTuple):
     steps: Array
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """How many blocks of each grid start at once, and run at once: all `blocks`, and those that walk over tiles, of
     which there are no more than the grid has; and by entry the steps of its depth."""
 

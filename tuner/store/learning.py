@@ -39,7 +39,7 @@ class Learner:
         """All that there is to learn."""
         there, every = self._terms.amounts(self._sizes), self._every
         traits = self._traits(there, self._masked(every, every))
-        course = self._terms.course(there, self._terms.room(traits))
+        course = self._terms.course(there, self._terms.capacity(traits))
         self._parts = self._terms.parts(there, course)
         self._times = self._masked(every, self._thought(every))
         self._known, self._relative = relative_to(self._parts, self._times)
@@ -71,6 +71,7 @@ class Learner:
         the rounding. `there` are the amounts at all sizes, `every` the times."""
         known = ~np.isnan(every)
         told, entries = known.sum(axis=0), every.shape[1]
+        # A library's blocks take all multiprocessors, and it tells itself how many run at once.
         can_tell, better = (told >= MANY) & self._is_kernel, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
         everywhere, least = np.full(entries, float(self._units)), np.full(entries, np.inf)
         traits = Traits(everywhere, everywhere, np.ones(entries))
@@ -96,7 +97,7 @@ class Learner:
 
     def _squares(self, amounts: Amounts, times: Array, traits: Traits) -> Array:
         """What sums of parts leave open of times, squared, by entry."""
-        course = self._terms.course(amounts, self._terms.room(traits))
+        course = self._terms.course(amounts, self._terms.capacity(traits))
         known, relative = relative_to(self._terms.parts(amounts, course), times)
         factors = fitted(known, relative, np.ones((1, len(times))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)

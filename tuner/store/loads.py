@@ -49,7 +49,7 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
-from tuner.store.amounts import BLOCK, LOAD, PARTS, Amounts, Array, Course, Position, Room, Rows, Traits
+from tuner.store.amounts import BLOCK, LOAD, PARTS, Amounts, Array, Capacity, Course, Position, Rows, Traits
 from tuner.store.grids import (
     ROUNDING,
     CountedTiles,
@@ -72,6 +72,7 @@ LEVELS = {each: NARROWER * math.log2(each) + WIDEST * (each >= ALIGNMENT) for ea
 LEAST_STEP, MOST_STEP = 8, 4096  # of the depth
 # Waves of one block per multiprocessor, of two, of as many as run at once, and of four; and none.
 PER_WAVE, AT_ONCE = np.reshape([1.0, 1 / 2, 0.0, 1 / 4, 1.0], (5, 1, 1)), 2
+PROBLEM = 4  # numbers that `_problem` gives
 Entries = Rows | slice
 EVERY = slice(None)
 UNKNOWN = TiledGrid(np.array([np.nan]), np.zeros((1, 1)), np.zeros(1, bool))  # the grid of what has none that is known
@@ -84,15 +85,13 @@ class TimeTerms:
         self,
         measured: Sequence[Measured],
         scope: Scope,
-        units: int,
         cache: int,
         sizes: Sequence[Sizes],
         told: ToldTiles,
     ) -> None:
-        """Kernels are measured, then the library with an entry for each routine that is `told`. `units` are the
-        multiprocessors, `cache` the bytes of the last cache, 0 if unknown. `sizes` are those at which grids must be as
-        they are thought to be."""
-        self._units, self._scope, self._cache = units, scope, cache
+        """Kernels are measured, then the library with an entry for each routine that is `told`. `cache` are
+        the bytes of the last cache, 0 if unknown; `sizes` those at which grids must be as they are thought to be."""
+        self._scope, self._cache = scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
         self._kernels = sum(entry.space is not None for entry in measured)
@@ -159,9 +158,9 @@ class TimeTerms:
             aligned = self._aligned(scope)
             place = *map(math.log, scope.sizes.values()), *(LEVELS[each] for each in aligned), *self._told.place(tiles)
             others.append([*self._problem(scope), *(each < ALIGNMENT for each in aligned), *place])
-        numbers, rows = np.array(others, float), 4 + len(self._rows)
-        problem, unaligned, shared = numbers[:, :4].T[..., None], numbers[:, None, 4:rows], numbers[:, rows:]
-        return Amounts(there, counts[2], self._means(by_grid), problem, unaligned, shared)
+        numbers, places = np.array(others, float), PROBLEM + len(self._rows)
+        problem, unaligned = numbers[:, :PROBLEM].T[..., None], numbers[:, None, PROBLEM:places]
+        return Amounts(there, counts[2], self._means(by_grid), problem, unaligned, numbers[:, places:])
 
     def own(self, amounts: Amounts, rows: Rows) -> Amounts:
         """The amounts of each entry at sizes of its own: `rows` has their numbers, by entry, the last axis."""
@@ -179,20 +178,20 @@ class TimeTerms:
             return np.empty((0, len(self._configs)))
         return np.array([*itertools.zip_longest(*map(_steps, self._configs), fillvalue=1.0)])
 
-    def room(self, traits: Traits) -> Room:
-        """The room for the blocks of each grid."""
-        room = np.array(traits[:2])[:, None, self._owners]
-        return Room(room, np.minimum(room, self._most), traits.steps)
+    def capacity(self, traits: Traits) -> Capacity:
+        """The capacity for the blocks of each grid."""
+        blocks = np.array(traits[:2])[:, None, self._owners]
+        return Capacity(blocks, np.minimum(blocks, self._most), traits.steps)
 
-    def course(self, amounts: Amounts, room: Room) -> Course:
+    def course(self, amounts: Amounts, capacity: Capacity) -> Course:
         """How each runs at each size."""
         there, (depth, work) = amounts.there, amounts.problem[:2]
-        even, full = there / np.where(there > self._most, room.walked, room.blocks)
+        even, full = there / np.where(there > self._most, capacity.walked, capacity.blocks)
         full[:, self._routines] /= amounts.at_once
         waves = even * PER_WAVE
         waves[AT_ONCE] = full
         np.ceil(waves[:-1], out=waves[:-1])
-        rounding = np.ceil(depth / room.steps) * room.steps / depth
+        rounding = np.ceil(depth / capacity.steps) * capacity.steps / depth
         return Course(self._means(waves), amounts.means[0] * work * rounding, rounding)
 
     def parts(self, amounts: Amounts, course: Course) -> Array:

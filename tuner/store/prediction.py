@@ -88,7 +88,7 @@ class TimeModel:
         counts = Counter(sizes for entry in measured for sizes in entry.times)
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        self._terms = TimeTerms(measured, scope, units, cache, self.sizes, told)
+        self._terms = TimeTerms(measured, scope, cache, self.sizes, told)
         self.regret: float | None = None
         if not self.sizes:
             return
@@ -101,7 +101,7 @@ class TimeModel:
             learnt = Learner(self._terms, self.sizes, times, self._is_kernel, units).learn()
             if name:
                 kept_models.write(name, {**learnt._asdict(), ANSWERS: told.answers})
-        self._learnt, self._room = learnt, self._terms.room(Traits(*learnt.traits))
+        self._learnt, self._capacity = learnt, self._terms.capacity(Traits(*learnt.traits))
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, learnt.scales, learnt.centre)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self._cautions = cautious(np.ones(len(measured)), learnt.caution, self._is_kernel)
@@ -115,9 +115,10 @@ class TimeModel:
         if not self.sizes:
             return found
         amounts = self._terms.amounts([tuple(sizes.values())])
-        course = self._terms.course(amounts, self._room)
+        course = self._terms.course(amounts, self._capacity)
         times = sums(self._terms.parts(amounts, course)[0], self._learnt.factors, self._learnt.unseen)
         times *= math.exp(RISK * UNKNOWN)
+        # What has a time was measured at some size; of the library that is the routine which runs here.
         likely = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         best, looked_at = math.inf, 0  # until the best is among these: sums of parts alone may promise too much
         while looked_at < len(likely) and times[likely[looked_at]] < best:

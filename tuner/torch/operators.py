@@ -54,13 +54,13 @@ def operator(
         (f"{short}.out", signature.out, calls.into, calls.check_untracked),
     ):
         fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
-        fragment.impl(overload, unseen(call), "CompositeExplicitAutograd")
+        fragment.impl(overload, uncompiled(call), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
     _LIBRARIES.append(fragment)  # what an exception cuts off, torch forgets as a whole
     return getattr(getattr(torch.ops, namespace), short)
 
 
-def unseen(call: Callable[..., Any]) -> Callable[..., Any]:
+def uncompiled(call: Callable[..., Any]) -> Callable[..., Any]:
     """The same function or method, which torch.compile never looks into, as into those of custom operators, nor into
     what it calls. `torch.compiler.disable` would import the compiler, which takes seconds, and cost each call 1 us."""
     try:
@@ -97,12 +97,13 @@ class _Calls:
         tensors = [*outputs, *signature.inputs]  # of an array that is both, the output is passed
         order = [tensors.index(a) for a in arrays]
         self._order = None if order == [*range(len(tensors))] else order
-        # What tells the results' shapes and types: the kernel checks all else of the tensors, but what is copied here.
-        told = replace(signature.op, arguments=signature.inputs)
         self._updated = [(outputs.index(a), position) for position, a in enumerate(signature.inputs) if a in outputs]
-        self._sized = len(signature.inputs) if self._updated else problem.sized_arrays(told)
-        self._read = problem.reader(self._sized, problem.typed_arrays(told))
+        # Shapes of the first inputs tell those of the results, unless others are copied there; types of all are told.
+        inputs = replace(signature.op, arguments=signature.inputs)
+        self._sized = len(signature.inputs) if self._updated else problem.sized_arrays(inputs)
+        self._read = problem.reader(self._sized, range(len(signature.inputs)))
         self._results: dict[tuple[Any, ...], list[_Result]] = {}
+        self._has_tracked = False  # whether a tensor that requires grad was ever among them
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """New tensors for what the kernel writes."""
@@ -127,24 +128,12 @@ class _Calls:
         tensors: Sequence[torch.Tensor] = (*made, *inputs)
         if self._order is not None:
             tensors = [tensors[position] for position in self._order]
-        if named or not tensors[0].is_cuda:
-            self._run(tensors, named)
-        else:  # as `_run` would, which would take longer to call
-            try:
-                self._call(*tensors)
-            except ArgumentError:
-                self._run(tensors, named)
+        self._run(tensors, named)
         return made[0] if len(made) == 1 else tuple(made)
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        if named or not arrays[0].is_cuda:
-            self._run(arrays, named)
-        else:  # as `_run` would, which would take longer to call
-            try:
-                self._call(*arrays)
-            except ArgumentError:
-                self._run(arrays, named)
+        self._run(arrays, named)
         for position in self._written:
             try:
                 increment_version(arrays[position])
@@ -158,6 +147,8 @@ class _Calls:
                 call = self._of_sizes(sizes)
             # What is as the operation says needs no packing.
             named = {name: value for name, value in named.items() if value != self._defaults[name]}
+        if self._has_tracked:
+            arrays = self._untracked(arrays)
         if arrays[0].is_cuda:
             try:
                 call(*arrays, **named)
@@ -165,14 +156,21 @@ class _Calls:
             except ArgumentError:  # nothing was enqueued
                 if all(array.is_contiguous() and not array.requires_grad for array in arrays):
                     raise
-        if any(array.requires_grad for array in arrays):
-            self.check_untracked(*arrays)
-            arrays = [array.detach() for array in arrays]
+        arrays = self._untracked(arrays)
         taken = [array.contiguous() for array in arrays]
         call(*map(TENSORS.handed, taken), **named)
         for position in self._written:
             if taken[position] is not arrays[position]:
                 arrays[position].copy_(taken[position])
+
+    def _untracked(self, arrays: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The same memory, for launches that take no tensors that require grad. Those are looked for once one was
+        there: a launch refuses them anyway. Raises ArgumentError where torch would need a gradient."""
+        if not any(array.requires_grad for array in arrays):
+            return arrays
+        self._has_tracked = True
+        self.check_untracked(*arrays)
+        return [array.detach() for array in arrays]
 
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """Tensors of the shapes and types of the results."""
