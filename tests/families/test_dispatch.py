@@ -322,6 +322,12 @@ def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_w
         ("sgemm/00_host_simple", 9, host.name, None),
     ]
 
+    C, A, B = matrices(19)
+    for wrong in ((C, A, B[:, 1:]), (C, A, B.astype(np.float64))):
+        with pytest.raises(ArgumentError):
+            gemm(*wrong)
+    assert len(missed.read()) == len(noted), "a call that fails is none to tune for"
+
     def tuned(miss: missed.Miss, device: str) -> bool:
         stored(products, host, quick=[(miss.sizes["M"], [(mode(2), 0.1)])])
         return True

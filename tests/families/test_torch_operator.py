@@ -325,6 +325,29 @@ def test_bfloat16_is_taken_on_the_processor(torch: Any, tmp_path: Path) -> None:
     torch.testing.assert_close(y, -x)
 
 
+def test_a_wrong_type_is_refused_whatever_was_called_before(torch: Any, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        "void k(real *z, const real *x, const real *y, int n, int m) {"
+        " for (int i = 0; i < n * m; i++) z[i] = x[i / m] * y[i % m]; }"
+    )
+    arrays = "".join(
+        f"    - {{name: {name}, dtype: real, shape: {shape}, role: {role}}}\n"
+        for name, shape, role in (("z", "[n, m]", "out"), ("x", "[n]", "in"), ("y", "[m]", "in"))
+    )
+    (tmp_path / "outer.yaml").write_text(
+        "title: an outer product\noperation:\n  sizes: {n: , m: }\n  types: {real: [float32, float64]}\n  arguments:\n"
+        f"{arrays}    - {{name: n, dtype: int32}}\n    - {{name: m, dtype: int32}}\n"
+        "  reference: reshape(x, (n, 1)) * y\nkernel: k\nsource: k.c\nlanguages: [c]\nparameters: {unused: [0]}\n"
+    )
+    outer = tuner.torch.operator(f"tuner_test::outer_{tmp_path.name}", tmp_path / "outer.yaml")
+    x, y = torch.randn(4), torch.randn(5)
+    for _ in range(2):
+        for wrong in ((x, y.double()), (x.double(), y)):
+            with pytest.raises(ArgumentError, match=r"[xy]: has .*float"):
+                outer(*wrong)
+        torch.testing.assert_close(outer(x, y), torch.outer(x, y))
+
+
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)
 def test_what_does_not_fit_is_one_message(operator: Any, torch: Any, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"x: has shape \(2, 2\); needed is \(n\)"):

@@ -205,6 +205,14 @@ def test_the_sizes_that_stand_for_all_are_of_both_alignments() -> None:
     assert sorted(size.sizes["n"] % 8 == 0 for size in spread_out(sizes)[:2]) == [False, True]
 
 
+def test_finals_have_the_last_word_on_what_they_refute() -> None:
+    table, sizes = TrialTable(), {"n": 64}
+    trials = [Trial({"unroll": unroll}, Outcome(times=(1.0,)), (1.0,)) for unroll in (1, 2)]
+    table.add(sizes, "k", trials)
+    table.settle(sizes, "k", zip(trials, (900.0, 1.05), strict=True))
+    assert [(pair[1][0][2], trial.value) for pair, trial in table.ranking(sizes)] == [(2, 1.0), (1, 900.0)]
+
+
 def test_no_needless_build_is_chosen() -> None:
     times = [{A: 1.0, B: 1.02}, {A: 1.0, C: 1.01}, {B: 1.0, A: 1.2}, {C: 1.0, A: 1.5}]
     assert set(choose(times, [1.0] * 4, 1.03)) == {B, C}

@@ -48,7 +48,9 @@ def test_what_was_tuned_meanwhile_is_forgotten(tune: Tune, tmp_path: Path) -> No
     assert missed.read() == []
 
 
-def test_what_a_kernel_has_missed_is_forgotten_where_that_is_asked(tune: Tune, tmp_path: Path) -> None:
+def test_what_a_kernel_has_missed_is_forgotten_where_that_is_asked(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone, kept = scaled(tmp_path, "gone"), scaled(tmp_path, "kept")
     for file, size in ((gone, 64), (gone, 65), (kept, 64)):
         tuner.load(file, size)
@@ -57,7 +59,10 @@ def test_what_a_kernel_has_missed_is_forgotten_where_that_is_asked(tune: Tune, t
     assert (done.status, done.out.strip()) == (0, "2 of 3 forgotten")
     assert [miss.kernel for miss in missed.read()] == [str(kept)]
     done = tune("missed", "--forget", gone)
-    assert (done.status, "it has missed nothing; `tune missed` lists" in done.err) == (2, True)
+    assert (done.status, f"it has missed nothing; missed have: {kept}" in done.err) == (2, True)
+    monkeypatch.chdir(tmp_path)
+    done = tune("missed", "--forget", "kept.yaml")
+    assert (done.status, done.out.strip()) == (0, "1 of 1 forgotten")
     done = tune("missed", "--forget", kept, "--budget", "5s")
     assert (done.status, "give one of them" in done.err) == (2, True)
 

@@ -157,9 +157,10 @@ def _text(found: Cover, within: float) -> str:
     numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
     total = len(found.served) + len(found.unserved) + len(found.invalid)
     worst = max((served.regret for served in found.served), default=0.0)
-    served = f"{len(found.served)} of {total} sizes"
+    near = sum(served.regret <= within - 1 for served in found.served)
+    serving = "1 configuration serves" if len(numbers) == 1 else f"{len(numbers)} configurations serve"
     lines = [
-        f"{len(numbers)} configurations serve {served} within {within - 1:.1%}; at worst {worst:+.1%}",
+        f"{serving} {near} of {total} sizes within {within - 1:.1%}; at worst {worst:+.1%}",
         *(
             f"{numbers[pair]}: {pair[0]} {config_text(builds[0].config)}"
             + (f" ({len(builds)} builds)" if len(builds) > 1 else "")

@@ -9,8 +9,8 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, VERBOSE
-from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.errors import RequestError, TunerError
+from tuner.paths import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.store.missed import Miss
@@ -40,9 +40,11 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
     seconds = None if budget is None else Budget.parse_time(budget)
     found = misses.remaining()
     if forget is not None:
-        gone = [miss for miss in found if miss.kernel == forget]
+        names = {forget, *_address(forget)}
+        gone = [miss for miss in found if miss.kernel in names]
         if not gone:
-            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; `tune missed` lists what was missed")
+            others = shown(", ".join(dict.fromkeys(miss.kernel for miss in found)) or "nothing")
+            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; missed have: {others}")
         missed.forget(miss.key for miss in gone)
         output.answer(as_json, [asdict(miss) for miss in gone], f"{len(gone)} of {len(found)} forgotten")
         return 0
@@ -65,6 +67,16 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
     data = {"tuned": [asdict(miss) for miss in exact], "left": [asdict(miss) for miss in left]}
     output.answer(as_json, data, f"{len(exact)} of {len(found)} tuned" + (f"; left:\n{_table(left)}" if left else ""))
     return 0 if not left else 1
+
+
+def _address(kernel: str) -> list[str]:
+    """What the list calls a kernel, whichever way it is named; nothing for what is no kernel."""
+    from tuner.space import catalog, kernel_names
+
+    try:
+        return [kernel_names.address(catalog.load(kernel))]
+    except TunerError:
+        return []
 
 
 def _told(result: Result) -> str:

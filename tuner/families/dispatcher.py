@@ -227,7 +227,8 @@ class Dispatcher:
         table = self._table(device, types)
         choices = table.choices(sizes)
         best = [*itertools.islice(choices, 1)]
-        if best and not self._exported.builds and self._missed(best[0], table, sizes):
+        fits = problem.fits(op, arrays, table.scope(sizes))  # else the launch will say what is wrong
+        if best and fits and not self._exported.builds and self._missed(best[0], table, sizes):
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tuner.kernel import Kernel
 
 
+AS_THEY_LIE = "as they lie"
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
@@ -26,16 +29,19 @@ class Explanation:
     regret: float | None
     device: str
     sizes: Mapping[str, int]
-    how: str = "as they lie"
+    how: str = AS_THEY_LIE
     why: str = ""
 
     def __str__(self) -> str:
         config = f": {config_text(self.config)}" if self.config else ""
         regret = "" if self.regret is None else f", expected regret {self.regret:.1%}"
-        return f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}); {self.why}"
+        how = "" if self.how == AS_THEY_LIE else f"; with {self.how}"
+        return (
+            f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}){how}; {self.why}"
+        )
 
 
-def explained(kernel: Kernel | LibraryKernel, how: str = "as they lie", because: str = "") -> Explanation:
+def explained(kernel: Kernel | LibraryKernel, how: str = AS_THEY_LIE, because: str = "") -> Explanation:
     """What a loaded kernel is, and why it was taken."""
     candidate, sizes = kernel.candidate, kernel.scope.sizes
     return Explanation(

@@ -91,10 +91,11 @@ class Matmul:
         return out
 
     def explain(
-        self, a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False
-    ) -> Explanation:
+        self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Explanation:  # fmt: skip
         """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
-        that lie in another way."""
+        that lie in another way. Factors change nothing about it."""
         return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explain(a, b, out)
 
     def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:

@@ -9,9 +9,10 @@ import numpy as np
 
 from tuner.errors import ArgumentError, ExpressionError, RequestError
 from tuner.paths import quoted
-from tuner.space import dtypes
+from tuner.space import chosen_types, dtypes, operation
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation
+from tuner.space.scope import Scope
 
 MOST_EXTENT = 1 << 48  # of a size that is looked for
 Reader = Callable[[Sequence[Any]], tuple[Any, ...]]  # of the arrays of a call
@@ -145,6 +146,15 @@ def dtype_name(array: Any) -> str:
         return name
     text = str(getattr(array, "dtype", type(array).__name__)).rpartition(".")[2]
     return text if text in dtypes.DTYPES else dtypes.canonical(text)
+
+
+def fits(op: Operation, arrays: Sequence[Any], scope: Scope) -> bool:
+    """Whether all arrays have the shapes and types of a problem."""
+    return all(
+        shape_of(array) == operation.shape(argument, scope)
+        and dtype_name(array) == chosen_types.dtype(argument, scope).name
+        for argument, array in zip(op.arrays, arrays, strict=True)
+    )
 
 
 def types_of(op: Operation, arrays: Sequence[Any]) -> dict[str, str]:

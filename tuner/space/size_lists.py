@@ -95,7 +95,7 @@ def _values(text: str, first: str, last: str, how: str, by: str) -> list[int]:
     if low > high or low < 1 or change < (2 if how == "*" else 1):
         raise RequestError(
             f"size {quoted(text)}: {first}:{last}{how}{by} is no range; write FIRST:LAST*FACTOR or FIRST:LAST+STEP, as "
-            f"in {EXAMPLE}"
+            f"in {EXAMPLE}: FIRST from 1 to LAST, FACTOR from 2 on, STEP from 1 on"
         )
     if how == "+":
         return [*itertools.islice(range(low, high + 1, change), MOST_SIZES + 1)]

@@ -189,9 +189,13 @@ class _Choice:
             kernel, sizes = each.build.pair[0], each.size.sizes
             self._trials.progress.noted(f"final round at {short_size(sizes)}, {count} of {len(self._served)}")
             result = self._final(kernel, sizes, winners[kernel])
+            finals = ((each.trial, each.final.time_ms) for each in result.selection.finalists if each.final.times)
+            table.settle(sizes, kernel, finals)
+            best, trial = table.ranking(sizes)[0]
             config = result.record.config if result.record else each.build.config
             build = self._build((kernel, config_key(config)), config, each.size)
-            yield replace(each, build=build, time_ms=table.value(sizes, build.pair) or each.time_ms, result=result)
+            time_ms, best_ms = table.value(sizes, build.pair) or each.time_ms, trial.value or each.best_ms
+            yield replace(each, build=build, time_ms=time_ms, best_ms=best_ms, best=SizedBuild(best), result=result)
 
     def _final(self, kernel: str, sizes: dict[str, int], winners: Sequence[Config]) -> Result:
         """The final round of those chosen configurations of a kernel that were measured at a size."""

@@ -20,6 +20,7 @@ from tuner.tuning.trial import Trial
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
 LEAST_TRIAL = 8  # configurations of a kernel that is tried beside others
 HOPELESS = 4.0  # times the best at a near size, or at all others: such a kernel is not even tried
+REFUTED = 0.1  # of a trial's time: by less, times of different rounds differ anyway
 NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 
 
@@ -68,6 +69,15 @@ class TrialTable:
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""
         return [self._sizes[key] for key, row in self._rows.items() if any(pair[0] == kernel for pair in row)]
+
+    def settle(self, sizes: dict[str, int], kernel: str, finals: Iterable[tuple[Trial, float]]) -> None:
+        """Let finals, whose times in ms are given with the trials, have the last word where they refute a trial's."""
+        refuted = (
+            _recalled(trial.config, final_ms)
+            for trial, final_ms in finals
+            if trial.value is not None and abs(final_ms / trial.value - 1) > REFUTED
+        )
+        self.add(sizes, kernel, refuted)
 
     def ranking(self, sizes: Mapping[str, int]) -> list[tuple[Pair, Trial]]:
         """What there is at a size, best first."""
