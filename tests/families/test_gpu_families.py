@@ -255,6 +255,26 @@ def test_an_operator_passes_the_checks_of_torch(torch: Any, scale: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch uses what it deprecates
+def test_an_operator_takes_parameters_and_strided_tensors_and_refuses_others_once(torch: Any, scale: Any) -> None:
+    x, apart = torch.nn.Parameter(torch.randn(8, device="cuda")), torch.zeros(16, device="cuda")[::2]
+    add = tuner.torch.operator("tuner_gpu::vector_add", "gallery/vector_add")  # it has no options
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(scale(x), 2 * x.detach())
+            scale.out(apart, x)
+            torch.testing.assert_close(apart, 2 * x.detach())
+            torch.testing.assert_close(scale(apart), 2 * apart)
+            torch.testing.assert_close(add(x, apart), x.detach() + apart)
+    for call, why in (
+        (lambda: scale(x), "requires grad"),
+        (lambda: add(x, x), "requires grad"),
+        (lambda: add(apart.double(), apart), "has .*float64"),
+    ):
+        with pytest.raises(ArgumentError, match=why) as refused:
+            call()
+        assert refused.value.__context__ is None or refused.value.__suppress_context__
+
+
 def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(torch: Any, scale: Any) -> None:
     @torch.compile(dynamic=True, fullgraph=True)
     def function(x: Any) -> Any:

@@ -128,12 +128,24 @@ class _Calls:
         tensors: Sequence[torch.Tensor] = (*made, *inputs)
         if self._order is not None:
             tensors = [tensors[position] for position in self._order]
-        self._run(tensors, named)
+        if named or self._has_tracked or not tensors[0].is_cuda:
+            self._run(tensors, named)
+        else:  # a part of `_run`, which takes longer to call
+            try:
+                self._call(*tensors)
+            except ArgumentError as refusal:
+                self._run_copies(self._call, tensors, named, refusal)
         return made[0] if len(made) == 1 else tuple(made)
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        self._run(arrays, named)
+        if named or self._has_tracked or not arrays[0].is_cuda:
+            self._run(arrays, named)
+        else:
+            try:
+                self._call(*arrays)
+            except ArgumentError as refusal:
+                self._run_copies(self._call, arrays, named, refusal)
         for position in self._written:
             try:
                 increment_version(arrays[position])
@@ -149,13 +161,25 @@ class _Calls:
             named = {name: value for name, value in named.items() if value != self._defaults[name]}
         if self._has_tracked:
             arrays = self._untracked(arrays)
-        if arrays[0].is_cuda:
-            try:
-                call(*arrays, **named)
-                return
-            except ArgumentError:  # nothing was enqueued
-                if all(array.is_contiguous() and not array.requires_grad for array in arrays):
-                    raise
+        if not arrays[0].is_cuda:
+            self._run_copies(call, arrays, named)
+            return
+        try:
+            call(*arrays, **named)
+        except ArgumentError as refusal:
+            self._run_copies(call, arrays, named, refusal)
+
+    def _run_copies(
+        self,
+        call: Callable[..., None],
+        arrays: Sequence[torch.Tensor],
+        named: dict[str, Any],
+        refusal: ArgumentError | None = None,
+    ) -> None:
+        """Run the kernel on what it takes: plain tensors, copied where rows do not lie together. A launch that was
+        tried has enqueued nothing; its `refusal` is raised where that changes nothing."""
+        if refusal is not None and all(array.is_contiguous() and not array.requires_grad for array in arrays):
+            raise refusal
         arrays = self._untracked(arrays)
         taken = [array.contiguous() for array in arrays]
         call(*map(TENSORS.handed, taken), **named)
@@ -186,7 +210,7 @@ class _Calls:
                 f"{self._name}: a tensor requires grad, which a kernel does not track; call it under torch.no_grad(), "
                 "pass .detach(), or register a gradient for the overload that gives new tensors, by "
                 "torch.library.register_autograd, and call that"
-            )
+            ) from None  # not of the launch's refusal
 
     def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
         """The results with the inputs that they are like: of these torch makes others in half the time."""
