@@ -254,7 +254,6 @@ def test_an_operator_passes_the_checks_of_torch(torch: Any, scale: Any) -> None:
         assert set(told.values()) == {"SUCCESS"}, told
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch uses what it deprecates
 def test_an_operator_takes_parameters_and_strided_tensors_and_refuses_others_once(torch: Any, scale: Any) -> None:
     x, apart = torch.nn.Parameter(torch.randn(8, device="cuda")), torch.zeros(16, device="cuda")[::2]
     add = tuner.torch.operator("tuner_gpu::vector_add", "gallery/vector_add")  # it has no options
@@ -275,6 +274,7 @@ def test_an_operator_takes_parameters_and_strided_tensors_and_refuses_others_onc
         assert refused.value.__context__ is None or refused.value.__suppress_context__
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch uses what it deprecates
 def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(torch: Any, scale: Any) -> None:
     @torch.compile(dynamic=True, fullgraph=True)
     def function(x: Any) -> Any:

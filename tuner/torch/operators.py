@@ -103,49 +103,35 @@ class _Calls:
         self._sized = len(signature.inputs) if self._updated else problem.sized_arrays(inputs)
         self._read = problem.reader(self._sized, range(len(signature.inputs)))
         self._results: dict[tuple[Any, ...], list[_Result]] = {}
-        self._has_tracked = False  # whether a tensor that requires grad was ever among them
+        self._like = signature.like if self._order is None and not self._updated else None
+        self._is_plain = True  # until a tensor was among them that requires grad, or whose rows lie apart
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """New tensors for what the kernel writes."""
-        key = self._read(inputs)
-        if self._shaping:
-            key += tuple([named.get(name) for name in self._shaping])
-        results = self._results.get(key)
-        if results is None:
-            if len(self._results) >= MOST_KEPT:
-                self._results.clear()
-            results = self._results[key] = self._kept(inputs, named)
-        made = []
-        for shape, dtype, like in results:  # before Python 3.12, a comprehension is a call
-            if like is None:
-                made.append(torch.empty(shape, dtype=dtype, device=inputs[0].device))
-            elif inputs[like].is_contiguous():
-                made.append(torch.empty_like(inputs[like]))
+        if self._like is not None and self._is_plain and inputs[0].is_cuda and (not named or named == self._defaults):
+            made = torch.empty_like(inputs[self._like])
+            try:
+                self._call(made, *inputs)
+            except ArgumentError:  # nothing was enqueued: what follows says why, or copies
+                pass
             else:
-                made.append(torch.empty_like(inputs[like], memory_format=torch.contiguous_format))
-        for output, position in self._updated:
-            made[output].copy_(inputs[position])
-        tensors: Sequence[torch.Tensor] = (*made, *inputs)
+                return made
+        results = self._made(inputs, named)
+        tensors: Sequence[torch.Tensor] = (*results, *inputs)
         if self._order is not None:
             tensors = [tensors[position] for position in self._order]
-        if named or self._has_tracked or not tensors[0].is_cuda:
-            self._run(tensors, named)
-        else:  # a part of `_run`, which takes longer to call
-            try:
-                self._call(*tensors)
-            except ArgumentError as refusal:
-                self._run_copies(self._call, tensors, named, refusal)
-        return made[0] if len(made) == 1 else tuple(made)
+        self._run(tensors, named)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        if named or self._has_tracked or not arrays[0].is_cuda:
-            self._run(arrays, named)
-        else:
-            try:
+        if self._is_plain and arrays[0].is_cuda and (not named or named == self._defaults):
+            try:  # as `_run` does, which would be another call
                 self._call(*arrays)
             except ArgumentError as refusal:
-                self._run_copies(self._call, arrays, named, refusal)
+                self._run_copies(self._call, arrays, {}, refusal)
+        else:
+            self._run(arrays, named)
         for position in self._written:
             try:
                 increment_version(arrays[position])
@@ -159,7 +145,7 @@ class _Calls:
                 call = self._of_sizes(sizes)
             # What is as the operation says needs no packing.
             named = {name: value for name, value in named.items() if value != self._defaults[name]}
-        if self._has_tracked:
+        if not self._is_plain:
             arrays = self._untracked(arrays)
         if not arrays[0].is_cuda:
             self._run_copies(call, arrays, named)
@@ -178,23 +164,47 @@ class _Calls:
     ) -> None:
         """Run the kernel on what it takes: plain tensors, copied where rows do not lie together. A launch that was
         tried has enqueued nothing; its `refusal` is raised where that changes nothing."""
-        if refusal is not None and all(array.is_contiguous() and not array.requires_grad for array in arrays):
-            raise refusal
+        if refusal is not None:
+            if all(array.is_contiguous() and not array.requires_grad for array in arrays):
+                raise refusal
+            self._is_plain = False
         arrays = self._untracked(arrays)
         taken = [array.contiguous() for array in arrays]
-        call(*map(TENSORS.handed, taken), **named)
+        try:
+            call(*map(TENSORS.handed, taken), **named)
+        except ArgumentError as error:
+            raise error from None  # one message, not two
         for position in self._written:
             if taken[position] is not arrays[position]:
                 arrays[position].copy_(taken[position])
 
     def _untracked(self, arrays: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The same memory, for launches that take no tensors that require grad. Those are looked for once one was
-        there: a launch refuses them anyway. Raises ArgumentError where torch would need a gradient."""
+        """The same memory, for launches, which take no tensors that require grad. Raises ArgumentError where torch
+        would need a gradient."""
         if not any(array.requires_grad for array in arrays):
             return arrays
-        self._has_tracked = True
         self.check_untracked(*arrays)
         return [array.detach() for array in arrays]
+
+    def _made(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[torch.Tensor]:
+        """New tensors for the results, with what the kernel updates."""
+        key = self._read(inputs)
+        if self._shaping:
+            key += tuple([named.get(name) for name in self._shaping])
+        results = self._results.get(key)
+        if results is None:
+            if len(self._results) >= MOST_KEPT:
+                self._results.clear()
+            results = self._results[key] = self._kept(inputs, named)
+        made = [
+            torch.empty(shape, dtype=dtype, device=inputs[0].device)
+            if like is None
+            else torch.empty_like(inputs[like], memory_format=torch.contiguous_format)
+            for shape, dtype, like in results
+        ]
+        for output, position in self._updated:
+            made[output].copy_(inputs[position])
+        return made
 
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """Tensors of the shapes and types of the results."""

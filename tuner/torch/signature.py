@@ -62,6 +62,13 @@ class Signature:
         options = [f"float {name}={float(value)!r}" for name, value in self.op.options.items()]
         return ["*", *given, *options] if given or options else []
 
+    @property
+    def like(self) -> int | None:
+        """The position of an input that always has the shape and type of the only result; None if there is none."""
+        first, *others = [(a.dtype, a.shape) for a in self.outputs]
+        same = [position for position, a in enumerate(self.inputs) if (a.dtype, a.shape) == first]
+        return same[0] if same and not others else None
+
     def result_shapes(self, shapes: Sequence[Sequence[Any]], named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """The shapes of the results where the inputs have these, which may be of symbols. `named` has sizes and
         options."""
