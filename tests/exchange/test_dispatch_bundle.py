@@ -151,10 +151,10 @@ def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
 def test_a_device_that_tables_alone_know_is_exported_where_it_is_named(
     tune: Tune, tmp_path: Path, asked: list[str], device: str
 ) -> None:
-    done = tune("export", "hgemm/08_mma_pipelined", "--to", "dispatch", *asked, "--output", tmp_path, "--json")
+    done = tune("export", "hgemm/05_mma_swizzled", "--to", "dispatch", *asked, "--output", tmp_path, "--json")
     assert done.status == 0, done.err
     assert [one["device"] for one in done.json["devices"]] == [device]
-    (table,) = time_tables.read_file(tmp_path / "records/hgemm/08_mma_pipelined.times.json")[0]
+    (table,) = time_tables.read_file(tmp_path / "records/hgemm/05_mma_swizzled.times.json")[0]
     assert (table.device, done.json["builds"] > 0) == (device, True)
 
 

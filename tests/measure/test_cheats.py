@@ -30,10 +30,16 @@ def outcomes(folder: Path, device: Device, dtype: str, numbers: Iterable[int]) -
     return {number: bench.measure({"cheat": number}) for number in (0, *numbers)}
 
 
+def caught(failed: dict[str, int]) -> int:
+    """How many cheats were found: where something delays the search, one may run so seldom that the finals find it."""
+    assert failed.keys() <= {"wrong in a later run", "finals"}
+    return sum(failed.values())
+
+
 def test_no_cheat_of_a_host_kernel_is_stored(tune: Tune, tmp_path: Path) -> None:
     done = tune(cheats.written(tmp_path, "c"), SIZE, "--device", "host", "--json")
     assert done.status == 0, done.err
-    assert done.json["failed"] == {"wrong in a later run": len(CHEATS)}
+    assert caught(done.json["failed"]) == len(CHEATS)
     assert done.json["best"]["config"] == {"cheat": 0}
     record = tune("best", tmp_path / "twice.yaml", SIZE, "--device", "host", "--json").json["record"]
     assert record["input_sets"] == 3
@@ -65,7 +71,7 @@ def test_every_cheat_is_caught_on_cuda(dtype: str, cuda: Device, tmp_path: Path)
 def test_no_cheat_of_a_cuda_kernel_is_stored(tune: Tune, tmp_path: Path) -> None:
     done = tune(cheats.written(tmp_path, "cuda"), SIZE, "--device", "cuda", "--json")
     assert done.status == 0, done.err
-    assert done.json["failed"] == {"wrong in a later run": len(CHEATS)}
+    assert caught(done.json["failed"]) == len(CHEATS)
     assert done.json["best"]["config"] == {"cheat": 0}
 
 
