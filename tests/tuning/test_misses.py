@@ -59,7 +59,7 @@ def test_what_a_kernel_has_missed_is_forgotten_where_that_is_asked(
     assert (done.status, done.out.strip()) == (0, "2 of 3 forgotten")
     assert [miss.kernel for miss in missed.read()] == [str(kept)]
     done = tune("missed", "--forget", gone)
-    assert (done.status, f"it has missed nothing; missed have: {kept}" in done.err) == (2, True)
+    assert (done.status, f"it has missed nothing; on the list are: {kept}" in done.err) == (2, True)
     monkeypatch.chdir(tmp_path)
     done = tune("missed", "--forget", "kept.yaml")
     assert (done.status, done.out.strip()) == (0, "1 of 1 forgotten")

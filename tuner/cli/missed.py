@@ -43,8 +43,9 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
         names = {forget, *_address(forget)}
         gone = [miss for miss in found if miss.kernel in names]
         if not gone:
-            others = shown(", ".join(dict.fromkeys(miss.kernel for miss in found)) or "nothing")
-            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; missed have: {others}")
+            others = shown(", ".join(dict.fromkeys(miss.kernel for miss in found)))
+            hint = f"on the list are: {others}" if others else "nothing is on the list"
+            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; {hint}")
         missed.forget(miss.key for miss in gone)
         output.answer(as_json, [asdict(miss) for miss in gone], f"{len(gone)} of {len(found)} forgotten")
         return 0
