@@ -250,7 +250,9 @@ def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> 
 
 
 def _words(operands: tuple[Stack, Stack, Stack]) -> str:
-    return ", ".join(f"{name} ({each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True))
+    return ", ".join(
+        f"{name} ({each.dtype}, {each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True)
+    )
 
 
 @functools.cache
@@ -302,7 +304,7 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
         return None
     scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
     kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
-    why = f"no kernel takes {_words(operands)} of {A.dtype} as they lie, and the library does"
+    why = f"no kernel takes {_words(operands)} as they lie, and the library does"
     told = explained(kernel, because=why)
     return Way(kernel, (None, None, None), (False, False), lambda *stacks: told)
 
