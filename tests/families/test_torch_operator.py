@@ -109,6 +109,13 @@ def test_the_schema_follows_from_the_space_file(name: str, tmp_path: Path) -> No
     assert (signature.functional, signature.out) == SCHEMAS[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "like"), [("scale", 0), ("halves", 0), ("steps", None), ("fill", None), ("repeat", None)]
+)
+def test_a_result_that_is_always_like_an_input_is_known(name: str, like: int | None, tmp_path: Path) -> None:
+    assert Signature.of(catalog.load(str(written(tmp_path, name))).operation).like == like
+
+
 def test_shapes_and_types_of_results_follow_from_those_of_the_inputs(tmp_path: Path) -> None:
     signature = Signature.of(catalog.load(str(written(tmp_path, "steps"))).operation)
     assert signature.result_shapes([(6,)], {}) == [(5,), (6,)]
