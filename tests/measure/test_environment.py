@@ -107,7 +107,7 @@ def test_a_compiler_that_needs_more_than_its_part_fails_and_where_the_machine_ha
 def test_a_process_that_somebody_kills_costs_no_configuration(
     killed: Sequence[Callable[[int], list[int]]], stage: Stage, tmp_path: Path
 ) -> None:
-    body = f"usleep(v == 1 ? 200000 : 100); {MULTIPLY}"
+    body = f"usleep(v == 1 ? 600000 : 100); {MULTIPLY}"
     file = stage(c_kernel("slow", body), "slow", "{v: [0, 1, 2]}")
     process = start(str(file), "8", "--device", "host", "--json")
     for of in killed:
