@@ -227,8 +227,8 @@ class Dispatcher:
         table = self._table(device, types)
         choices = table.choices(sizes)
         best = [*itertools.islice(choices, 1)]
-        fits = problem.fits(op, arrays, table.scope(sizes))  # else the launch will say what is wrong
-        if best and fits and not self._exported.builds and self._missed(best[0], table, sizes):
+        scope = table.scope(sizes)
+        if best and not self._exported.builds and self._missed(best[0], table, scope, arrays):
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)
@@ -239,7 +239,6 @@ class Dispatcher:
         )
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
-        scope = table.scope(sizes)
         ways = (
             (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
             for choice in fitting
@@ -249,12 +248,11 @@ class Dispatcher:
             raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
         return kernel
 
-    def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
+    def _missed(self, best: Choice, table: FamilyTable, scope: Scope, arrays: tuple[Any, ...]) -> bool:
         """Note a size that has no exact match, of a list for each kernel that may run there; whether it is to be looked
-        up again (`missed.note`)."""
-        if best.candidate.is_exact:
+        up again (`missed.note`). Of arrays that do not fit, the launch will say what is wrong."""
+        if best.candidate.is_exact or not problem.fits(self.family.operation, arrays, scope):
             return False
-        scope = table.scope(sizes)
         if self.family.address is not None:
             places = [self.family.address]
         else:

@@ -184,7 +184,7 @@ def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> R
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
     if kernel == "tune":
         hint = "to tune takes no verb: `tune KERNEL SIZE`"
-    elif os.path.isfile(kernel) and not kernel.endswith((".yaml", ".yml")):
+    elif os.path.isfile(kernel) and not kernel.endswith(SUFFIXES):
         hint = f"it is a file, and no space file; `tune new {shown(kernel)}` drafts one"
     elif _has_records(kernel):
         hint = "there are records of it, and its file is not known here: write its path, or its folder into tuner.toml"

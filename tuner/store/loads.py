@@ -89,8 +89,8 @@ class TimeTerms:
         sizes: Sequence[Sizes],
         told: ToldTiles,
     ) -> None:
-        """Kernels are measured, then the library with an entry for each routine that is `told`. `cache` are
-        the bytes of the last cache, 0 if unknown; `sizes` those at which grids must be as they are thought to be."""
+        """Kernels are measured, then the library with an entry for each routine that is `told`. `cache` is the bytes of
+        the last cache, 0 if unknown. `sizes` are those at which grids must be as they are thought to be."""
         self._scope, self._cache = scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
