@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from helpers.records import record, sizes
 from tuner.devices.cuda.architectures import limits_of
@@ -43,7 +46,7 @@ def gpu(name: str, units: int = 132, kind: str = "cuda") -> Any:
     """A GPU that is not here, as far as a choice asks."""
     return SimpleNamespace(
         id="cuda:0", kind=kind, language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
-        units=units, last_cache=0, compiler=NvrtcCompiler("sm_90a"), tiles=lambda product: None,
+        units=units, last_cache=0, on_processor=False, compiler=NvrtcCompiler("sm_90a"), tiles=lambda product: None,
     )  # fmt: skip
 
 
@@ -112,3 +115,41 @@ def test_a_sibling_lends_its_times_where_a_device_has_few(tmp_path: Path) -> Non
         time_tables.write(name, [own], tmp_path / "with sibling")
     names = [chosen(folder, gpu("NVIDIA H901"), 2200).name for folder in (tmp_path, tmp_path / "with sibling")]
     assert names == ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]
+
+
+@pytest.mark.parametrize("launches", [(0.002, 0.004), (0.0, 0.0)])
+def test_times_of_a_machine_whose_launches_take_longer_are_compared_without_that(
+    tmp_path: Path, launches: tuple[float, float]
+) -> None:
+    timed = {"sgemm/06_tiled": 0.0100, "sgemm/09_coarsened_2d": 0.0115}
+    for (name, time_ms), launch_ms in zip(timed.items(), launches, strict=True):
+        space = catalog.load(name)
+        table = replace(table_of(space), launch_ms=launch_ms)
+        table.add(space.default, (1024, 1024, 1024, 1), time_ms)
+        time_tables.write(name, [table], tmp_path)
+    best = "sgemm/09_coarsened_2d" if launches[1] else "sgemm/06_tiled"
+    assert chosen(tmp_path, gpu("NVIDIA H900"), 1040).name == best
+
+
+def test_a_record_tells_what_a_launch_took_where_it_was_measured(tmp_path: Path) -> None:
+    here = gpu("NVIDIA H900")
+    for name, time_ms, launch_ms in (("sgemm/06_tiled", 0.0100, 0.002), ("sgemm/09_coarsened_2d", 0.0115, 0.004)):
+        space = catalog.load(name)
+        version = Version.of(space)
+        own = record(
+            device=here.name, kind="cuda", architecture="sm_90a", sizes=sizes(1024), config=space.default,
+            time_ms=time_ms, launch_ms=launch_ms, signature=version.signature, code=version.code, next=[],
+        )  # fmt: skip
+        assert Store(space.name, tmp_path).add(own)
+    assert chosen(tmp_path, here, 1024).name == chosen(tmp_path, here, 1040).name == "sgemm/09_coarsened_2d"
+
+
+def test_a_table_holds_the_times_of_one_machine_and_the_latest_come_first(tmp_path: Path) -> None:
+    space = catalog.load("sgemm/06_tiled")
+    for launch_ms, time_ms in ((0.002, 1.0), (0.004, 2.0), (0.002, 3.0)):
+        table = replace(table_of(space), launch_ms=launch_ms)
+        table.add(space.default, (1024, 1024, 1024, 1), time_ms)
+        time_tables.write(space.name, [table], tmp_path)
+    tables, problems = time_tables.read_file(time_tables.path(space.name, tmp_path))
+    found = [(table.launch_ms, *times.values()) for table in tables for times in table.times.values()]
+    assert (found, problems) == ([(0.002, 3.0), (0.004, 2.0)], [])

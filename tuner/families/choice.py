@@ -238,7 +238,8 @@ class FamilyTable:
         """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
         if known.space is not None or sizes not in known.records or not math.isfinite(best):
             return known.times[sizes]
-        return best * known.times[sizes] / known.records[sizes][0].time_ms
+        record, _ = known.records[sizes]
+        return best * (record.library_ms or math.inf) / record.time_ms
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""

@@ -13,6 +13,7 @@ from tuner.families.known import Knowledge, Known, distance
 from tuner.space.lockless import cached_property
 from tuner.space.model import ConfigKey, config_key
 from tuner.space.scope import Scope
+from tuner.store import launches
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
@@ -43,7 +44,10 @@ class Forecast:
         `records` and `tables`; those of the device named `of` count, in the place of its own. `library`: whether the
         vendor's is a candidate, and `tiles` tells how that runs at a size. A `sibling` lends the model its times."""
         self.device = of or device.name
-        knowledge = Knowledge(library)
+        of_records = (r.launch_ms for own in records for r in own if r.device == self.device)
+        of_tables = (table.launch_ms for measured in tables for table in measured if table.device == self.device)
+        least = None if device.on_processor else launches.least([*of_records, *of_tables])
+        knowledge = Knowledge(library, least)
         for query, own, measured in zip(queries, records, tables, strict=True):
             query = replace(query, device=self.device)
             knowledge.add_records(own, query)

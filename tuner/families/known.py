@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from tuner.families.code import Code, SizedCode
 from tuner.space.lockless import cached_property
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.store import lookup
+from tuner.store import launches, lookup
 from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
 from tuner.store.record import Record
@@ -75,9 +75,10 @@ class Known:
 class Knowledge:
     """The configurations of several kernels whose times may be compared, and the library's times beside them."""
 
-    def __init__(self, library: bool) -> None:
-        """`library`: whether that is a candidate."""
-        self._with_library = library
+    def __init__(self, library: bool, launch_ms: float | None = None) -> None:
+        """`library`: whether that is a candidate. Times are taken as where a launch takes `launch_ms`, if that is given
+        and theirs is known."""
+        self._with_library, self._launch_ms = library, launch_ms
         self._found: dict[tuple[int, ConfigKey], Known] = {}
         self._library = Known(None, {})
 
@@ -106,11 +107,13 @@ class Knowledge:
             for rank, (config, time_ms) in enumerate(record.timed):
                 known = self._of(space, config) if space.declares(config) else None
                 if known is not None and sizes not in known.times:
-                    known.times[sizes], known.records[sizes] = time_ms, (record, rank)
+                    known.times[sizes] = launches.moved(time_ms, record.launch_ms, self._launch_ms)
+                    known.records[sizes] = record, rank
             if self._with_library and record.library_ms:
                 held = self._library.records.get(sizes)
                 if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
-                    self._library.times[sizes], self._library.records[sizes] = record.library_ms, (record, 0)
+                    library_ms = launches.moved(record.library_ms, record.launch_ms, self._launch_ms)
+                    self._library.times[sizes], self._library.records[sizes] = library_ms, (record, 0)
 
     def add_table(self, table: TimeTable, query: Query) -> None:
         """Take in a table that serves the query. Times of records count before those of tables."""
@@ -120,9 +123,12 @@ class Knowledge:
         for key, config in table.configs.items():
             if space.declares(config):
                 known = self._of(space, config)
-                known.times = {**table.times[key], **known.times}
+                known.times = {**self._moved(table.times[key], table), **known.times}
         if self._with_library:
-            self._library.times = {**table.library, **self._library.times}
+            self._library.times = {**self._moved(table.library, table), **self._library.times}
+
+    def _moved(self, times: Mapping[Sizes, float], table: TimeTable) -> Mapping[Sizes, float]:
+        return launches.all_moved(times, table.launch_ms, self._launch_ms)
 
 
 @functools.lru_cache(maxsize=1 << 14)

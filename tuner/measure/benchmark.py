@@ -99,23 +99,26 @@ class Bench:
             if race.is_lost(first.time_ms, START_UP_MS) and not race.is_doubtful([first.time_ms]):
                 return Outcome(times=(first.time_ms,), seconds=watch.seconds, **fields)
             with watch.stage(MEASURE):
-                times = self._times(call, config, race)
+                times = self._times(call, config, race, first.time_ms)
                 self.workbench.inspect()
                 self._floor.check(median(times))
                 energy_mj = self._energy(call, median(times))
-            fields["doubtful"] = race.is_lost(min(times)) and race.is_doubtful(times)
+            fields["doubtful"] = self.device.on_processor and race.is_lost(min(times)) and race.is_doubtful(times)
             return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
         except TrialError as error:
             return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
 
-    def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
-        """Times in ms, evened. Where the first of them loses the race, no others follow."""
+    def _times(
+        self, call: Callable[[], None], config: Config, race: Race, first_ms: float = math.inf
+    ) -> tuple[float, ...]:
+        """Times in ms, evened. Where the first of them loses the race, no others follow; `first_ms` is that of a run
+        before."""
         self.workbench.rotation.begin()
         times = [self._stopwatch.time(call)]
-        while race.is_lost(min(times)) and race.is_doubtful(times) and len(times) < LOOKS:
+        while race.is_lost(min(times)) and race.is_doubtful(times, first_ms) and len(times) < LOOKS:
             times.append(self._stopwatch.time(call))
-        if race.is_lost(min(times)):
-            return tuple(times)
+        if race.is_lost(min(times)):  # what a stall has added to a run on a GPU is not the kernel's
+            return tuple(times) if self.device.on_processor else (min(times),)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
         found = self.workbench.rotation.found
         while race.is_open(evened(times, found), self.method.repeats):
@@ -126,6 +129,10 @@ class Bench:
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
+
+    def launch_ms(self) -> float:
+        """The time of a kernel that does nothing."""
+        return self._stopwatch.unchecked(self.workbench.nothing())
 
     def library(self) -> tuple[float, ...]:
         """Times in ms of the vendor's library as it chooses to run, taken as those of a configuration are; none where
@@ -199,19 +206,16 @@ class Bench:
             anchors["best_library"] = min(right, key=lambda position: finals[position].time_ms)
         if sustained is not None:
             self._sustain(calls, finals, failures, list(anchors.values()), sustained)
+        is_short = any(finals[position].time_ms < SHORT_MS for position in calls if position not in failures)
         return Finals(
             candidates=[finals[position] for position in range(end)],
             **{name: finals[position] for name, position in anchors.items()},
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
-            launch_ms=self._launch_ms([finals[position].time_ms for position in calls if position not in failures]),
+            launch_ms=self.launch_ms() if is_short else None,
             input_sets=self.workbench.set_count,
             skipped_mutants=self._skipped_mutants,
         )
-
-    def _launch_ms(self, times: Sequence[float]) -> float | None:
-        """The time of a kernel that does nothing; None where that is far below all of these."""
-        return self._stopwatch.unchecked(self.workbench.nothing()) if min(times, default=math.inf) < SHORT_MS else None
 
     def _sustain(
         self,

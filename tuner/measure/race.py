@@ -25,7 +25,7 @@ class Race:
 
     On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
     LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
-    On a GPU, a hopeless time that a stall explains is looked at once more.
+    On a GPU, a hopeless time that a stall explains, or that exceeds the first run's, is looked at once more.
 
     `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
     """
@@ -39,14 +39,15 @@ class Race:
         """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
         return time_ms > self._hopeless_ms + start_up_ms
 
-    def is_doubtful(self, looks: Sequence[float]) -> bool:
-        """Whether a race that these times have lost may yet be won: something else may have made all of them longer."""
+    def is_doubtful(self, looks: Sequence[float], first_ms: float = math.inf) -> bool:
+        """Whether a race that these times have lost may yet be won: something else may have made all of them longer.
+        `first_ms` is the time of the first run, which found nothing ready."""
         if self._best_ms is None:
             return False
         lowest, *others = sorted(looks)
         if not self._on_processor:
             least, most = STALL_MS
-            return not others and least <= lowest - self._best_ms <= most
+            return not others and (least <= lowest - self._best_ms <= most or first_ms * ALIKE < lowest)
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:

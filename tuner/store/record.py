@@ -41,8 +41,8 @@ class Record:
     (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
     `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
     are those that were chosen, of a kernel that has a choice. `default_spread` is the spread of `default_ms`, where the
-    finals measured it (earlier records do not tell), and `conclusions` are what `tune` said of them
-    (`tuning.conclusions`).
+    finals measured it, and `launch_ms` what a kernel that does nothing took, unless that is far below all of these
+    (earlier records tell neither). `conclusions` are what `tune` said of them (`tuning.conclusions`).
     """
 
     device: str
@@ -96,6 +96,7 @@ class Record:
     vs_best_library: float | None = None
     sustained: dict[str, dict[str, float | None]] = field(default_factory=dict)
     default_spread: float | None = None
+    launch_ms: float | None = None
     conclusions: list[str] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 

@@ -85,7 +85,7 @@ FIELDS: Mapping[str, Rule] = {
     "spread": _NUMBER,
     **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets", "wrong"), _COUNT),
     **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
-    **dict.fromkeys(("best_library_ms", "vs_best_library"), _optional(_NUMBER)),
+    **dict.fromkeys(("best_library_ms", "vs_best_library", "launch_ms"), _optional(_NUMBER)),
     **dict.fromkeys(("library", "best_library"), _optional(_TEXT)),
     "sustained": Rule(_are_sustained, f"objects with time_ms, clock_mhz and power_w for {', '.join(RUNNERS)}"),
     "time_ms": _TIME,

@@ -31,8 +31,8 @@ CHIP = "cuda"  # the kind of device whose architecture and multiprocessors name 
 @dataclass(frozen=True)
 class TimeTable:
     """The times in ms of a kernel's configurations, by sizes in the order of `names`, and the library's. `code` is that
-    of the kernel when it was measured (`source.Version`). `units` are the multiprocessors of the device, 0 where an
-    earlier table does not tell."""
+    of the kernel when it was measured (`source.Version`). `units` are the multiprocessors of the device; `launch_ms` is
+    what a launch took on the machine that measured. Both are 0 where an earlier table does not tell."""
 
     kind: str
     device: str
@@ -45,12 +45,13 @@ class TimeTable:
     library: dict[Sizes, float] = field(default_factory=dict)
     architecture: str = ""
     units: int = 0
+    launch_ms: float = 0.0
 
     @property
     def key(self) -> str:
-        """Tables with the same key are of the same problem; a file has one of them."""
+        """Tables with the same key are of the same problem, where a launch takes as long; a file has one of them."""
         options, types = sorted(self.options.items()), sorted(self.types.items())
-        return json.dumps([self.kind, self.device, self.code, self.names, options, types])
+        return json.dumps([self.kind, self.device, self.code, self.names, options, types, self.launch_ms])
 
     @property
     def at(self) -> list[Sizes]:
@@ -85,6 +86,7 @@ class TimeTable:
             "device": self.device,
             "architecture": self.architecture,
             "units": self.units,
+            "launch_ms": self.launch_ms,
             "code": self.code,
             "names": list(self.names),
             "options": dict(self.options),
@@ -104,11 +106,15 @@ class TimeTable:
             names = tuple(data["names"])
             kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
             architecture, units = data.get("architecture", ""), data.get("units", 0)
+            launch_ms = data.get("launch_ms", 0.0)
             is_right = all(isinstance(text, str) for text in (*texts, architecture, *names)) and all(
                 len(each) == len(names) and all(type(n) is int and n > 0 for n in each) for each in sizes
             )
             options, types = dict(data["options"]), dict(data["types"])
-            table = TimeTable(kind, device, code, names, options, types, architecture=architecture, units=units)
+            table = TimeTable(
+                kind, device, code, names, options, types,
+                architecture=architecture, units=units, launch_ms=launch_ms,
+            )  # fmt: skip
             for row in data["configs"]:
                 key = config_key(row["config"])
                 table.configs[key], table.times[key] = row["config"], _timed(sizes, row["times_ms"])
@@ -119,6 +125,8 @@ class TimeTable:
             raise ValueError(
                 "kind, device, architecture and code are texts, units and sizes whole numbers, as many sizes as names"
             )
+        if not isinstance(launch_ms, float | int) or not 0 <= launch_ms < math.inf:
+            raise ValueError("launch_ms is a number from 0 on")
         return table
 
 
@@ -185,8 +193,9 @@ def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], 
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
-    """Add `tables` to those of a kernel in `folder`, or else the user's own: new times take the place of old ones. A
-    file that cannot be read is left as it is. Raises RequestError where it cannot be written."""
+    """Add `tables` to those of a kernel in `folder`, or else the user's own: new times take the place of old ones, and
+    come before those of other machines. A file that cannot be read is left as it is. Raises RequestError where it
+    cannot be written."""
     if not tables:
         return
     file = path(kernel, folder or paths.user_results())
@@ -196,8 +205,8 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
             kept = {table.key: table for table in _tables(file)}
             for table in tables:
                 if table.key in kept:
-                    table.take(kept[table.key])
-                kept[table.key] = table
+                    table.take(kept.pop(table.key))
+                kept = {table.key: table, **kept}
             paths.replace(file, _text(kernel, kept.values()).encode())
     except OSError as error:
         where = paths.shown(file)

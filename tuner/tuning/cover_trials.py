@@ -57,6 +57,7 @@ class CoverTrials:
     sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
     devices: list[DeviceInfo] = field(default_factory=list)  # that device
+    launches: list[float] = field(default_factory=list)  # what one took there, in ms
     library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
     invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
 
@@ -156,6 +157,9 @@ class CoverTrials:
         if not self.scopes:
             self.scopes.append(crew.scope)
             self.devices.append(crew.device)
+            if not crew.device.on_processor:  # where other programs disturb it
+                with contextlib.suppress(WorkerDied):
+                    self.launches.append(patiently(crew.lead.launch_ms, self.progress.noted, time.sleep))
         if not self.history.is_recalled:
             known = self.spaces.values(), crew.scope, crew.device, self.request.results
             self.history.recall_tables(*known)
@@ -257,11 +261,13 @@ class CoverTrials:
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
         """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
         Raises RequestError where they cannot be written."""
+        # Rounded, so that what a machine measures later is of the same table.
+        launch_ms = float(f"{self.launches[0]:.1e}") if self.launches else 0.0
         for name, space in self.spaces.items() if self.scopes else ():
             device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
             table = TimeTable(
                 device.kind, device.name, code(space), names, scope.options, scope.types,
-                architecture=device.architecture, units=device.units,
+                architecture=device.architecture, units=device.units, launch_ms=launch_ms,
             )  # fmt: skip
             for sizes in self.table.rows():
                 at = tuple(sizes[each] for each in names)

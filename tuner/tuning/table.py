@@ -11,7 +11,7 @@ from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
-from tuner.store import lookup, time_tables
+from tuner.store import launches, lookup, time_tables
 from tuner.store.lookup import Query
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
@@ -59,10 +59,11 @@ class TrialTable:
 
     def _take(self, queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], device: str) -> None:
         """Take in what tables say of the device of this name."""
+        least = launches.least(table.launch_ms for read in tables for table in read if table.device == device)
         for query, read in zip(queries, tables, strict=True):
             for table in (table for table in read if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
-                    for sizes, ms in times.items():
+                    for sizes, ms in launches.all_moved(times, table.launch_ms, least).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
                         self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
 

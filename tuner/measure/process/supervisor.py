@@ -181,6 +181,10 @@ class Supervisor:
         """The times of the vendor's library, as `Bench.library` says. Raises as `measure` does."""
         return self._ask(lambda reply: list(reply["times"]), {"library": True}, self.task.timeout)
 
+    def launch_ms(self) -> float:
+        """The time of a kernel that does nothing. Raises as `measure` does."""
+        return self._ask(lambda reply: float(reply["ms"]), {"launch": True}, self.task.timeout)
+
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell; None where it is right. `found_wrong` hears
         of them as in `finals`.

@@ -127,6 +127,8 @@ def _answer(bench: Bench, request: dict[str, Any], channel: answers.Channel) -> 
             return {"failures": bench.verify(request["verify"], found_wrong)}
         if "library" in request:
             return {"times": bench.library()}
+        if "launch" in request:
+            return {"ms": bench.launch_ms()}
         if "finals" in request:
             options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
