@@ -9,7 +9,7 @@ sizes are measured at every size.
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
 nothing was ever tuned or chosen by what was measured at those of `held_out_sizes.txt`, `later_sizes.txt`,
-`sizes_4051.txt`, `sizes_6067.txt` and `sizes_8101.txt`. At each size all take turns on the same arrays: the dispatched
+`sizes_4051.txt`, `sizes_6067.txt` and `sizes_9131.txt`. At each size all take turns on the same arrays: the dispatched
 call, with the vendor's library among its candidates and without; cuBLAS as it chooses by itself; the fastest ways that
 cuBLASLt offers; what the look-up ranks next; and what the searches found. Every element is compared after every run,
 timed ones too; what is wrong is left out, and said.
