@@ -117,6 +117,26 @@ def test_a_sibling_lends_its_times_where_a_device_has_few(tmp_path: Path) -> Non
     assert names == ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]
 
 
+def test_a_sibling_lends_what_was_measured_there_alone(tmp_path: Path) -> None:
+    """A configuration that is faster than the others, but at one size, by which the nearest size is misled."""
+    tried = [64 * n for n in (4, 5, 6, 7, 8, 9, 10, 11, 12, 18, 24, 30, 36, 42, 48)]
+    tiled, coarsened = catalog.load("sgemm/06_tiled"), catalog.load("sgemm/09_coarsened_2d")
+    quick = {**tiled.default, "unroll_k": 8}
+    for space, config, factor in (
+        (tiled, tiled.default, 2.0), (coarsened, coarsened.default, 3.0), (tiled, quick, 1.0),
+    ):  # fmt: skip
+        theirs, own = table_of(space), table_of(space, "NVIDIA H901")
+        for size in tried:
+            time_ms = size**3 / 1e8 * (0.9 if space is coarsened and size == 704 else factor)
+            theirs.add(config, (size, size, size, 1), time_ms)
+            if config is not quick:
+                own.add(config, (size, size, size, 1), 1.1 * time_ms)
+        time_tables.write(space.name, [theirs, own], tmp_path)
+    for size in (540, 2200):
+        choice = chosen(tmp_path, gpu("NVIDIA H901"), size)
+        assert (choice.candidate.config, choice.candidate.match) == (quick, "predicted")
+
+
 @pytest.mark.parametrize("launches", [(0.002, 0.004), (0.0, 0.0)])
 def test_times_of_a_machine_whose_launches_take_longer_are_compared_without_that(
     tmp_path: Path, launches: tuple[float, float]

@@ -61,24 +61,47 @@ class Forecast:
     def _model(self) -> TimeModel | None:
         if self._scope is None or len(self.known) < 2:
             return None
-        entries = [Measured(each.space, each.config, {**self._lent(each), **each.times}) for each in self.known]
+        entries = [Measured(each.space, each.config, {**self._elsewhere(each), **each.times}) for each in self.known]
+        entries += [Measured(each.space, each.config, each.times) for each in self._borrowed]
         return TimeModel(entries, self._scope, self._units, self._cache or 0, self._tiles)
 
+    @cached_property
+    def _borrowed(self) -> list[Known]:
+        """What was measured on the sibling alone, at several sizes, with the times that are expected here; of kernels
+        that were measured here, too."""
+        theirs = [] if self._lender is None else self._lender.known
+        others = [each for each in theirs if _key(each) not in self._times and len(each.times) >= SHARED]
+        lent = [(each, self._lent(each)) for each in others]
+        return [Known(each.space, each.config, times) for each, times in lent if times]
+
+    def _elsewhere(self, known: Known) -> dict[Sizes, float]:
+        """What is lent at sizes where nothing was measured here."""
+        return {sizes: time_ms for sizes, time_ms in self._lent(known).items() if sizes not in self._sizes}
+
     def _lent(self, known: Known) -> dict[Sizes, float]:
-        """The sibling's times of a configuration at sizes where nothing was measured here, times the median of the
-        ratios of those that both have."""
-        if self._lender is None:
+        """The sibling's times of a configuration, times the median of the ratios of those that both have; where these
+        are few, that of the kernel's configurations."""
+        of_kernel = self._ratios.get(id(known.space), {})
+        if self._lender is None or not of_kernel:
             return {}
-        theirs = self._lender._times.get((id(known.space), config_key(known.config)), {})
-        ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
-        if len(ratios) < SHARED:
-            return {}
-        ratio = median(ratios)
-        return {sizes: ratio * time_ms for sizes, time_ms in theirs.items() if sizes not in self._sizes}
+        ratio = of_kernel.get(config_key(known.config)) or median(of_kernel.values())
+        return {sizes: ratio * time_ms for sizes, time_ms in self._lender._times.get(_key(known), {}).items()}
+
+    @cached_property
+    def _ratios(self) -> dict[int, dict[ConfigKey, float]]:
+        """By kernel and configuration the median of the ratios of times here to the sibling's, where there are
+        several."""
+        found: dict[int, dict[ConfigKey, float]] = {}
+        for known in self.known:
+            theirs = {} if self._lender is None else self._lender._times.get(_key(known), {})
+            ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
+            if len(ratios) >= SHARED:
+                found.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
+        return found
 
     @cached_property
     def _times(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
-        return {(id(known.space), config_key(known.config)): known.times for known in self.known}
+        return {_key(known): known.times for known in self.known}
 
     @property
     def regret(self) -> float | None:
@@ -98,7 +121,11 @@ class Forecast:
         trusted."""
         if self._model is None or self.regret is None:
             return
-        times = self._model.times(scope.sizes)
+        times, candidates = self._model.times(scope.sizes), [*self.known, *self._borrowed]
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
-                yield self.known[position]
+                yield candidates[position]
+
+
+def _key(known: Known) -> tuple[int, ConfigKey]:
+    return id(known.space), config_key(known.config)
