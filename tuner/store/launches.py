@@ -25,4 +25,6 @@ def moved(time_ms: float, there: float | None, here: float | None) -> float:
 
 def all_moved(times: Mapping[Key, float], there: float | None, here: float | None) -> dict[Key, float]:
     """Each of these times, moved."""
+    if there == here or not there or not here:
+        return dict(times)
     return {key: moved(time_ms, there, here) for key, time_ms in times.items()}

@@ -7,6 +7,7 @@ record is of one size, and says more of it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -107,8 +108,10 @@ class TimeTable:
             kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
             architecture, units = data.get("architecture", ""), data.get("units", 0)
             launch_ms = data.get("launch_ms", 0.0)
-            is_right = all(isinstance(text, str) for text in (*texts, architecture, *names)) and all(
-                len(each) == len(names) and all(type(n) is int and n > 0 for n in each) for each in sizes
+            numbers = [*itertools.chain.from_iterable(sizes)]
+            are_texts = all(isinstance(text, str) for text in (*texts, architecture, *names))
+            are_sizes = (
+                {*map(len, sizes)} <= {len(names)} and {*map(type, numbers)} <= {int} and min(numbers, default=1) > 0
             )
             options, types = dict(data["options"]), dict(data["types"])
             table = TimeTable(
@@ -121,7 +124,7 @@ class TimeTable:
             table.library.update(_timed(sizes, data["library_ms"]))
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
-        if not is_right or type(units) is not int or units < 0:
+        if not (are_texts and are_sizes) or type(units) is not int or units < 0:
             raise ValueError(
                 "kind, device, architecture and code are texts, units and sizes whole numbers, as many sizes as names"
             )
@@ -137,7 +140,8 @@ def _row(times: Mapping[Sizes, float], sizes: Sequence[Sizes]) -> list[float | N
 def _timed(sizes: Sequence[Sizes], times: Sequence[float | None]) -> dict[Sizes, float]:
     """The times that there are. Raises ValueError where one is no time, or none belongs to a size."""
     found = {each: time for each, time in zip(sizes, times, strict=True) if time is not None}
-    if not all(isinstance(time, float | int) and 0 < time < math.inf for time in found.values()):
+    values = found.values()
+    if not {*map(type, values)} <= {int, float} or not math.isfinite(sum(values)) or min(values, default=1) <= 0:
         raise ValueError("a time is a positive number, or null")
     return found
 
