@@ -27,7 +27,7 @@ from tuner.families import family, products
 from tuner.families.known import Knowledge
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
-from tuner.store import launches, time_tables
+from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
 from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
@@ -42,17 +42,14 @@ MUCH = 0.1  # of a time
 
 def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
     """What dispatch knows of a family on a device, by records and tables; the library is the last."""
-    spaces = family.find(name).spaces
-    stores = [Store.of(space, options.results) for space in spaces]
-    tables = [[t for t in time_tables.read(store.files)[0] if t.device == options.device] for store in stores]
-    least = launches.least(table.launch_ms for those in tables for table in those)
-    knowledge = Knowledge(library=True, launch_ms=least)
-    for space, store, those in zip(spaces, stores, tables, strict=True):
+    knowledge = Knowledge(library=True)
+    for space in family.find(name).spaces:
         operation = space.operation
         scope = Scope(dict.fromkeys(operation.sizes, 1), dict(operation.options), "cuda", LIMITS)
         query = Query(space, scope, options.device, "cuda", "", Version.of(space), options.units, options.cache)
+        store = Store.of(space, options.results)
         knowledge.add_records(store.records, query)
-        for table in those:
+        for table in time_tables.read(store.files)[0]:
             knowledge.add_table(table, query)
     return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +18,10 @@ from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.store import time_tables
+from tuner.store import merge, time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
+from tuner.tuning.table import TrialTable
 
 OPTIONS = {"alpha": 1.0, "beta": 0.0}
 
@@ -50,11 +51,16 @@ def gpu(name: str, units: int = 132, kind: str = "cuda") -> Any:
     )  # fmt: skip
 
 
-def chosen(folder: Path, device: Any, size: int) -> Choice:
-    names = ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]
+def chosen(
+    folder: Path,
+    device: Any,
+    size: int,
+    names: Sequence[str] = ("sgemm/06_tiled", "sgemm/09_coarsened_2d"),
+    library: bool = False,
+) -> Choice:
     spaces = [catalog.load(name) for name in names]
     scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", device.limits)
-    table = FamilyTable(spaces, device, scope, False, folder)
+    table = FamilyTable(spaces, device, scope, library, folder)
     return next(table.choices({"M": size, "N": size, "K": size, "batch": 1}))
 
 
@@ -134,42 +140,78 @@ def test_a_sibling_lends_what_was_measured_there_alone(tmp_path: Path) -> None:
         time_tables.write(space.name, [theirs, own], tmp_path)
     for size in (540, 2200):
         choice = chosen(tmp_path, gpu("NVIDIA H901"), size)
-        assert (choice.candidate.config, choice.candidate.match) == (quick, "predicted")
+        found = choice.candidate
+        assert (found.config, found.match, found.sibling) == (quick, "predicted", "NVIDIA H900")
+
+
+def measured(folder: Path, name: str, time_ms: float, launch_ms: float, **changes: Any) -> None:
+    """A record of a kernel of sgemm at 1024 on a GPU."""
+    space = catalog.load(name)
+    version = Version.of(space)
+    own = record(
+        device="NVIDIA H900", kind="cuda", architecture="sm_90a", sizes=sizes(1024), config=space.default,
+        time_ms=time_ms, launch_ms=launch_ms, signature=version.signature, code=version.code, next=[],
+    )  # fmt: skip
+    assert Store(space.name, folder).add(replace(own, **changes))
+
+
+def tabulated(folder: Path, name: str, time_ms: float, launch_ms: float) -> None:
+    """A table of a kernel of sgemm that has its time at 1024 on a GPU."""
+    space = catalog.load(name)
+    table = replace(table_of(space), launch_ms=launch_ms)
+    table.add(space.default, (1024, 1024, 1024, 1), time_ms)
+    time_tables.write(name, [table], folder)
 
 
 @pytest.mark.parametrize("launches", [(0.002, 0.004), (0.0, 0.0)])
+@pytest.mark.parametrize("add", [tabulated, measured])
 def test_times_of_a_machine_whose_launches_take_longer_are_compared_without_that(
-    tmp_path: Path, launches: tuple[float, float]
+    tmp_path: Path, add: Callable[..., None], launches: tuple[float, float]
 ) -> None:
-    timed = {"sgemm/06_tiled": 0.0100, "sgemm/09_coarsened_2d": 0.0115}
-    for (name, time_ms), launch_ms in zip(timed.items(), launches, strict=True):
-        space = catalog.load(name)
-        table = replace(table_of(space), launch_ms=launch_ms)
-        table.add(space.default, (1024, 1024, 1024, 1), time_ms)
-        time_tables.write(name, [table], tmp_path)
-    best = "sgemm/09_coarsened_2d" if launches[1] else "sgemm/06_tiled"
-    assert chosen(tmp_path, gpu("NVIDIA H900"), 1040).name == best
+    there, here = launches
+    add(tmp_path, "sgemm/06_tiled", 0.0100, there or None if add is measured else there)
+    add(tmp_path, "sgemm/09_coarsened_2d", 0.0115, here or None if add is measured else here)
+    best = "sgemm/09_coarsened_2d" if here else "sgemm/06_tiled"
+    for size in (1024, 1040) if add is measured else (1040,):
+        assert chosen(tmp_path, gpu("NVIDIA H900"), size).name == best
 
 
-def test_a_record_tells_what_a_launch_took_where_it_was_measured(tmp_path: Path) -> None:
+def test_times_count_as_where_most_was_measured(tmp_path: Path) -> None:
+    """So what tells nothing of launches, as earlier records, stays comparable to most."""
+    for name in ("sgemm/03_naive", "sgemm/04_strided"):
+        tabulated(tmp_path, name, 0.1, 0.004)
+    tabulated(tmp_path, "sgemm/06_tiled", 0.0100, 0.0)
+    tabulated(tmp_path, "sgemm/09_coarsened_2d", 0.0090, 0.002)
+    names = ["sgemm/03_naive", "sgemm/04_strided", "sgemm/06_tiled", "sgemm/09_coarsened_2d"]
+    assert chosen(tmp_path, gpu("NVIDIA H900"), 1040, names).name == "sgemm/06_tiled"
+
+
+def test_the_library_is_compared_where_ours_was_fastest_launches_apart(tmp_path: Path) -> None:
+    with_library = {"library": "the library", "vs_library": 1.0}
+    measured(tmp_path, "sgemm/06_tiled", 0.0100, 0.002, library_ms=0.0105, **with_library)
+    measured(tmp_path, "sgemm/09_coarsened_2d", 0.0115, 0.004, library_ms=0.0110, **with_library)
+    assert chosen(tmp_path, gpu("NVIDIA H900"), 1024, library=True).name == "library"
+
+
+def test_a_cover_compares_with_what_launches_take_here(tmp_path: Path) -> None:
     here = gpu("NVIDIA H900")
-    for name, time_ms, launch_ms in (("sgemm/06_tiled", 0.0100, 0.002), ("sgemm/09_coarsened_2d", 0.0115, 0.004)):
-        space = catalog.load(name)
-        version = Version.of(space)
-        own = record(
-            device=here.name, kind="cuda", architecture="sm_90a", sizes=sizes(1024), config=space.default,
-            time_ms=time_ms, launch_ms=launch_ms, signature=version.signature, code=version.code, next=[],
-        )  # fmt: skip
-        assert Store(space.name, tmp_path).add(own)
-    assert chosen(tmp_path, here, 1024).name == chosen(tmp_path, here, 1040).name == "sgemm/09_coarsened_2d"
+    measured(tmp_path, "sgemm/06_tiled", 0.0100, 0.002)
+    tabulated(tmp_path, "sgemm/09_coarsened_2d", 0.0115, 0.004)
+    spaces = [catalog.load(name) for name in ("sgemm/06_tiled", "sgemm/09_coarsened_2d")]
+    scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", here.limits)
+    history = TrialTable()
+    history.recall_tables(spaces, scope, here, tmp_path, 0.004)
+    history.recall(spaces, scope, here, tmp_path, 0.004)
+    found = [(kernel, round(trial.value or 0.0, 6)) for (kernel, _), trial in history.ranking(sizes(1024))]
+    assert found == [("sgemm/09_coarsened_2d", 0.0115), ("sgemm/06_tiled", 0.012)]
 
 
 def test_a_table_holds_the_times_of_one_machine_and_the_latest_come_first(tmp_path: Path) -> None:
     space = catalog.load("sgemm/06_tiled")
     for launch_ms, time_ms in ((0.002, 1.0), (0.004, 2.0), (0.002, 3.0)):
-        table = replace(table_of(space), launch_ms=launch_ms)
-        table.add(space.default, (1024, 1024, 1024, 1), time_ms)
-        time_tables.write(space.name, [table], tmp_path)
-    tables, problems = time_tables.read_file(time_tables.path(space.name, tmp_path))
-    found = [(table.launch_ms, *times.values()) for table in tables for times in table.times.values()]
-    assert (found, problems) == ([(0.002, 3.0), (0.004, 2.0)], [])
+        tabulated(tmp_path / "one", space.name, time_ms, launch_ms)
+    merge.merge([tmp_path / "one"], tmp_path / "other")
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        tables, problems = time_tables.read_file(time_tables.path(space.name, folder))
+        found = [(table.launch_ms, *times.values()) for table in tables for times in table.times.values()]
+        assert (found, problems) == ([(0.002, 3.0), (0.004, 2.0)], [])

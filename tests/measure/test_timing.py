@@ -9,6 +9,7 @@ import pytest
 
 from tuner.devices import Device
 from tuner.measure import timing
+from tuner.measure.race import Race
 
 
 class Seen:
@@ -59,3 +60,24 @@ def test_the_hosts_delay_is_no_part_of_a_time(cuda: Device) -> None:
         cuda.occupy(0.01)
 
     assert min(stopwatch.time(late) for _ in range(20)) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "time_ms", "is_doubtful"),
+    [
+        (0.5, 0.5, False),
+        (0.3, 0.5, True),
+        (0.6, 1.0, True),
+        (15.0, 15.0, True),
+        (30.0, 30.0, False),
+        (10.0, 30.0, True),
+    ],
+)
+def test_a_run_on_a_gpu_that_a_stall_explains_is_looked_at_once_more(
+    first_ms: float, time_ms: float, is_doubtful: bool
+) -> None:
+    """Beside a best of 0.2 ms, which all of these have lost."""
+    race = Race(0.2)
+    assert race.is_lost(time_ms)
+    assert race.is_doubtful([time_ms], first_ms) == is_doubtful
+    assert not race.is_doubtful([time_ms, time_ms], first_ms)

@@ -167,6 +167,7 @@ def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tm
     (own,) = (t for t in time_tables.read_file(time_tables.path(kernel, tmp_path))[0] if t.device == cuda.name)
     assert other in own.configs.values()
     assert stranger not in own.configs.values()
+    assert 0 < own.launch_ms < min(time_ms for times in own.times.values() for time_ms in times.values())
 
 
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])

@@ -77,7 +77,7 @@ def export(request: ExportRequest) -> Export:
         store.put(records[space.name])
         files.append(store.paths[0])
         if tables[space.name]:
-            time_tables.write(space.name, tables[space.name][::-1], folder / RECORDS)
+            time_tables.write(space.name, tables[space.name], folder / RECORDS)
             files.append(time_tables.path(space.name, folder / RECORDS))
     files.append(folder / DISPATCH_FILE)
     data = {

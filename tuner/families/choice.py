@@ -210,7 +210,7 @@ class FamilyTable:
         yield from self._ordered(self._recorded.get(key, []), key, "exact")
         if self._own.regret is not None:
             for known in self._own.ranked(scope):
-                yield _Entry(known, "predicted", key, self._own.regret)
+                yield _Entry(known, "predicted", key, self._own.regret, known.sibling)
             return
         nearest = self._own.nearest(key)
         near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
@@ -239,7 +239,8 @@ class FamilyTable:
         if known.space is not None or sizes not in known.records or not math.isfinite(best):
             return known.times[sizes]
         record, _ = known.records[sizes]
-        return best * (record.library_ms or math.inf) / record.time_ms
+        assert record.library_ms is not None
+        return best * record.library_ms / record.time_ms
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""

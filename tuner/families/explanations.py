@@ -57,7 +57,8 @@ def _reason(kernel: Kernel | LibraryKernel) -> str:
         case "exact":
             return "the least time that was measured at this size"
         case "predicted":
-            return "the least time that the times at other sizes predict"
+            sibling = kernel.candidate.sibling
+            return "the least time that the times at other sizes predict" + (f", of {sibling}" if sibling else "")
         case "nearest_size":
             return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
         case "architecture" if sibling := kernel.candidate.sibling:

@@ -44,16 +44,14 @@ class Forecast:
         `records` and `tables`; those of the device named `of` count, in the place of its own. `library`: whether the
         vendor's is a candidate, and `tiles` tells how that runs at a size. A `sibling` lends the model its times."""
         self.device = of or device.name
-        of_records = (r.launch_ms for own in records for r in own if r.device == self.device)
-        of_tables = (table.launch_ms for measured in tables for table in measured if table.device == self.device)
-        least = None if device.on_processor else launches.least([*of_records, *of_tables])
-        knowledge = Knowledge(library, least)
+        knowledge = Knowledge(library)
         for query, own, measured in zip(queries, records, tables, strict=True):
             query = replace(query, device=self.device)
             knowledge.add_records(own, query)
             for table in measured:
                 knowledge.add_table(table, query)
         self.known: list[Known] = knowledge.all()
+        self._launch_ms = knowledge.launch_ms
         self._scope, self._units, self._cache = queries[0].scope if queries else None, device.units, device.last_cache
         self._tiles, self._lender = tiles, sibling
 
@@ -61,20 +59,26 @@ class Forecast:
     def _model(self) -> TimeModel | None:
         if self._scope is None or len(self.known) < 2:
             return None
-        entries = [Measured(each.space, each.config, {**self._elsewhere(each), **each.times}) for each in self.known]
-        entries += [Measured(each.space, each.config, each.times) for each in self._borrowed]
+        times = [{**self._lent_elsewhere(each), **each.times} for each in self.known]
+        times += [each.times for each in self._borrowed]
+        entries = [Measured(e.space, e.config, of) for e, of in zip(self._candidates, times, strict=True)]
         return TimeModel(entries, self._scope, self._units, self._cache or 0, self._tiles)
 
     @cached_property
     def _borrowed(self) -> list[Known]:
-        """What was measured on the sibling alone, at several sizes, with the times that are expected here; of kernels
-        that were measured here, too."""
-        theirs = [] if self._lender is None else self._lender.known
-        others = [each for each in theirs if _key(each) not in self._times and len(each.times) >= SHARED]
+        """What was measured on the sibling alone, at several sizes, of kernels that were measured here; with the times
+        that are expected here."""
+        if self._lender is None:
+            return []
+        others = [each for each in self._lender.known if _key(each) not in self._own and len(each.times) >= SHARED]
         lent = [(each, self._lent(each)) for each in others]
-        return [Known(each.space, each.config, times) for each, times in lent if times]
+        return [Known(each.space, each.config, times, sibling=self._lender.device) for each, times in lent if times]
 
-    def _elsewhere(self, known: Known) -> dict[Sizes, float]:
+    @cached_property
+    def _candidates(self) -> list[Known]:
+        return [*self.known, *self._borrowed]
+
+    def _lent_elsewhere(self, known: Known) -> dict[Sizes, float]:
         """What is lent at sizes where nothing was measured here."""
         return {sizes: time_ms for sizes, time_ms in self._lent(known).items() if sizes not in self._sizes}
 
@@ -82,10 +86,10 @@ class Forecast:
         """The sibling's times of a configuration, times the median of the ratios of those that both have; where these
         are few, that of the kernel's configurations."""
         of_kernel = self._ratios.get(id(known.space), {})
-        if self._lender is None or not of_kernel:
+        if not of_kernel:
             return {}
         ratio = of_kernel.get(config_key(known.config)) or median(of_kernel.values())
-        return {sizes: ratio * time_ms for sizes, time_ms in self._lender._times.get(_key(known), {}).items()}
+        return {sizes: ratio * time_ms for sizes, time_ms in self._theirs.get(_key(known), {}).items()}
 
     @cached_property
     def _ratios(self) -> dict[int, dict[ConfigKey, float]]:
@@ -93,15 +97,23 @@ class Forecast:
         several."""
         found: dict[int, dict[ConfigKey, float]] = {}
         for known in self.known:
-            theirs = {} if self._lender is None else self._lender._times.get(_key(known), {})
+            theirs = self._theirs.get(_key(known), {})
             ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
             if len(ratios) >= SHARED:
                 found.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
         return found
 
     @cached_property
-    def _times(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
-        return {_key(known): known.times for known in self.known}
+    def _theirs(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
+        """The sibling's times, as where a launch takes what it does here."""
+        if self._lender is None:
+            return {}
+        there, here = self._lender._launch_ms, self._launch_ms
+        return {_key(known): launches.all_moved(known.times, there, here) for known in self._lender.known}
+
+    @cached_property
+    def _own(self) -> frozenset[tuple[int, ConfigKey]]:
+        return frozenset(map(_key, self.known))
 
     @property
     def regret(self) -> float | None:
@@ -121,10 +133,10 @@ class Forecast:
         trusted."""
         if self._model is None or self.regret is None:
             return
-        times, candidates = self._model.times(scope.sizes), [*self.known, *self._borrowed]
+        times = self._model.times(scope.sizes)
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
-                yield candidates[position]
+                yield self._candidates[position]
 
 
 def _key(known: Known) -> tuple[int, ConfigKey]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -26,12 +27,13 @@ LOSING = 2.0  # times the best of the family wherever it was measured: such a co
 @dataclass(eq=False)
 class Known:
     """A configuration of a kernel, or the library where `space` is None, its times in ms by size, and the records that
-    have some of them."""
+    have some of them. `sibling` is the device that lends them, where nothing was measured on this one."""
 
     space: Space | None
     config: Config
     times: dict[Sizes, float] = field(default_factory=dict)
     records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
+    sibling: str = ""
     _is_possible: bool | None = None  # at some size; None: not looked at
     _codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured, as far as they were looked at
 
@@ -75,21 +77,38 @@ class Known:
 class Knowledge:
     """The configurations of several kernels whose times may be compared, and the library's times beside them."""
 
-    def __init__(self, library: bool, launch_ms: float | None = None) -> None:
-        """`library`: whether that is a candidate. Times are taken as where a launch takes `launch_ms`, if that is given
-        and theirs is known."""
-        self._with_library, self._launch_ms = library, launch_ms
+    def __init__(self, library: bool) -> None:
+        """`library`: whether that is a candidate."""
+        self._with_library = library
+        self._taken: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with what a launch took
+        self.launch_ms: float | None = None  # what is usual, where it is told
         self._found: dict[tuple[int, ConfigKey], Known] = {}
         self._library = Known(None, {})
 
     def all(self) -> list[Known]:
-        """The configurations, and the library where its times are known; without those that lose at every size."""
+        """The configurations, and the library where its times are known; without those that lose at every size. Times
+        are as where a launch takes what is usual."""
+        self._settle()
         known = [*self._found.values(), *([self._library] if self._library.times else [])]
         best: dict[Sizes, float] = {}
         for each in known:
             for sizes, time_ms in each.times.items():
                 best[sizes] = min(best.get(sizes, math.inf), time_ms)
         return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
+
+    def _settle(self) -> None:
+        """Give what was taken in to those that it is of. The library's times in records count before all others."""
+        counts = Counter[float]()
+        for _, times, launch_ms in self._taken:
+            if launch_ms:
+                counts[launch_ms] += len(times)
+        self.launch_ms = launches.usual(counts)
+        for known, times, launch_ms in self._taken:
+            known.times = {**launches.all_moved(times, launch_ms, self.launch_ms), **known.times}
+        for sizes, (record, _) in self._library.records.items():
+            assert record.library_ms is not None
+            self._library.times[sizes] = launches.moved(record.library_ms, record.launch_ms, self.launch_ms)
+        self._taken.clear()
 
     def _of(self, space: Space, config: Config) -> Known:
         return self._found.setdefault((id(space), config_key(config)), Known(space, config))
@@ -106,14 +125,14 @@ class Knowledge:
                 continue
             for rank, (config, time_ms) in enumerate(record.timed):
                 known = self._of(space, config) if space.declares(config) else None
-                if known is not None and sizes not in known.times:
-                    known.times[sizes] = launches.moved(time_ms, record.launch_ms, self._launch_ms)
+                if known is not None and sizes not in known.records:
                     known.records[sizes] = record, rank
+                    self._taken.append((known, {sizes: time_ms}, record.launch_ms))
             if self._with_library and record.library_ms:
-                held = self._library.records.get(sizes)
-                if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
-                    library_ms = launches.moved(record.library_ms, record.launch_ms, self._launch_ms)
-                    self._library.times[sizes], self._library.records[sizes] = library_ms, (record, 0)
+                held, _ = self._library.records.get(sizes, (None, 0))
+                # Beside the best of ours.
+                if held is None or launches.moved(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms:
+                    self._library.records[sizes] = record, 0
 
     def add_table(self, table: TimeTable, query: Query) -> None:
         """Take in a table that serves the query. Times of records count before those of tables."""
@@ -122,13 +141,9 @@ class Knowledge:
             return
         for key, config in table.configs.items():
             if space.declares(config):
-                known = self._of(space, config)
-                known.times = {**self._moved(table.times[key], table), **known.times}
+                self._taken.append((self._of(space, config), table.times[key], table.launch_ms))
         if self._with_library:
-            self._library.times = {**self._moved(table.library, table), **self._library.times}
-
-    def _moved(self, times: Mapping[Sizes, float], table: TimeTable) -> Mapping[Sizes, float]:
-        return launches.all_moved(times, table.launch_ms, self._launch_ms)
+            self._taken.append((self._library, table.library, table.launch_ms))
 
 
 @functools.lru_cache(maxsize=1 << 14)

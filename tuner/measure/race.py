@@ -13,7 +13,7 @@ STEADY = 0.01
 MOST_BATCHES = 3
 LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
 HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
-STALL_MS = 0.5, 10.0  # what a stall adds to a run on a GPU, of which a few in ten thousand have one
+STALL_MS = 0.5, 20.0  # what a stall adds to a run on a GPU, of which a few in ten thousand have one
 
 
 class Race:
@@ -41,7 +41,7 @@ class Race:
 
     def is_doubtful(self, looks: Sequence[float], first_ms: float = math.inf) -> bool:
         """Whether a race that these times have lost may yet be won: something else may have made all of them longer.
-        `first_ms` is the time of the first run, which found nothing ready."""
+        `first_ms` is the time of the first run, which takes longer than others if anything."""
         if self._best_ms is None:
             return False
         lowest, *others = sorted(looks)

@@ -1,6 +1,6 @@
 """Times of configurations at many sizes, from which the look-up between sizes learns besides records.
 
-`results/FAMILY/STAGE.times.json` has a table for each device and problem of a kernel: sizes, and the times of each
+`results/FAMILY/STAGE.times.json` has a table for each machine and problem of a kernel: sizes, and the times of each
 configuration at these, with those of the vendor's library beside them. `tune cover` writes what it has measured. A
 record is of one size, and says more of it.
 """
@@ -33,7 +33,7 @@ CHIP = "cuda"  # the kind of device whose architecture and multiprocessors name 
 class TimeTable:
     """The times in ms of a kernel's configurations, by sizes in the order of `names`, and the library's. `code` is that
     of the kernel when it was measured (`source.Version`). `units` are the multiprocessors of the device; `launch_ms` is
-    what a launch took on the machine that measured. Both are 0 where an earlier table does not tell."""
+    what a launch took on the machine that measured. Both are 0 where nothing tells."""
 
     kind: str
     device: str
@@ -107,7 +107,7 @@ class TimeTable:
             names = tuple(data["names"])
             kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
             architecture, units = data.get("architecture", ""), data.get("units", 0)
-            launch_ms = data.get("launch_ms", 0.0)
+            launch_ms = float(data.get("launch_ms", 0.0))
             numbers = [*itertools.chain.from_iterable(sizes)]
             are_texts = all(isinstance(text, str) for text in (*texts, architecture, *names))
             are_sizes = (
@@ -128,7 +128,7 @@ class TimeTable:
             raise ValueError(
                 "kind, device, architecture and code are texts, units and sizes whole numbers, as many sizes as names"
             )
-        if not isinstance(launch_ms, float | int) or not 0 <= launch_ms < math.inf:
+        if not 0 <= launch_ms < math.inf:
             raise ValueError("launch_ms is a number from 0 on")
         return table
 
@@ -207,7 +207,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
         file.parent.mkdir(parents=True, exist_ok=True)
         with locks.held(file):
             kept = {table.key: table for table in _tables(file)}
-            for table in tables:
+            for table in reversed(tables):
                 if table.key in kept:
                     table.take(kept.pop(table.key))
                 kept = {table.key: table, **kept}
@@ -231,7 +231,7 @@ def _tables(file: Path) -> list[TimeTable]:
         return []
     except OSError as error:
         raise RequestError(f"{where}: cannot be read: {error.strerror}; name another folder with --results") from None
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
         raise RequestError(f"{where}: holds no times: {error}; move it away, and run `tune cover` again") from None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tuner.devices import DeviceInfo
-from tuner.errors import NoConfiguration, WorkerDied
+from tuner.errors import LaunchError, NoConfiguration, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.search.budget import Budget
 from tuner.space.model import Config, ConfigKey, Space, config_key
@@ -57,7 +57,7 @@ class CoverTrials:
     sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
     devices: list[DeviceInfo] = field(default_factory=list)  # that device
-    launches: list[float] = field(default_factory=list)  # what one took there, in ms
+    launches: list[float] = field(default_factory=list)  # the time of one there, in ms
     library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
     invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
 
@@ -157,13 +157,18 @@ class CoverTrials:
         if not self.scopes:
             self.scopes.append(crew.scope)
             self.devices.append(crew.device)
-            if not crew.device.on_processor:  # where other programs disturb it
-                with contextlib.suppress(WorkerDied):
+            if not crew.device.on_processor:  # there other programs disturb it
+                with contextlib.suppress(WorkerDied, LaunchError):
                     self.launches.append(patiently(crew.lead.launch_ms, self.progress.noted, time.sleep))
         if not self.history.is_recalled:
-            known = self.spaces.values(), crew.scope, crew.device, self.request.results
+            known = self.spaces.values(), crew.scope, crew.device, self.request.results, self._launch_ms
             self.history.recall_tables(*known)
             self.history.recall(*known)
+
+    @property
+    def _launch_ms(self) -> float | None:
+        """The time of a launch; None where it is not known."""
+        return self.launches[0] if self.launches else None
 
     def look(self, size: WeightedSize) -> None:
         """Open the devices, and learn what only these tell, without a trial, and of a sibling what its tables tell.
@@ -171,7 +176,8 @@ class CoverTrials:
         checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
         with self.crews.on(checked.task, checked.device_ids) as crew:
             self._look_around(crew)
-            self.sibling.recall_sibling(self.spaces.values(), crew.scope, crew.device, self.request.results)
+            known = self.spaces.values(), crew.scope, crew.device, self.request.results, self._launch_ms
+            self.sibling.recall_sibling(*known)
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
         """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
@@ -261,8 +267,8 @@ class CoverTrials:
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
         """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
         Raises RequestError where they cannot be written."""
-        # Rounded, so that what a machine measures later is of the same table.
-        launch_ms = float(f"{self.launches[0]:.1e}") if self.launches else 0.0
+        # Rounded, so that what a machine measures later is mostly of the same table. Others measure for a storage, too.
+        launch_ms = float(f"{self._launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
         for name, space in self.spaces.items() if self.scopes else ():
             device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
             table = TimeTable(

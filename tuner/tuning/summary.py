@@ -112,7 +112,7 @@ def record(
         energy_mj=final.energy_mj,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
         default_spread=default_final.spread if default_final else None,
-        launch_ms=finals.launch_ms,
+        launch_ms=None if device.on_processor else finals.launch_ms,
         default_ties=default is not None and _ties(default, selection, worker),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,

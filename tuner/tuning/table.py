@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,32 +39,56 @@ class TrialTable:
         self._sizes[size_text(sizes)] = sizes
         row |= {(kernel, config_key(trial.config)): trial for trial in trials if trial.value is not None}
 
-    def recall(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
-        """Take in what records of `spaces`, as they are now, say of this device and problem, at any size."""
+    def recall(
+        self,
+        spaces: Iterable[Space],
+        scope: Scope,
+        device: DeviceInfo,
+        results: Path | None,
+        launch_ms: float | None = None,
+    ) -> None:
+        """Take in what records of `spaces`, as they are now, say of this device and problem, at any size. Times are as
+        where a launch takes `launch_ms`, if that is known."""
         self.is_recalled = True
         for space in spaces:
             for record in lookup.comparable(Store.of(space, results).records, Query.of(space, scope, device)):
-                self.add(record.sizes, space.name, [_recalled(config, ms) for config, ms in record.timed])
+                timed = [(config, launches.moved(ms, record.launch_ms, launch_ms)) for config, ms in record.timed]
+                self.add(record.sizes, space.name, itertools.starmap(_recalled, timed))
 
-    def recall_tables(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
+    def recall_tables(
+        self,
+        spaces: Iterable[Space],
+        scope: Scope,
+        device: DeviceInfo,
+        results: Path | None,
+        launch_ms: float | None = None,
+    ) -> None:
         """Take in what tables of times say of the same."""
         queries, tables = _tables(spaces, scope, device, results)
-        self._take(queries, tables, device.name)
+        self._take(queries, tables, device.name, launch_ms)
 
-    def recall_sibling(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
+    def recall_sibling(
+        self,
+        spaces: Iterable[Space],
+        scope: Scope,
+        device: DeviceInfo,
+        results: Path | None,
+        launch_ms: float | None = None,
+    ) -> None:
         """Take in what tables of times say of a sibling of the device, if there is one."""
         queries, tables = _tables(spaces, scope, device, results)
         name = time_tables.sibling_of(queries, tables, device.units)
         if name is not None:
-            self._take(queries, tables, name)
+            self._take(queries, tables, name, launch_ms)
 
-    def _take(self, queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], device: str) -> None:
-        """Take in what tables say of the device of this name."""
-        least = launches.least(table.launch_ms for read in tables for table in read if table.device == device)
+    def _take(
+        self, queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], device: str, launch_ms: float | None
+    ) -> None:
+        """Take in what tables say of the device of this name; the first count before later ones."""
         for query, read in zip(queries, tables, strict=True):
-            for table in (table for table in read if table.serves(replace(query, device=device))):
+            for table in (table for table in reversed(read) if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
-                    for sizes, ms in launches.all_moved(times, table.launch_ms, least).items():
+                    for sizes, ms in launches.all_moved(times, table.launch_ms, launch_ms).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
                         self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
 
