@@ -260,7 +260,13 @@ def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: D
     assert (at, problems) == ({16: 1.0, 24: 3.0, 32: 4.0}, [])
 
 
-@pytest.mark.parametrize("damage", ['"tuner times"|"else"', "1.0|-1.0", "[16,16,16,1]|[16]", "{|["])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        '"tuner times"|"else"', "1.0|-1.0", "[16,16,16,1]|[16]", "{|[", '"launch_ms":0.0|"launch_ms":"2"',
+        '"launch_ms":0.0|"launch_ms":-1', '"times_ms":[1.0|"times_ms":[1' + 400 * "0",
+    ],
+)  # fmt: skip
 def test_a_table_that_cannot_be_read_is_told_and_left_as_it_is(products: Path, host: Device, damage: str) -> None:
     name, folder = catalog.load(str(products / "plain.yaml")).name, products.parent / "records"
     tabulated(products, host, "plain", {16: (mode(1), 1.0)})

@@ -52,7 +52,7 @@ class TimeTable:
     def key(self) -> str:
         """Tables with the same key are of the same problem, where a launch takes as long; a file has one of them."""
         options, types = sorted(self.options.items()), sorted(self.types.items())
-        return json.dumps([self.kind, self.device, self.code, self.names, options, types, self.launch_ms])
+        return json.dumps([self.kind, self.device, self.code, self.names, options, types, float(self.launch_ms)])
 
     @property
     def at(self) -> list[Sizes]:
@@ -107,7 +107,7 @@ class TimeTable:
             names = tuple(data["names"])
             kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
             architecture, units = data.get("architecture", ""), data.get("units", 0)
-            launch_ms = float(data.get("launch_ms", 0.0))
+            launch_ms = data.get("launch_ms", 0.0)
             numbers = [*itertools.chain.from_iterable(sizes)]
             are_texts = all(isinstance(text, str) for text in (*texts, architecture, *names))
             are_sizes = (
@@ -128,7 +128,7 @@ class TimeTable:
             raise ValueError(
                 "kind, device, architecture and code are texts, units and sizes whole numbers, as many sizes as names"
             )
-        if not 0 <= launch_ms < math.inf:
+        if type(launch_ms) not in (int, float) or not 0 <= launch_ms < math.inf:
             raise ValueError("launch_ms is a number from 0 on")
         return table
 
