@@ -21,7 +21,7 @@ from tuner.space.source import Version
 from tuner.store import merge, time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.table import TrialTable
+from tuner.tuning.table import Setting, TrialTable
 
 OPTIONS = {"alpha": 1.0, "beta": 0.0}
 
@@ -200,8 +200,9 @@ def test_a_cover_compares_with_what_launches_take_here(tmp_path: Path) -> None:
     spaces = [catalog.load(name) for name in ("sgemm/06_tiled", "sgemm/09_coarsened_2d")]
     scope = Scope({"M": 1, "N": 1, "K": 1, "batch": 1}, OPTIONS, "cuda", here.limits)
     history = TrialTable()
-    history.recall_tables(spaces, scope, here, tmp_path, 0.004)
-    history.recall(spaces, scope, here, tmp_path, 0.004)
+    setting = Setting(spaces, scope, here, tmp_path, 0.004)
+    history.recall_tables(setting)
+    history.recall(setting)
     found = [(kernel, round(trial.value or 0.0, 6)) for (kernel, _), trial in history.ranking(sizes(1024))]
     assert found == [("sgemm/09_coarsened_2d", 0.0115), ("sgemm/06_tiled", 0.012)]
 

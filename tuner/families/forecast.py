@@ -51,7 +51,7 @@ class Forecast:
             for table in measured:
                 knowledge.add_table(table, query)
         self.known: list[Known] = knowledge.all()
-        self._launch_ms = knowledge.launch_ms
+        self.launch_ms = knowledge.launch_ms  # what is usual
         self._scope, self._units, self._cache = queries[0].scope if queries else None, device.units, device.last_cache
         self._tiles, self._lender = tiles, sibling
 
@@ -108,7 +108,7 @@ class Forecast:
         """The sibling's times, as where a launch takes what it does here."""
         if self._lender is None:
             return {}
-        there, here = self._lender._launch_ms, self._launch_ms
+        there, here = self._lender.launch_ms, self.launch_ms
         return {_key(known): launches.all_moved(known.times, there, here) for known in self._lender.known}
 
     @cached_property

@@ -6,10 +6,9 @@ several machines have measured are therefore compared as if one of them had meas
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-Key = TypeVar("Key", bound=Hashable)
+from tuner.store.grids import Sizes
 
 
 def usual(counts: Mapping[float, int]) -> float | None:
@@ -23,8 +22,8 @@ def moved(time_ms: float, there: float | None, here: float | None) -> float:
     return max(time_ms - (there - here), time_ms / 2) if there and here else time_ms
 
 
-def all_moved(times: Mapping[Key, float], there: float | None, here: float | None) -> dict[Key, float]:
+def all_moved(times: Mapping[Sizes, float], there: float | None, here: float | None) -> dict[Sizes, float]:
     """Each of these times, moved."""
     if there == here or not there or not here:
         return dict(times)
-    return {key: moved(time_ms, there, here) for key, time_ms in times.items()}
+    return {sizes: moved(time_ms, there, here) for sizes, time_ms in times.items()}

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from tuner.devices import DeviceInfo
 from tuner.errors import LaunchError, NoConfiguration, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.search.budget import Budget
@@ -29,7 +28,7 @@ from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
 from tuner.tuning.prospects import MAY_WIN, TELLING, Prospects
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
-from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
+from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 LEAST_SECONDS = 3.0  # of tuning at a size
 MOST_WINNERS = 4  # of a size
@@ -55,9 +54,7 @@ class CoverTrials:
     table: TrialTable
     history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
     sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
-    scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
-    devices: list[DeviceInfo] = field(default_factory=list)  # that device
-    launches: list[float] = field(default_factory=list)  # the time of one there, in ms
+    settings: list[Setting] = field(default_factory=list)  # one, once a device is open
     library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
     invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
 
@@ -70,7 +67,7 @@ class CoverTrials:
             requests = requests_at(self.request, self.spaces.values(), size.sizes)
             for name in [*self._searched(requests, size.sizes, deadline)]:
                 # One search at least, however long the trials took: it tells what only an open device does.
-                if not self.scopes or len(requests) == 1 or time.monotonic() < deadline:
+                if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
                     budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
                     self.explore(name, replace(requests[name], budget=budget), size.sizes)
             if time.monotonic() > deadline:
@@ -134,9 +131,9 @@ class CoverTrials:
 
     def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
         """The best configurations of a kernel at the nearest sizes: the best of each, then the second best of each."""
-        if not self.scopes:
+        if not self.settings:
             return []
-        space, scope = self.spaces[kernel], replace(self.scopes[0], sizes=sizes)
+        space, scope = self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes)
         places = [
             (size_distance(other, sizes), table, other) for table in self._tables for other in table.sizes_of(kernel)
         ]
@@ -153,22 +150,17 @@ class CoverTrials:
         return [*configs.values()]
 
     def _look_around(self, crew: Crew) -> None:
-        """Learn what only an open device tells, once: the scope, and which records are of this device."""
-        if not self.scopes:
-            self.scopes.append(crew.scope)
-            self.devices.append(crew.device)
-            if not crew.device.on_processor:  # there other programs disturb it
-                with contextlib.suppress(WorkerDied, LaunchError):
-                    self.launches.append(patiently(crew.lead.launch_ms, self.progress.noted, time.sleep))
-        if not self.history.is_recalled:
-            known = self.spaces.values(), crew.scope, crew.device, self.request.results, self._launch_ms
-            self.history.recall_tables(*known)
-            self.history.recall(*known)
-
-    @property
-    def _launch_ms(self) -> float | None:
-        """The time of a launch; None where it is not known."""
-        return self.launches[0] if self.launches else None
+        """Learn what only an open device tells, once: the setting, and which records are of it."""
+        if self.settings:
+            return
+        launch_ms = None
+        if not crew.device.on_processor:  # there other programs disturb it
+            with contextlib.suppress(WorkerDied, LaunchError):
+                launch_ms = patiently(crew.lead.launch_ms, self.progress.noted, time.sleep)
+        setting = Setting([*self.spaces.values()], crew.scope, crew.device, self.request.results, launch_ms)
+        self.settings.append(setting)
+        self.history.recall_tables(setting)
+        self.history.recall(setting)
 
     def look(self, size: WeightedSize) -> None:
         """Open the devices, and learn what only these tell, without a trial, and of a sibling what its tables tell.
@@ -176,8 +168,7 @@ class CoverTrials:
         checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
         with self.crews.on(checked.task, checked.device_ids) as crew:
             self._look_around(crew)
-            known = self.spaces.values(), crew.scope, crew.device, self.request.results, self._launch_ms
-            self.sibling.recall_sibling(*known)
+            self.sibling.recall_sibling(self.settings[0])
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
         """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
@@ -223,9 +214,9 @@ class CoverTrials:
         found[kernel][config_key(config)] = config
 
     def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
-        if not self.scopes:
+        if not self.settings:
             return config
-        return generalised(self.spaces[kernel], replace(self.scopes[0], sizes=sizes), config)
+        return generalised(self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes), config)
 
     def measure(
         self,
@@ -239,12 +230,12 @@ class CoverTrials:
         were measured. `for_tables`: also those that are not so near, and the vendor's library, at each size that there
         is time for; for a model must know where a configuration is slow."""
         pairs = measured = tried = thought = 0
-        if not self.scopes:  # nothing could be searched
+        if not self.settings:  # nothing could be searched
             return pairs, measured
-        began = time.monotonic()
+        began, setting = time.monotonic(), self.settings[0]
         for count, size in enumerate(spread_out(sizes)):
             if count >= thought:
-                prospects = Prospects(self.spaces, winners, self._tables, self.scopes[0], self.devices[0])
+                prospects = Prospects(self.spaces, winners, self._tables, setting.scope, setting.device)
                 thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
             valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
             within = TELLING if for_tables else MAY_WIN
@@ -267,10 +258,10 @@ class CoverTrials:
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
         """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
         Raises RequestError where they cannot be written."""
-        # Rounded, so that what a machine measures later is mostly of the same table. Others measure for a storage, too.
-        launch_ms = float(f"{self._launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
-        for name, space in self.spaces.items() if self.scopes else ():
-            device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
+        for (name, space), setting in itertools.product(self.spaces.items(), self.settings):
+            device, scope, names = setting.device, setting.scope, tuple(space.operation.sizes)
+            # Rounded, so that what a machine measures later is mostly of the same table. Others share a storage.
+            launch_ms = float(f"{setting.launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
             table = TimeTable(
                 device.kind, device.name, code(space), names, scope.options, scope.types,
                 architecture=device.architecture, units=device.units, launch_ms=launch_ms,
@@ -296,7 +287,7 @@ class CoverTrials:
         return all((kernel, size_text(size.sizes)) in self.invalid for kernel in self.spaces)
 
     def scope_at(self, size: WeightedSize) -> Scope:
-        return replace(self.scopes[0], sizes=size.sizes)
+        return replace(self.settings[0].scope, sizes=size.sizes)
 
 
 def _ratio(table: TrialTable, kernel: str, sizes: dict[str, int]) -> float:

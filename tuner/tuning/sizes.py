@@ -23,7 +23,7 @@ from tuner.tuning.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
-from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
+from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
 TRIAL_SHARE = 5  # a trial has the budget divided by this
@@ -133,7 +133,7 @@ def dropped(
                 history.add(sizes, name, search.trials)
                 if not history.is_recalled:
                     spaces = [other.task.space for other in checked.values()]
-                    history.recall(spaces, search.crew.scope, search.crew.device, each.request.results)
+                    history.recall(Setting(spaces, search.crew.scope, search.crew.device, each.request.results))
         except UNTUNABLE as error:
             gone.append(Untuned(name, sizes, str(error)))
     values = trials.best(sizes)

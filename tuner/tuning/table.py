@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.devices import DeviceInfo
@@ -25,6 +25,26 @@ REFUTED = 0.1  # of a trial's time: by less, times of different rounds differ an
 NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Kernels, as they are now, on an open device, with the options and types of `scope`, at any size. `results` is the
+    user's folder. `launch_ms` is the time of a launch there, if it is known: other machines' times are moved to it."""
+
+    spaces: Sequence[Space]
+    scope: Scope
+    device: DeviceInfo
+    results: Path | None
+    launch_ms: float | None = None
+
+    def queries(self) -> list[Query]:
+        """What the store is asked for, by kernel."""
+        return [Query.of(space, self.scope, self.device) for space in self.spaces]
+
+    def tables(self) -> list[list[TimeTable]]:
+        """All tables of times of each kernel, of whatever device."""
+        return [time_tables.read(Store.of(space, self.results).files)[0] for space in self.spaces]
+
+
 class TrialTable:
     """The trials that succeeded, of several kernels at several sizes."""
 
@@ -39,56 +59,33 @@ class TrialTable:
         self._sizes[size_text(sizes)] = sizes
         row |= {(kernel, config_key(trial.config)): trial for trial in trials if trial.value is not None}
 
-    def recall(
-        self,
-        spaces: Iterable[Space],
-        scope: Scope,
-        device: DeviceInfo,
-        results: Path | None,
-        launch_ms: float | None = None,
-    ) -> None:
-        """Take in what records of `spaces`, as they are now, say of this device and problem, at any size. Times are as
-        where a launch takes `launch_ms`, if that is known."""
+    def recall(self, setting: Setting) -> None:
+        """Take in what records say of the setting."""
         self.is_recalled = True
-        for space in spaces:
-            for record in lookup.comparable(Store.of(space, results).records, Query.of(space, scope, device)):
-                timed = [(config, launches.moved(ms, record.launch_ms, launch_ms)) for config, ms in record.timed]
-                self.add(record.sizes, space.name, itertools.starmap(_recalled, timed))
+        for query in setting.queries():
+            for record in lookup.comparable(Store.of(query.space, setting.results).records, query):
+                timed = [
+                    (config, launches.moved(ms, record.launch_ms, setting.launch_ms)) for config, ms in record.timed
+                ]
+                self.add(record.sizes, query.space.name, itertools.starmap(_recalled, timed))
 
-    def recall_tables(
-        self,
-        spaces: Iterable[Space],
-        scope: Scope,
-        device: DeviceInfo,
-        results: Path | None,
-        launch_ms: float | None = None,
-    ) -> None:
-        """Take in what tables of times say of the same."""
-        queries, tables = _tables(spaces, scope, device, results)
-        self._take(queries, tables, device.name, launch_ms)
+    def recall_tables(self, setting: Setting) -> None:
+        """Take in what tables of times say of it."""
+        self._take(setting, setting.tables(), setting.device.name)
 
-    def recall_sibling(
-        self,
-        spaces: Iterable[Space],
-        scope: Scope,
-        device: DeviceInfo,
-        results: Path | None,
-        launch_ms: float | None = None,
-    ) -> None:
-        """Take in what tables of times say of a sibling of the device, if there is one."""
-        queries, tables = _tables(spaces, scope, device, results)
-        name = time_tables.sibling_of(queries, tables, device.units)
+    def recall_sibling(self, setting: Setting) -> None:
+        """Take in what tables of times say of a sibling of its device, if there is one."""
+        tables = setting.tables()
+        name = time_tables.sibling_of(setting.queries(), tables, setting.device.units)
         if name is not None:
-            self._take(queries, tables, name, launch_ms)
+            self._take(setting, tables, name)
 
-    def _take(
-        self, queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], device: str, launch_ms: float | None
-    ) -> None:
+    def _take(self, setting: Setting, tables: Sequence[Sequence[TimeTable]], device: str) -> None:
         """Take in what tables say of the device of this name; the first count before later ones."""
-        for query, read in zip(queries, tables, strict=True):
+        for query, read in zip(setting.queries(), tables, strict=True):
             for table in (table for table in reversed(read) if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
-                    for sizes, ms in launches.all_moved(times, table.launch_ms, launch_ms).items():
+                    for sizes, ms in launches.all_moved(times, table.launch_ms, setting.launch_ms).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
                         self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
 
@@ -128,14 +125,6 @@ class TrialTable:
     def rows(self) -> Iterator[dict[str, int]]:
         """The sizes at which there are trials."""
         return iter(self._sizes.values())
-
-
-def _tables(
-    spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None
-) -> tuple[list[Query], list[list[TimeTable]]]:
-    """The queries of kernels on a device, and all tables of each kernel."""
-    queries = [Query.of(space, scope, device) for space in spaces]
-    return queries, [time_tables.read(Store.of(query.space, results).files)[0] for query in queries]
 
 
 def _recalled(config: Config, time_ms: float) -> Trial:
