@@ -81,3 +81,4 @@ def test_a_run_on_a_gpu_that_a_stall_explains_is_looked_at_once_more(
     assert race.is_lost(time_ms)
     assert race.is_doubtful([time_ms], first_ms) == is_doubtful
     assert not race.is_doubtful([time_ms, time_ms], first_ms)
+    assert race.counted([time_ms + 5.0, time_ms]) == (time_ms,)

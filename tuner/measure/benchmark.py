@@ -117,8 +117,8 @@ class Bench:
         times = [self._stopwatch.time(call)]
         while race.is_lost(min(times)) and race.is_doubtful(times, first_ms) and len(times) < LOOKS:
             times.append(self._stopwatch.time(call))
-        if race.is_lost(min(times)):  # what a stall has added to a run on a GPU is not the kernel's
-            return tuple(times) if self.device.on_processor else (min(times),)
+        if race.is_lost(min(times)):
+            return race.counted(times)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
         found = self.workbench.rotation.found
         while race.is_open(evened(times, found), self.method.repeats):

@@ -258,10 +258,13 @@ class CoverTrials:
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
         """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
         Raises RequestError where they cannot be written."""
-        for (name, space), setting in itertools.product(self.spaces.items(), self.settings):
+        if not self.settings:
+            return
+        setting = self.settings[0]
+        # Rounded, so that what a machine measures later is mostly of the same table. Others share a storage.
+        launch_ms = float(f"{setting.launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
+        for name, space in self.spaces.items():
             device, scope, names = setting.device, setting.scope, tuple(space.operation.sizes)
-            # Rounded, so that what a machine measures later is mostly of the same table. Others share a storage.
-            launch_ms = float(f"{setting.launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
             table = TimeTable(
                 device.kind, device.name, code(space), names, scope.options, scope.types,
                 architecture=device.architecture, units=device.units, launch_ms=launch_ms,

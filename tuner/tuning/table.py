@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,10 +63,9 @@ class TrialTable:
         self.is_recalled = True
         for query in setting.queries():
             for record in lookup.comparable(Store.of(query.space, setting.results).records, query):
-                timed = [
-                    (config, launches.moved(ms, record.launch_ms, setting.launch_ms)) for config, ms in record.timed
-                ]
-                self.add(record.sizes, query.space.name, itertools.starmap(_recalled, timed))
+                there, here = record.launch_ms, setting.launch_ms
+                trials = [_recalled(config, launches.moved(ms, there, here)) for config, ms in record.timed]
+                self.add(record.sizes, query.space.name, trials)
 
     def recall_tables(self, setting: Setting) -> None:
         """Take in what tables of times say of it."""
