@@ -51,8 +51,8 @@ class Race:
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
 
     def counted(self, looks: Sequence[float]) -> tuple[float, ...]:
-        """The times that count of a configuration that has lost: on a GPU the least, as what a stall adds to a run is not
-        the kernel's."""
+        """The times that count of a configuration that has lost: on a GPU the least, as what a stall adds to a run is
+        not the kernel's."""
         return tuple(looks) if self._on_processor else (min(looks),)
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:
