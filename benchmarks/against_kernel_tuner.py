@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.cli.progress import TuningProgress
+from tuner.cli.screen.progress import TuningProgress
 from tuner.measure.method import STANDARD
 from tuner.tuning import driver, rerun
 from tuner.tuning.request import TuningRequest

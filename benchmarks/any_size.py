@@ -49,8 +49,8 @@ from tuner.families.choice import FamilyTable
 from tuner.families.code import SizedCode
 from tuner.families.dispatcher import Dispatcher
 from tuner.families.family import Family, find
-from tuner.measure.process import turns
-from tuner.measure.timing import Stopwatch, interleave, spread
+from tuner.measure import turns
+from tuner.measure.timing.clock import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import operation, size_lists
 from tuner.space.chosen_types import dtype

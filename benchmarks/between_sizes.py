@@ -25,13 +25,13 @@ from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.families import family, products
 from tuner.families.known import Knowledge
+from tuner.prediction.grids import Measured, Sizes
+from tuner.prediction.library_tiles import LibraryTiles
+from tuner.prediction.model import TimeModel
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
-from tuner.store.grids import Measured, Sizes
-from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
-from tuner.store.prediction import TimeModel
 from tuner.store.store import Store
 
 LIMITS = Limits(compute_capability=9.0)

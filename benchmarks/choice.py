@@ -45,8 +45,8 @@ class Array:
 
 def described(name: str, units: int, cache: int) -> Any:
     """An NVIDIA GPU of this name, as far as a choice asks."""
-    from tuner.devices.cuda import cublas_tiles
     from tuner.devices.cuda.architectures import limits_of
+    from tuner.devices.cuda.blas import cublas_tiles
     from tuner.devices.cuda.compiler import NvrtcCompiler
 
     return SimpleNamespace(

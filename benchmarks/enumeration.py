@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.search.enumeration import enumerate_space
-from tuner.space import reader
+from tuner.space.file import reader
 from tuner.space.scope import Limits, Scope
 
 VALUES = list(range(1, 11))

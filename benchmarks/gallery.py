@@ -19,10 +19,10 @@ from pathlib import Path
 from gallery_problems import LARGE, MEDIUM, SIZE_NAMES, SMALL, Problem, chosen
 from slots import Ended, Job, Slots
 
-from tuner import devices
+from tuner import catalog, devices
 from tuner.devices import Device
 from tuner.errors import TunerError
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import chosen_types, operation
 from tuner.space.scope import Scope
 from tuner.store.lookup import Query
 from tuner.store.store import Store

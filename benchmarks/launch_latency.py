@@ -24,7 +24,7 @@ import numpy as np
 
 import tuner
 from tuner.devices.work import Function, Run, Work
-from tuner.space import source
+from tuner.space.sources import rendering
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
@@ -74,7 +74,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     from tuner.devices.cuda import driver as libcuda
     from tuner.devices.cuda.launches import Launch
 
-    (code,) = source.render(kernel.space, kernel.config, kernel.scope)
+    (code,) = rendering.render(kernel.space, kernel.config, kernel.scope)
     binary, geometry, function = kernel.device.build(code.source).binary, code.geometry, function_of(kernel)
     arrays = [Array(kernel.device, x) for x in numpy_arrays()]
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
@@ -114,7 +114,7 @@ def with_two_steps(device: tuner.devices.Device) -> Ways:
     }
 
 
-def with_pycuda(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
+def with_pycuda(kernel: tuner.Kernel, code: rendering.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with PyCUDA's arrays, and PyCUDA's own."""
     from pycuda import driver, gpuarray
 
@@ -134,7 +134,7 @@ def with_pycuda(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, sc
     }
 
 
-def with_cupy(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
+def with_cupy(kernel: tuner.Kernel, code: rendering.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with CuPy's arrays, and CuPy's own."""
     import cupy
 

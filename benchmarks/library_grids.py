@@ -21,7 +21,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tuner import devices
-from tuner.devices.cuda import cublas_tiles
+from tuner.devices.cuda.blas import cublas_tiles
 from tuner.families import family, products
 from tuner.space import size_lists
 from tuner.space.scope import Scope

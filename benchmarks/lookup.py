@@ -17,16 +17,16 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from tuner import catalog
 from tuner.exchange import recording
 from tuner.measure.method import PROTOCOL
-from tuner.space import catalog
+from tuner.prediction.grids import Measured
+from tuner.prediction.model import TimeModel
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import COMMON_GPU, Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import lookup
-from tuner.store.grids import Measured
 from tuner.store.lookup import Query
-from tuner.store.prediction import TimeModel
 from tuner.store.record import RUNNERS_UP, Record
 
 Times = dict[ConfigKey, tuple[Config, float]]  # of one size

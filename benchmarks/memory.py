@@ -13,10 +13,10 @@ import itertools
 import resource
 from pathlib import Path
 
-from tuner import devices
+from tuner import catalog, devices
 from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, operation
+from tuner.space import operation
 from tuner.space.scope import Scope
 
 

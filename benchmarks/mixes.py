@@ -1,5 +1,5 @@
 """Kernels of our own that do nothing but read and write as many bytes as another one, in all the ways that ceilings are
-measured by (`tuner.measure.ceiling_kernels`): what that one could reach at best."""
+measured by (`tuner.measure.ceilings.ceiling_kernels`): what that one could reach at best."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from tuner.devices import Device
 from tuner.devices.work import Work
 from tuner.errors import TrialError, WrongResult
-from tuner.measure.ceiling_kernels import SEED, WORD, WORDS, Variant, memory_variants
-from tuner.measure.timing import Stopwatch, Undisturbed
+from tuner.measure.ceilings.ceiling_kernels import SEED, WORD, WORDS, Variant, memory_variants
+from tuner.measure.timing.clock import Stopwatch, Undisturbed
 
 LITTLE = 0.05  # of all bytes: a kernel that writes less is one that reads
 MOST_READS = 4

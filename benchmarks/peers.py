@@ -31,20 +31,21 @@ from mixes import Mix
 from slots import Ended, Job, Slots
 
 import tuner
-from tuner import devices
+from tuner import catalog, devices
 from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
+from tuner.measure import turns
 from tuner.measure.benchmark import Bench
-from tuner.measure.process import turns
-from tuner.measure.timing import Stopwatch, interleave, spread
+from tuner.measure.timing.clock import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, operation
+from tuner.report import store_tables
+from tuner.space import operation
 from tuner.space.default import declared_or_first
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import problem_text
-from tuner.store import rates, report
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store import rates
+from tuner.store.ceilings_file import KeptCeilings
 
 MIXES = 2  # of the fastest, that take part in the rounds
 ROUND_SECONDS = 3.0
@@ -308,7 +309,7 @@ def main() -> None:
             return
         entries = _all(options, problems)
         if options.write:
-            report.put_into(options.write, {"peers": tables(entries)})
+            store_tables.put_into(options.write, {"peers": tables(entries)})
         else:
             print(f"\n{tables(entries)}")
     except TunerError as error:

@@ -21,18 +21,19 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tuner import devices, launcher
+from tuner import catalog, devices
 from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
-from tuner.measure import input_sets
+from tuner.launch import launcher
+from tuner.measure.answers.referee import Referee
 from tuner.measure.benchmark import Bench
-from tuner.measure.referee import Referee
-from tuner.measure.timing import Stopwatch, Undisturbed, spread
+from tuner.measure.timing.clock import Stopwatch, Undisturbed, spread
+from tuner.measure.verify import input_sets
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, operation
+from tuner.space import operation
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.default import first_valid
 from tuner.space.model import Space
-from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)

@@ -3,9 +3,9 @@
     python benchmarks/racing.py RECORDINGS... --orders 200
 
 A recording is in Kernel Tuner's cache format. For each random order of its configurations, the rule of
-`tuner.measure.race.Race` decides by the first recorded time whether a configuration is repeated. The five best go to
-the finals, where the full median decides. Prints how often the winner is the best of all, how much slower it is at
-worst, and the share of the repeats that were run.
+`tuner.measure.timing.race.Race` decides by the first recorded time whether a configuration is repeated. The five best
+go to the finals, where the full median decides. Prints how often the winner is the best of all, how much slower it is
+at worst, and the share of the repeats that were run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from tuner.exchange import recording
 from tuner.measure.method import STANDARD
-from tuner.measure.race import RACE
-from tuner.tuning.selection import FINALISTS
+from tuner.measure.timing.race import RACE
+from tuner.tuning.finals.selection import FINALISTS
 
 
 def race(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:

@@ -26,11 +26,11 @@ from typing import Any
 
 from tuner.space import size_lists
 from tuner.space.texts import short_size, size_text
-from tuner.tuning.crew import Crews
+from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import Quiet, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
-from tuner.tuning.sizes import dropped, members, trial_budget
-from tuner.tuning.table import TrialTable
+from tuner.tuning.several.problems import dropped, members, trial_budget
+from tuner.tuning.several.table import TrialTable
 
 BEST = 3  # configurations of each kernel at a size
 Found = list[tuple[str, dict[str, Any], float]]  # kernels, configurations and times in ms, the best first

@@ -22,17 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import devices
+from tuner import catalog, devices
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, operation, reference, source
+from tuner.space import operation
+from tuner.space.answers import reference
 from tuner.space.model import Config, Space
-from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Scope
+from tuner.space.sources import rendering
+from tuner.space.values.forms import ExpressionReference
 from tuner.tuning import driver
+from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import TuningRequest
-from tuner.tuning.trial import Trial
 
 REPEATS = STANDARD.repeats
 
@@ -91,7 +93,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
             step.kernel,
-            lambda params: source.render(space, config(params), scope)[0].source.text,
+            lambda params: rendering.render(space, config(params), scope)[0].source.text,
             lambda params: space.geometries(config(params), scope)[0].grid,
             arguments,
             {**{name: list(values) for name, values in space.parameters.items()}, **axes},

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from tuner import devices, launcher
+from tuner import catalog, devices
+from tuner.launch import launcher
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog, operation
+from tuner.space import operation
 from tuner.space.scope import Scope
 
 

@@ -16,14 +16,15 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import mean, median
 
+from tuner import catalog
 from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.budget import Budget
-from tuner.space import catalog, operation
+from tuner.space import operation
 from tuner.space.model import Config
 from tuner.space.scope import Limits, Scope
 from tuner.store.store import WARM
-from tuner.tuning.selection import runners_up
+from tuner.tuning.finals.selection import runners_up
 
 
 def ranking(data: Recording) -> list[Config]:

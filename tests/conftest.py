@@ -23,7 +23,7 @@ from helpers.kernels import Stage
 from helpers.processes import Done, Tune
 from tuner import devices, paths
 from tuner.cli import app
-from tuner.cli.progress import STARTING
+from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
 
 

@@ -20,8 +20,8 @@ from helpers import ROOT
 from helpers.documents import DOCS, TEXTS, VERBS, all_commands_of, blocks, code_spans, prose, shell_commands
 from helpers.processes import PATIENCE_SECONDS, Done
 from helpers.records import record, sizes
+from tuner.report import store_tables
 from tuner.space.dtypes import DTYPES
-from tuner.store import report
 from tuner.store.store import Store
 from tuner.version import VERSION
 
@@ -114,7 +114,7 @@ def test_every_option_that_a_sentence_names_exists() -> None:
 
 
 def test_the_tables_show_what_the_store_holds() -> None:
-    tables = report.tables(report.rows("H200", Path("/nowhere")))
+    tables = store_tables.tables(store_tables.rows("H200", Path("/nowhere")))
     assert TABLES.keys() - {"gallery"} <= tables.keys() <= TABLES.keys()
     for name, table in tables.items():
         text = TEXTS[TABLES[name]]
@@ -141,7 +141,9 @@ def test_no_table_has_an_empty_column_or_a_figure_without_a_unit(tmp_path: Path)
     bare = record(sizes={"n": 64}, gflops=None, gbytes=None, library=None, vs_library=None, default_ms=None, config={})
     Store("mine/one", tmp_path).add(dataclasses.replace(bare, device="Fast"))
     Store("gallery/one", tmp_path).add(dataclasses.replace(bare, device="Fast"))
-    parts = [part for text in report.tables(report.rows("", tmp_path)).values() for part in text.split("\n\n")]
+    parts = [
+        part for text in store_tables.tables(store_tables.rows("", tmp_path)).values() for part in text.split("\n\n")
+    ]
     assert len(parts) > 6
     for part in parts:
         header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines()]
@@ -161,9 +163,9 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
         "mine/four": {"device": "Slow", "sizes": sizes(2048)},
     }.items():
         Store(kernel, tmp_path).add(record(**{**vars(at_4096), **changes}))
-    mine = [row for row in report.rows("", tmp_path) if row.kernel.startswith("mine/")]
+    mine = [row for row in store_tables.rows("", tmp_path) if row.kernel.startswith("mine/")]
     head = "at 4096 | rate | share of cuBLAS | gain over the published constants |\n|---|---:|---:|---:|"
-    assert report.tables(mine)["ladder"] == (
+    assert store_tables.tables(mine)["ladder"] == (
         f"| Fast {head}\n"
         "| mine/one | 500 GFLOP/s | 50.0% | 1.50 x |\n"
         "| mine/two | 250 GFLOP/s, imported |  |  |\n"
@@ -171,7 +173,7 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
         "| Slow at 4096 | rate | gain over the published constants |\n|---|---:|---:|\n"
         "| mine/three | 2 ms | 200 x |"
     )
-    assert "ladder" not in report.tables([row for row in mine if row.kernel == "mine/four"])
+    assert "ladder" not in store_tables.tables([row for row in mine if row.kernel == "mine/four"])
 
 
 def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> Non
     at_4096 = record(sizes=sizes(4096), time_ms=2.0, device="Fast", **measured)
     Store("mine/one", tmp_path).add(dataclasses.replace(at_4096, **best))
     Store("mine/two", tmp_path).add(at_4096)
-    tables = report.tables([row for row in report.rows("", tmp_path) if row.kernel.startswith("mine/")])
+    tables = store_tables.tables([row for row in store_tables.rows("", tmp_path) if row.kernel.startswith("mine/")])
     assert tables["ladder"].splitlines() == [
         "| Fast at 4096 | rate | share of cuBLAS | share of the best of cuBLASLt | gain over the published constants |",
         "|---|---:|---:|---:|---:|",
@@ -200,8 +202,8 @@ def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Pat
     Store("gallery/axpy", tmp_path).add(
         dataclasses.replace(sums, sizes={"n": 64}, default_ms=5.0, types={"real": "float16"})
     )
-    mine = [row for row in report.rows("", tmp_path) if row.kernel in ("gallery/vector_add", "gallery/axpy")]
-    tables = report.tables([row for row in mine if row.record.device == sums.device])
+    mine = [row for row in store_tables.rows("", tmp_path) if row.kernel in ("gallery/vector_add", "gallery/axpy")]
+    tables = store_tables.tables([row for row in mine if row.record.device == sums.device])
     assert tables.keys() == {"results", "gallery"}
     assert tables["results"] == ""
     assert tables["gallery"].splitlines()[2:] == [

@@ -33,7 +33,7 @@ ORDER = [
 ]
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 MOST_MODULES_OUTSIDE, MOST_LEVELS = 8, 12
-MAY_IMPORT_KERNEL_TUNER = ("search/", "measure/kernel_tuner_loop.py")
+MAY_IMPORT_KERNEL_TUNER = ("search/", "measure/timing/kernel_tuner_loop.py")
 FILES = sorted((ROOT / "tuner").rglob("*.py"))
 
 

@@ -17,7 +17,8 @@ import pytest
 from helpers import ROOT
 from helpers.folders import once
 from helpers.processes import PATIENCE_SECONDS
-from tuner.space import catalog, schema
+from tuner import catalog
+from tuner.space.file import schema
 
 HOOKS = ROOT / "docs/hooks"
 

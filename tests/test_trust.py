@@ -11,10 +11,9 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
-from tuner import paths
+from tuner import catalog, paths
 from tuner.devices import build_cache
 from tuner.errors import RequestError
-from tuner.space import catalog
 from tuner.store.store import Store
 
 SOMEBODY = 12345

@@ -34,10 +34,10 @@ from tuner.version import VERSION
 if TYPE_CHECKING:
     from tuner import torch as torch
     from tuner.families.dispatcher import dispatch
-    from tuner.families.matmul import matmul
-    from tuner.kernel import Kernel
-    from tuner.launcher import load
-    from tuner.tuning.misses import warm_up
+    from tuner.families.matrices.matmul import matmul
+    from tuner.launch.kernel import Kernel
+    from tuner.launch.launcher import load
+    from tuner.tuning.several.misses import warm_up
 
 __version__ = VERSION
 __all__ = [
@@ -49,11 +49,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "Kernel":
-        from tuner.kernel import Kernel
+        from tuner.launch.kernel import Kernel
 
         return Kernel
     if name == "load":
-        from tuner.launcher import load
+        from tuner.launch.launcher import load
 
         return load
     if name == "dispatch":
@@ -61,13 +61,13 @@ def __getattr__(name: str) -> object:
 
         return dispatch
     if name == "matmul":
-        from tuner.families.matmul import matmul
+        from tuner.families.matrices.matmul import matmul
 
         return matmul
     if name == "torch":
         return importlib.import_module("tuner.torch")
     if name == "warm_up":
-        from tuner.tuning.misses import warm_up
+        from tuner.tuning.several.misses import warm_up
 
         return warm_up
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from steps import DEVICE, Ladder, Step
 
-from tuner import devices
-from tuner.space import catalog
+from tuner import catalog, devices
+from tuner.report import store_tables
 from tuner.space.model import Space
-from tuner.store import report
 
 MARKER = "<!-- steps -->"  # in docs/course.md, where the list of the steps stands
 MOST_VALUES = 8  # of a knob, in its table
@@ -111,7 +110,8 @@ def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
     if not step.tuned or not step.record:
         return "No record of this step ships."
     lines = [
-        f"| {DEVICE} at {report.LADDER_SIZE} | TFLOP/s | share of {ladder.library} | share of the measured ceiling |",
+        f"| {DEVICE} at {store_tables.LADDER_SIZE} | TFLOP/s | share of {ladder.library} "
+        "| share of the measured ceiling |",
         "|---|---:|---:|---:|",
     ]
     library = step.library or ladder.library_rate  # of the same rounds, as in records
@@ -132,7 +132,7 @@ def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
 def _knobs(space: Space, step: Step) -> str:
     """Each parameter: its values, the published one, the best."""
     best = step.record.config if step.record else {}
-    lines = [f"| knob | values | published | best at {report.LADDER_SIZE} |", "|---|---|---:|---:|"]
+    lines = [f"| knob | values | published | best at {store_tables.LADDER_SIZE} |", "|---|---|---:|---:|"]
     for knob, values in space.parameters.items():
         shown = ", ".join(map(str, values[:MOST_VALUES])) + (", .." if len(values) > MOST_VALUES else "")
         lines.append(f"| `{knob}` | {shown} | {space.default.get(knob, '')} | {best.get(knob, '')} |")

@@ -13,7 +13,7 @@ from typing import Any
 from steps import DEVICE, Ladder, ladders
 
 from tuner import paths
-from tuner.store import report
+from tuner.report import store_tables
 
 PICTURE = paths.shipped("results").parent / "docs/images/ladder.svg"
 # Each with its place in a light picture, and in a dark one. People who cannot tell red from green can tell them apart.
@@ -30,7 +30,9 @@ LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 
 def described(all_ladders: Sequence[Ladder]) -> str:
     """What the picture shows, in words: for whoever cannot see it, and for the test that it is of these records."""
-    lines = [f"Matrix products on an {DEVICE} at {report.LADDER_SIZE}, in TFLOP/s, tuned and with published constants."]
+    lines = [
+        f"Matrix products on an {DEVICE} at {store_tables.LADDER_SIZE}, in TFLOP/s, tuned and with published constants."
+    ]
     for ladder in all_ladders:
         for step in ladder.measured:
             lines.append(f"{step.kernel}: {_tera(step.tuned)}, {_tera(step.published)}.")
@@ -49,7 +51,8 @@ def svg(all_ladders: Sequence[Ladder]) -> str:
         panels = figure.subplots(1, len(all_ladders), width_ratios=[len(each.measured) for each in all_ladders])
         for panel, ladder in zip(panels, all_ladders, strict=True):
             _draw(panel, ladder)
-        figure.suptitle(f"{DEVICE}, {report.LADDER_SIZE} x {report.LADDER_SIZE} x {report.LADDER_SIZE}", fontsize=10)
+        edge = store_tables.LADDER_SIZE
+        figure.suptitle(f"{DEVICE}, {edge} x {edge} x {edge}", fontsize=10)
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})

@@ -13,7 +13,8 @@ import tuner
 from tuner import errors
 from tuner.cli import app
 from tuner.search import PoolGPSampler
-from tuner.space import arithmetic, array_expressions, schema
+from tuner.space.expressions import arithmetic, array_expressions
+from tuner.space.file import schema
 
 TITLES = {
     "reference/space-file.md": "Keys of space files",

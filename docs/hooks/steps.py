@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tuner import paths
+from tuner import catalog, paths
 from tuner.devices.ceilings import FMA, TENSOR, Ceilings
-from tuner.space import catalog
+from tuner.report import store_tables
 from tuner.space.texts import short_size
-from tuner.store import kept_ceilings, report
+from tuner.store import ceilings_file
 from tuner.store.record import Record
 
 DEVICE, FAMILIES = "NVIDIA H200", {"sgemm": FMA, "hgemm": TENSOR}  # each with the ceiling of its arithmetic
@@ -64,8 +64,8 @@ def ladders() -> list[Ladder]:
     """All ladders of DEVICE, from the records and ceilings that ship."""
     records = {
         row.kernel: row.record
-        for row in report.rows(DEVICE, NOWHERE)
-        if short_size(row.record.sizes) == report.LADDER_SIZE and row.record.device == DEVICE
+        for row in store_tables.rows(DEVICE, NOWHERE)
+        if short_size(row.record.sizes) == store_tables.LADDER_SIZE and row.record.device == DEVICE
     }
     return [_ladder(family, ceiling, records) for family, ceiling in FAMILIES.items()]
 
@@ -80,6 +80,6 @@ def _ladder(family: str, ceiling: str, records: Mapping[str, Record]) -> Ladder:
 
 def _ceiling(name: str) -> float:
     """In GFLOP/s, from the newest of DEVICE."""
-    entries = json.loads((paths.shipped("results") / kept_ceilings.FILE).read_text(encoding="utf-8"))["devices"]
+    entries = json.loads((paths.shipped("results") / ceilings_file.FILE).read_text(encoding="utf-8"))["devices"]
     known = [ceilings for ceilings in map(Ceilings.from_json, entries) if ceilings.device == DEVICE]
     return max(known, key=lambda ceilings: ceilings.date).rates[name].rate

@@ -14,11 +14,11 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner.cli.progress import TuningProgress
+from tuner import catalog
+from tuner.cli.screen.progress import TuningProgress
 from tuner.devices import Device
 from tuner.measure.results import Outcome
-from tuner.space import catalog
-from tuner.tuning.trial import Trial
+from tuner.tuning.ledger.trial import Trial
 
 FAULTY = f"""
 #if v == 0
@@ -208,6 +208,6 @@ def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, fault
 
 
 def test_what_is_shown_first_imports_nothing_slow() -> None:
-    script = "import sys, tuner.cli.app, tuner.cli.tune, tuner.cli.progress; print(*sys.modules)"
+    script = "import sys, tuner.cli.app, tuner.cli.verbs.tune, tuner.cli.screen.progress; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"numpy", "rich", "pydantic", "yaml", "optuna", "kernel_tuner"} & set(done.stdout.split())

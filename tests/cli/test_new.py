@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from helpers.processes import Tune
-from tuner.space.yamlfile import read
+from tuner.space.file.yamlfile import read
 
 ADD_BODY = "if (i < n) c[i] = a[i] + b[i];"
 ADD = {

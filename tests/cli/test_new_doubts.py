@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import Tune
-from tuner.space.yamlfile import read
+from tuner.space.file.yamlfile import read
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 SHAPE = "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]"

@@ -10,9 +10,9 @@ import pytest
 
 from helpers.kernels import outcome_of
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import Device
-from tuner.space import catalog
-from tuner.space.yamlfile import read
+from tuner.space.file.yamlfile import read
 
 Drafted = tuple[dict[str, Any], str]
 

@@ -16,9 +16,9 @@ import tuner
 from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
-from tuner import paths
+from tuner import catalog, paths
+from tuner.catalog import folders
 from tuner.errors import RequestError
-from tuner.space import catalog, space_folders
 from tuner.store.store import Store
 
 
@@ -326,7 +326,7 @@ def test_of_a_huge_folder_a_bounded_part_is_looked_at(
 ) -> None:
     root = project(tmp_path / "checkout", 'name = "vision"\nspaces = ["tuning"]\n', "a", "b")
     scaled(root / "tuning" / "below", "c")
-    monkeypatch.setattr(space_folders, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(folders, "MOST_ENTRIES", 5)
     monkeypatch.chdir(root)
     assert "has more than 5 files; the rest is left out" in tune("list").err
     assert {"vision/a", "vision/b"} <= listed(tune).keys()

@@ -16,7 +16,7 @@ from helpers import ROOT
 from helpers.own_kernels import SOURCE, SPACE, scaled, wheel
 from helpers.processes import Tune
 from tuner import paths
-from tuner.space import wheels
+from tuner.catalog import wheels
 
 POINTS = "mine-1.0.dist-info/entry_points.txt"
 CONTENTS = {

@@ -14,12 +14,13 @@ import tuner
 from helpers.arrays import SHAPE, arrays
 from helpers.processes import Tune
 from helpers.scripts import HEAVY, LAUNCH
-from tuner import paths
+from tuner import catalog, paths
 from tuner.devices import Device, build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
-from tuner.space import catalog, operation, source
+from tuner.space import operation
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -48,7 +49,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    built = compiler.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope)[0].source)
+    built = compiler.NvrtcCompiler("sm_90a").build(rendering.render(space, dict(space.default), scope)[0].source)
     done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
     taken, message = done.stdout.splitlines()
     assert taken == paths.digest(built.binary)
@@ -66,7 +67,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (cubin,) = build.binaries
-    assert cubin.source == source.render(space, build.config, scope)[0].source.digest
+    assert cubin.source == rendering.render(space, build.config, scope)[0].source.digest
     assert cubin.binary == (bundle / "sm_90a.cubin").read_bytes()
     assert [b.architecture for b in bundles.read(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     launch = (bundle / "launch.json").read_text()

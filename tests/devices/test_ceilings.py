@@ -16,10 +16,11 @@ from tuner.devices import Device
 from tuner.devices.ceilings import FMA, MEMORY, NAMES, TENSOR
 from tuner.devices.info import DeviceInfo
 from tuner.errors import WrongResult
-from tuner.measure import ceiling_kernels, ceilings
-from tuner.measure.ceiling_kernels import FmaKernel, MemoryKernels, TensorKernel, Variant
+from tuner.measure import ceilings
+from tuner.measure.ceilings import ceiling_kernels
+from tuner.measure.ceilings.ceiling_kernels import FmaKernel, MemoryKernels, TensorKernel, Variant
 from tuner.space.scope import Limits
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tuner.devices.cuda.cublas_tiles import Told, tiles
+from tuner import catalog
+from tuner.devices.cuda.blas.cublas_tiles import Told, tiles
 from tuner.devices.product import MatrixProduct
 from tuner.families import products
-from tuner.space import catalog
 from tuner.space.scope import Limits, Scope
 
 UNITS = 132

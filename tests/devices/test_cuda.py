@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import peak
 from tuner.errors import WrongResult
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog
 
 
 def test_the_bound_follows_from_lanes_and_clock() -> None:

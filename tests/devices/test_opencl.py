@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import PATIENCE_SECONDS, start
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError
-from tuner.space import catalog, operation, source
+from tuner.space import operation
 from tuner.space.scope import Scope
+from tuner.space.sources import rendering
 
 
 def test_pocl_compiles_each_kernel_once_for_the_block_that_it_is_launched_with(
@@ -35,7 +37,7 @@ def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "opencl", opencl.limits)
-    (step,) = source.render(space, dict(space.default), scope)
+    (step,) = rendering.render(space, dict(space.default), scope)
     build = opencl.build(step.source)
     assert build.binary.decode() == step.source.text
     with pytest.raises(LaunchError, match="loading sgemm_naive: its build is of an earlier version; export it again"):

@@ -16,14 +16,14 @@ from helpers import ROOT
 from helpers.bundles import bundle, compiled_example, run_on_stand_in
 from helpers.processes import Tune
 from helpers.records import H200, record
-from tuner import devices
+from tuner import catalog, devices
 from tuner.devices import build_cache, bundles
 from tuner.errors import RequestError
-from tuner.exchange.formats import ExportRequest, export
-from tuner.exchange.target import Problem
-from tuner.space import catalog, source
+from tuner.exchange.exports.formats import ExportRequest, export
+from tuner.exchange.exports.target import Problem
 from tuner.space.kinds import Arguments, Exported, Kind
 from tuner.space.model import Argument
+from tuner.space.sources import rendering
 from tuner.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("untuned")
@@ -150,7 +150,7 @@ def test_each_source_has_a_cubin_and_shapes_are_those_of_the_configuration(
     (read,) = bundles.read(tmp_path / "b", "everything")
     space = catalog.load(str(everything))
     target = devices.BACKENDS["cuda"].limits_of("sm_90a")
-    steps = source.render(space, read.config, source.Scope({"n": 50}, {}, "cuda", target))
+    steps = rendering.render(space, read.config, rendering.Scope({"n": 50}, {}, "cuda", target))
     assert [cubin.source for cubin in read.binaries] == [step.source.digest for step in steps]
     (tmp_path / "b" / "sm_90a_second.cubin").unlink()
     with pytest.raises(RequestError, match=r"sm_90a_second.cubin: No such file or directory; export it again"):
@@ -215,7 +215,7 @@ def test_each_architecture_has_the_shapes_of_its_own_configuration(
     for device, architecture, blocks in (("NVIDIA B200", "sm_100a", 16), (H200, "sm_90a", 32)):
         config = {"blocks": blocks, "word": "float32"}
         known = record(device=device, kind="cuda", architecture=architecture, sizes={"n": 50}, options={})
-        Store(space.name, folder).add(replace(known, config=config, signature=source.signature(space)))
+        Store(space.name, folder).add(replace(known, config=config, signature=rendering.signature(space)))
     asked = [str(everything), "50", "--results", str(folder), "--architecture", "sm_100a,sm_90a"]
     made = bundle(tune, tmp_path / "b", *asked)
     assert [(b["architecture"], b["arguments"][0]["shape"]) for b in made["builds"]] == [

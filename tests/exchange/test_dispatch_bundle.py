@@ -13,11 +13,11 @@ import tuner
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import record
+from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, RequestError
-from tuner.space import catalog
 from tuner.space.model import Config
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable

@@ -17,9 +17,9 @@ from helpers.records import A100, H200, KERNEL, SPACE, at, config, imported, rec
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.exchange import recording
-from tuner.space import source
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Source
+from tuner.space.sources import rendering
+from tuner.space.sources.rendering import Source
 from tuner.store.store import Store
 
 
@@ -120,7 +120,7 @@ def test_an_exported_source_is_what_is_launched(tune: Tune, tmp_path: Path) -> N
     folder, file = stored(tmp_path / "r", at(1024, tile=16)), tmp_path / "tuned.cu"
     assert tune("export", KERNEL, "1024", "--to", "cu", "--results", folder, "--output", file).status == 0
     scope = Scope(sizes(1024), SPACE.operation.options, "cuda", Limits(compute_capability=9.0))
-    assert file.read_text().partition("*/\n")[2] == source.render(SPACE, config(16), scope)[0].source.text
+    assert file.read_text().partition("*/\n")[2] == rendering.render(SPACE, config(16), scope)[0].source.text
 
 
 FLAWED = """

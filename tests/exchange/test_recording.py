@@ -14,7 +14,7 @@ from helpers import ROOT
 from helpers.recordings import PARAMETERS, RECORDED
 from tuner.errors import RequestError
 from tuner.exchange import recording
-from tuner.exchange.names import beside
+from tuner.exchange.exports.names import beside
 
 
 @pytest.mark.parametrize("name", ["made.json", "made.json.gz"])

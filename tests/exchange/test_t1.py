@@ -10,7 +10,7 @@ import pytest
 
 from helpers.processes import Tune
 from tuner.errors import ExpressionError
-from tuner.exchange.t1_values import values
+from tuner.exchange.interop.t1_values import values
 
 T1 = {
     "General": {"BenchmarkName": "Add two vectors"},

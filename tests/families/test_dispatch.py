@@ -18,12 +18,12 @@ from helpers.own_kernels import scaled
 from helpers.records import record, sizes
 from helpers.scripts import HEAVY
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode
-from tuner.space import catalog
 from tuner.space.model import Config, Space
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import missed, rejected, time_tables
 from tuner.store.lookup import Query
 from tuner.store.record import Record

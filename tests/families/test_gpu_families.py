@@ -14,13 +14,12 @@ import pytest
 import tuner
 from helpers.arrays import installed_libraries, on_gpu, on_host
 from helpers.processes import Tune
-from tuner import devices
+from tuner import catalog, devices
 from tuner.devices import Device, build_cache
-from tuner.devices.cuda import products as cublas_products
+from tuner.devices.cuda.blas import products as cublas_products
 from tuner.errors import ArgumentError
 from tuner.families import products
 from tuner.families.family import find
-from tuner.space import catalog
 from tuner.space.scope import Scope
 from tuner.store import time_tables
 from tuner.store.store import Store

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import tuner
-from tuner.devices.cuda import gemm
+from tuner import catalog
+from tuner.devices.cuda.blas import gemm
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import products
-from tuner.families.stacks import Stack
-from tuner.space import catalog
+from tuner.families.matrices.stacks import Stack
 from tuner.space.scope import Limits, Scope
 
 Array = np.ndarray[Any, Any]

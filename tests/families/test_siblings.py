@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from helpers.records import record, sizes
+from tuner import catalog
 from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.families.choice import Choice, FamilyTable
-from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import merge, time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.table import Setting, TrialTable
+from tuner.tuning.several.table import Setting, TrialTable
 
 OPTIONS = {"alpha": 1.0, "beta": 0.0}
 

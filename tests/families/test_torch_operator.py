@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tuner
+from tuner import catalog
 from tuner.errors import ArgumentError, RequestError
-from tuner.space import catalog
 from tuner.torch.signature import Signature
 
 SPACE = """\

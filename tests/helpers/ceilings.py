@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner.devices import Device
 from tuner.devices.ceilings import Ceiling, Ceilings
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 
 RATES = {"copy": 1e5, "read": 2e5, "write": 3e5, "FMA": 4e6, "tensor": 5e6}
 CEILINGS = Ceilings(

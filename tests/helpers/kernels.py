@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.space import catalog
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Space
 

@@ -6,19 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.method import PROTOCOL
-from tuner.space import catalog, source
 from tuner.space.model import Space
+from tuner.space.sources import rendering
 from tuner.store.record import Record
 from tuner.store.store import Store
 
 HOST_KERNEL = "sgemm/01_host_blocked"
 HOST_SPACE = catalog.load(HOST_KERNEL)
-HOST_SIGNATURE = source.signature(HOST_SPACE)
+HOST_SIGNATURE = rendering.signature(HOST_SPACE)
 KERNEL = "sgemm/07_tiled_1xn"
 SPACE = catalog.load(KERNEL)
-SIGNATURE = source.signature(SPACE)
+SIGNATURE = rendering.signature(SPACE)
 H200, H200_NVL, H100, A100 = "NVIDIA H200", "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 SLICE = "NVIDIA H200 MIG 1g.18gb"
 RTX = "NVIDIA GeForce RTX 3090"
@@ -73,7 +74,7 @@ def choosy(device: Device, space: Space, modes: list[int]) -> Record:
         sizes=sizes(16),
         options=dict(space.operation.options),
         config=best,
-        signature=source.signature(space),
+        signature=rendering.signature(space),
         next=[{"config": config, "time_ms": 2.0} for config in others],
     )
 

@@ -12,8 +12,8 @@ from tuner.devices import Device
 from tuner.space import chosen_types, operation
 from tuner.space.expressions import parse
 from tuner.space.model import Operation, Restriction, Space, Step, Value
-from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Limits, Scope
+from tuner.space.values.forms import ExpressionReference
 
 MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from helpers.spaces import scope_of, sized
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog
 from tuner.space.model import Value
 
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile

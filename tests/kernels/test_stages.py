@@ -10,16 +10,17 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from helpers.spaces import admitted, name, on, problems, scope_of, sized
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
-from tuner.measure import padded
+from tuner.measure.verify import strided
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, source
 from tuner.space.default import excluding_all, first_valid
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 from tuner.store.store import Store
 
 BATCHED = (37, 100, 1, 3)
@@ -50,7 +51,7 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     program = Program(device, space, config, scope, built)
     bench.verify(bench.bind(program))
     if space.operation.leading:
-        padded.verify(program, bench.inputs)
+        strided.verify(program, bench.inputs)
 
 
 def meets_requirements(space: Space, scope: Scope) -> bool:
@@ -139,7 +140,7 @@ def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> Non
     is_newest = architecture == list(ARCHITECTURES)[-1]
     for config in [dict(space.default), *(spread_out(space, scope, 2)[1:] if is_newest else [])]:
         is_users = is_newest and config == space.default
-        for step in source.render(space, config, scope):
+        for step in rendering.render(space, config, scope):
             text = step.source if is_users else replace(step.source, options=(*step.source.options, FAST))
             assert compiler.compile_cubin(text, architecture).binary.startswith(b"\x7fELF")
 

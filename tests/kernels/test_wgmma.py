@@ -9,15 +9,16 @@ import pytest
 
 from helpers.kernels import broken, outcome_of
 from helpers.spaces import on, scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
 from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, source
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
 PERSISTENT, PROMPT = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt"
@@ -54,13 +55,13 @@ def spread(space: Space, scope: Scope, count: int) -> list[Config]:
 def test_what_cannot_be_right_does_not_compile(what: str) -> None:
     macros, message = IMPOSSIBLE[what]
     space = catalog.load(PERSISTENT)
-    (step,) = source.render(space, dict(space.default), on(space, {"M": 64, "N": 64, "K": 64, "batch": 1}, H200))
+    (step,) = rendering.render(space, dict(space.default), on(space, {"M": 64, "N": 64, "K": 64, "batch": 1}, H200))
     text = step.source.text
     for name, value in macros.items():
         line = next(line for line in text.splitlines() if line.startswith(f"#define {name} "))
         text = text.replace(f"{line}\n", f"#define {name} {value}\n", 1)
     with pytest.raises(BuildError, match=message):
-        compiler.compile_cubin(source.Source(text, step.source.kernels, step.source.options), "sm_90a")
+        compiler.compile_cubin(rendering.Source(text, step.source.kernels, step.source.options), "sm_90a")
 
 
 def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
@@ -69,7 +70,7 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     scope = with_type(scope, "bfloat16")
     config = {**space.default, "block_n": 208, "pingpong": 0, "cluster_m": 1}
     assert space.valid(config, scope)
-    (step,) = source.render(space, config, scope)
+    (step,) = rendering.render(space, config, scope)
     built = compiler.compile_cubin(step.source, "sm_90a")
     assert built.figures["wgmma_persistent"].spills == 0
 
@@ -80,7 +81,7 @@ def test_the_prompt_stage_compiles_with_its_sizes() -> None:
     new = {"gap": 3, "zigzag": 1, "keep": 1, "stream_c": 1, "hilbert": 1, "fixed_sizes": 1}
     config = {**space.default, **new, "in_flight": 1, "band": 8, "blocks": 128}
     assert space.valid(config, scope)
-    (step,) = source.render(space, config, scope)
+    (step,) = rendering.render(space, config, scope)
     built = compiler.compile_cubin(step.source, "sm_90a")
     assert built.figures["wgmma_prompt"].spills == 0
 

@@ -14,9 +14,9 @@ import tuner
 from helpers.kernels import CHOOSY, Stage
 from helpers.processes import Tune
 from helpers.records import choosy
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import BuildError, RequestError
-from tuner.space import catalog
 from tuner.store.store import Store
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.

@@ -10,11 +10,12 @@ import pytest
 
 import tuner
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
-from tuner.measure.comparison import compare
+from tuner.measure.verify.comparison import compare
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, derivation
-from tuner.space.elements import held
+from tuner.space.answers import derivation
+from tuner.space.values.elements import held
 
 pytestmark = pytest.mark.gpu
 

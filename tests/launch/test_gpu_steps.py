@@ -12,9 +12,9 @@ import yaml
 import tuner
 from helpers.arrays import in_threads
 from helpers.kernels import outcome_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError, SpaceError
-from tuner.space import catalog
 
 pytestmark = pytest.mark.gpu
 

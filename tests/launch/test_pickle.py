@@ -19,7 +19,7 @@ from helpers.processes import run
 from helpers.records import EXACT, HOST_KERNEL, host_config
 from tuner.devices import Device
 from tuner.errors import RequestError
-from tuner.kernel import Kernel
+from tuner.launch.kernel import Kernel
 from tuner.store.store import Store
 
 LAUNCH = """

@@ -16,9 +16,9 @@ from helpers.arrays import in_threads, on_host
 from helpers.kernels import outcome_of
 from helpers.processes import Tune, run
 from helpers.steps import DERIVED, LAST, PARTS, SUM, given, integers, written, written_sum
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import ArgumentError
-from tuner.space import catalog
 
 DEVICES = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]
 N = 1000

@@ -14,12 +14,12 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.base import Library
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import Finals
-from tuner.space import catalog
 
 SLEEP_MS = 50.0  # far more than a product takes on a busy machine
 

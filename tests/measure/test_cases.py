@@ -11,10 +11,11 @@ from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, fills
 from tuner.space.dtypes import DTYPES, spelling
+from tuner.space.values import fills
 
 
 def masked(folder: Path, dtype: str, value: str, reference: str = "where(mask, x, 0)", fill: Any = None) -> Path:

@@ -11,13 +11,14 @@ from helpers import cheats
 from helpers.cheats import CHEATS, TYPES
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import Outcome
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, source
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 
 ON_OPENCL = (1, 5, 7)  # those that need no variable that outlives a launch
 SIZE = "5001"  # an odd number of bytes for int8
@@ -79,7 +80,7 @@ def test_the_cheats_compile_for_nvidia(tmp_path: Path) -> None:
     space = cheats.loaded(tmp_path, "cuda", "float32")
     scope = Scope({"n": 100}, {}, "cuda", Limits())
     for cheat in (0, *CHEATS.values()):
-        assert compiler.compile_cubin(source.render(space, {"cheat": cheat}, scope)[0].source, "sm_90a").binary
+        assert compiler.compile_cubin(rendering.render(space, {"cheat": cheat}, scope)[0].source, "sm_90a").binary
 
 
 OWN = """

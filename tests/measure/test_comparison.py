@@ -14,11 +14,11 @@ import pytest
 from tuner import measure
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
-from tuner.measure.bench_kernels import BenchKernels, macros
-from tuner.measure.comparison import Bound, Tally
-from tuner.measure.poison import poisoned, scrambled
+from tuner.measure.answers.poison import poisoned, scrambled
+from tuner.measure.kernels.bench_kernels import BenchKernels, macros
+from tuner.measure.verify.comparison import Bound, Tally
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.source import Source
+from tuner.space.sources.rendering import Source
 
 pytestmark = pytest.mark.usefixtures("optimized")  # comparison is tested as users get it
 

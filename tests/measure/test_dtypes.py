@@ -15,15 +15,16 @@ from helpers.gpu_arrays import Own
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
-from tuner.measure import bench_kernels
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog, dtypes
+from tuner.measure.kernels import bench_kernels
+from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES, spelling
 from tuner.space.expressions import parse
-from tuner.space.source import Source
-from tuner.space.tolerance import Tolerance
+from tuner.space.sources.rendering import Source
+from tuner.space.values.tolerance import Tolerance
 
 pytestmark = pytest.mark.usefixtures("optimized")  # the bits of numbers are tested as users get them
 

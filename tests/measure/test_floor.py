@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.space import catalog
 from tuner.space.model import Space
 
 SPACE = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from helpers.own_kernels import scaled
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
-from tuner.measure.process.kept import KeptWorkbenches
-from tuner.space import catalog
+from tuner.measure.process.workbench_cache import KeptWorkbenches
 from tuner.space.model import Space
 
 ONE = {"unroll": 1}

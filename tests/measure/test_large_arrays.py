@@ -13,19 +13,21 @@ import pytest
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
-from tuner import measure
+from tuner import catalog, measure
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
-from tuner.measure import device_answers, placing
+from tuner.measure.answers import device_answers, placing
+from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.measure.placing import Placed, Placer
-from tuner.space import catalog, drawing, operation, reference
-from tuner.space.drawing import Draw, Drawn
+from tuner.space import operation
+from tuner.space.answers import reference
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.elements import Elements, Held
 from tuner.space.model import Space
-from tuner.space.source import Source
+from tuner.space.sources.rendering import Source
+from tuner.space.values import drawing
+from tuner.space.values.drawing import Draw, Drawn
+from tuner.space.values.elements import Elements, Held
 
 pytestmark = pytest.mark.usefixtures("optimized")  # arithmetic on a device is tested as users get it
 

@@ -12,14 +12,15 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import problems, scope_of, sized
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import SpaceError
-from tuner.measure import input_sets, mutants
-from tuner.measure.referee import Referee
-from tuner.space import catalog, chosen_types, operation
+from tuner.measure.answers.referee import Referee
+from tuner.measure.verify import input_sets, mutants
+from tuner.space import chosen_types, operation
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.default import nominal
 from tuner.space.model import Space
-from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Limits, Scope
 
 STAGES = [catalog.load(name) for name in catalog.names()]

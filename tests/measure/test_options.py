@@ -11,10 +11,10 @@ import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog
 from tuner.space.operation import Size
 
 C = "void f(TYPE *y, const TYPE *x, OPTION s, int n) { for (int i = 0; i < n; i++) y[i] = BODY; }"

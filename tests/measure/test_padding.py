@@ -12,9 +12,9 @@ from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from helpers.strided import product
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog
 
 SIZE = "32"  # where all leading dimensions are alike
 

@@ -11,9 +11,9 @@ from helpers.kernels import outcome_of
 from helpers.processes import run
 from helpers.spaces import scope_of
 from helpers.steps import DERIVED, LAST, PARTS, SUM, written
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog
 from tuner.space.model import Space
 
 DEVICES = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]

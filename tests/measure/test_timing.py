@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tuner.devices import Device
-from tuner.measure import timing
-from tuner.measure.race import Race
+from tuner.measure.timing import clock
+from tuner.measure.timing.race import Race
 
 
 class Seen:
@@ -32,7 +32,7 @@ def test_a_timed_call_is_prepared_by_others_and_enqueued_while_the_device_is_bus
     cold: bool, before: list[str]
 ) -> None:
     device: Any = Seen()
-    timing.Stopwatch(device, device, cold).time(lambda: device.log.append("call"))
+    clock.Stopwatch(device, device, cold).time(lambda: device.log.append("call"))
     order = ["synchronize", "prepare", *before, "occupy", "start", "call", "stop", "synchronize", "milliseconds"]
     assert device.log == ["expect", *order, "check"]
 
@@ -52,7 +52,7 @@ class Unconditional:
 
 @pytest.mark.gpu
 def test_the_hosts_delay_is_no_part_of_a_time(cuda: Device) -> None:
-    stopwatch = timing.Stopwatch(cuda, Unconditional())
+    stopwatch = clock.Stopwatch(cuda, Unconditional())
     assert 0.9 < stopwatch.time(lambda: cuda.occupy(1.0)) < 1.3
 
     def late() -> None:

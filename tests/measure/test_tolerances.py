@@ -11,10 +11,11 @@ from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.space import catalog, source
+from tuner.space.sources import rendering
 
 TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint8": "unsigned char", "int64": "long"}
 WRONG = {"wrong result", "not a number"}
@@ -225,7 +226,7 @@ def test_a_mistake_is_one_message(mistake: str, tune: Tune, tmp_path: Path) -> N
 
 def test_only_what_a_file_says_enters_its_signature(tmp_path: Path) -> None:
     def signature(**more: Any) -> str:
-        return source.signature(catalog.load(str(kernel(tmp_path, "c", "float32", COPY, **more))))
+        return rendering.signature(catalog.load(str(kernel(tmp_path, "c", "float32", COPY, **more))))
 
     assert signature(tolerance={"y": 0.1}) == signature(tolerance={"atol": 0.1}) == signature(tolerance=0.1)
     assert signature(accept=["zeros"]) == signature()

@@ -16,7 +16,7 @@ from helpers.kernels import Stage
 from helpers.ledgers import finished, is_begun
 from helpers.processes import PATIENCE_SECONDS, start, wait_until
 from tuner.devices import Device
-from tuner.measure.process import turns
+from tuner.measure import turns
 
 PLACE = "0000:18:00.0"  # of a GPU
 

@@ -10,9 +10,9 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog
 
 
 class Twin(NamedTuple):

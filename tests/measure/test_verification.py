@@ -10,15 +10,15 @@ import pytest
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
 from tuner.measure.benchmark import Bench
-from tuner.measure.comparison import Bound, compare
 from tuner.measure.method import Method
-from tuner.space import catalog
+from tuner.measure.verify.comparison import Bound, compare
 from tuner.space.default import first_valid
 from tuner.space.dtypes import DTYPES
-from tuner.space.elements import Held
+from tuner.space.values.elements import Held
 
 # what is broken: (stage, text, what it becomes)
 GPU_FAULTS = {

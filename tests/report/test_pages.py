@@ -17,10 +17,10 @@ from helpers import ROOT, browser, ceilings
 from helpers.browser import Browser
 from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
+from tuner import catalog
 from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
-from tuner.space import catalog
 
 WIDE, NARROW = 1600, 380
 RECORDED = ROOT / "results/recordings/12_warptiled-4096.json.gz"

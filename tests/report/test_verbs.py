@@ -13,14 +13,13 @@ from helpers import ROOT
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
-from tuner import devices
+from tuner import catalog, devices
 from tuner.devices import BACKENDS
 from tuner.exchange import recording
+from tuner.exchange.exports.target import Problem
 from tuner.exchange.recording import Entry, Recording
-from tuner.exchange.target import Problem
 from tuner.report import counters, restrictions
 from tuner.search.listing import listed
-from tuner.space import catalog
 
 BLOCKED = "sgemm/01_host_blocked"
 

@@ -8,8 +8,8 @@ import pytest
 
 from tuner.errors import SpaceError
 from tuner.search.enumeration import count
-from tuner.space import reader
 from tuner.space.default import first_valid
+from tuner.space.file import reader
 from tuner.space.scope import Limits, Scope
 
 FILE = """\

@@ -12,8 +12,9 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.kernels import Stage
+from tuner import catalog
 from tuner.errors import RequestError
-from tuner.space import catalog, source
+from tuner.space.sources import rendering
 
 
 def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
@@ -25,7 +26,9 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
         shutil.copytree(ROOT / folder / "sgemm", here / folder / "sgemm")
     first = catalog.load(str(here / "spaces/sgemm/03_naive.yaml"))
     shutil.copytree(here, there)
-    monkeypatch.setitem(sys.modules, "tuner.space.reader", None)  # cannot be imported, as where pydantic is missing
+    monkeypatch.setitem(
+        sys.modules, "tuner.space.file.reader", None
+    )  # cannot be imported, as where pydantic is missing
     monkeypatch.delattr(tuner.space, "reader", raising=False)
     second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
     assert second.sources == (there / "kernels/sgemm/03_naive.cu",)
@@ -40,9 +43,9 @@ def test_what_was_measured_stays_true_where_comments_change_and_not_where_code_d
 ) -> None:
     code = '#include "portable.h"\nKERNEL void k(GLOBAL float *C, int n) {\n    C[0] = n; // one\n}\n'
     file = stage(code, "k", "{x: [1]}", "opencl", "grid: [1]\nblock: [1]")
-    before = source.signature(catalog.load(str(file)))
+    before = rendering.signature(catalog.load(str(file)))
     kernel = file.with_suffix(".cu")
     kernel.write_text(f"// Two lines\n/* more of\n   them */\n{code.replace('one', 'another')}")
-    assert source.signature(catalog.load(str(file))) == before
+    assert rendering.signature(catalog.load(str(file))) == before
     kernel.write_text(code.replace("= n", "= n + 1"))
-    assert source.signature(catalog.load(str(file))) != before
+    assert rendering.signature(catalog.load(str(file))) != before

@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import ExpressionError
-from tuner.space import expressions, rewriting
+from tuner.space import expressions
+from tuner.space.expressions import rewriting
 
 NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
 

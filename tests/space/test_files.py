@@ -10,9 +10,11 @@ from jsonschema.protocols import Validator
 
 from helpers import ROOT
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.errors import SpaceError
-from tuner.space import catalog, launch_form, reader
-from tuner.space.schema import json_schema
+from tuner.space import launch_form
+from tuner.space.file import reader
+from tuner.space.file.schema import json_schema
 
 SPACE = f"""\
 title: t

@@ -12,9 +12,10 @@ import pytest
 from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import Device
-from tuner.space import catalog, source
 from tuner.space.dtypes import spelling
+from tuner.space.sources import rendering
 
 # Right only for what the fill promises: (dtype of x, fill, condition on the element v at i).
 HELD: dict[str, tuple[str, Any, str]] = {
@@ -134,7 +135,7 @@ def test_a_folder_that_moves_takes_its_data_along(tmp_path: Path, tune: Tune) ->
 
 def test_a_fill_is_part_of_the_signature_where_there_is_one(tmp_path: Path) -> None:
     names = {
-        str(fill): source.signature(catalog.load(str(of(tmp_path, "float32", fill, "v"))))
+        str(fill): rendering.signature(catalog.load(str(of(tmp_path, "float32", fill, "v"))))
         for fill in (None, "ones", "zeros", {"uniform": [0, 1]}, {"uniform": [0, 2]})
     }
     assert len(set(names.values())) == len(names)

@@ -10,7 +10,8 @@ import pytest
 
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner.space import catalog, includes, source
+from tuner import catalog
+from tuner.space.sources import includes, rendering
 
 Y = array("y", "float32", ["n"], "out")
 
@@ -35,12 +36,12 @@ def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune
 
 def test_an_edited_header_makes_another_kernel(file: Path) -> None:
     space = catalog.load(str(file))
-    before = source.signature(space)
+    before = rendering.signature(space)
     header = file.parent.parent / "common/deep/second.h"
     header.write_text(f"{header.read_text()}// a comment\n")
-    assert source.signature(space) == before
+    assert rendering.signature(space) == before
     header.write_text(header.read_text().replace("SECOND 1", "SECOND 2"))
-    assert source.signature(space) != before
+    assert rendering.signature(space) != before
 
 
 def test_a_header_beside_the_kernel_comes_first_from_when_it_is_there(file: Path) -> None:

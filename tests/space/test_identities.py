@@ -10,7 +10,9 @@ import pytest
 import tuner
 from helpers.processes import Tune
 from helpers.references import CHECK, DATA, KERNEL, NAIVE_C, PYTHON, C, space
-from tuner.space import catalog, identity, source
+from tuner import catalog
+from tuner.space import identity
+from tuner.space.sources import rendering
 from tuner.store.store import Store
 
 
@@ -69,7 +71,9 @@ def test_a_record_without_the_name_of_its_code_is_matched_by_its_signature(tmp_p
     (stored,) = (tmp_path / "results").rglob("f.jsonl")
     header, line = stored.read_text().splitlines()
     record = json.loads(line)
-    assert record["signature"] == source.signature(catalog.load(str(file)))  # as it was before there were other forms
+    assert record["signature"] == rendering.signature(
+        catalog.load(str(file))
+    )  # as it was before there were other forms
     stored.write_text(f"{header}\n{json.dumps({k: v for k, v in record.items() if k not in ('code', 'verified')})}\n")
     assert tuner.load(file, 100, device="host", strict=True).match == "exact"
     assert "unverified" not in tune("report").out

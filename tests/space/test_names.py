@@ -14,10 +14,10 @@ import tuner
 from helpers.bundles import bundle
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.program import build
-from tuner.space import catalog
 from tuner.space.scope import COMMON_GPU, Scope
 
 ADD = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.space.preprocessor import preprocessed
+from tuner.space.sources.preprocessor import preprocessed
 
 SAME = {
     "a condition": "#if v > 2\na();\n#elif v == 2\nb();\n#else\nf();\n#endif",

@@ -14,13 +14,15 @@ from helpers.operations import array
 from helpers.processes import Tune
 from helpers.references import DATA, PYTHON, space
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
-from tuner.exchange.formats import FORMATS
-from tuner.measure import input_sets
+from tuner.exchange.exports.formats import FORMATS
+from tuner.measure.answers.referee import Referee
 from tuner.measure.benchmark import Bench
-from tuner.measure.referee import Referee
-from tuner.space import catalog, identity, source
-from tuner.space.reference_cache import ReferenceCache
+from tuner.measure.verify import input_sets
+from tuner.space import identity
+from tuner.space.answers.cache import ReferenceCache
+from tuner.space.sources import rendering
 
 
 def test_a_function_gets_what_it_asks_for_and_may_import_what_lies_beside_it(tmp_path: Path, tune: Tune) -> None:
@@ -171,7 +173,7 @@ def test_a_reference_that_takes_long_is_computed_for_one_set(
     loaded = catalog.load(str(space(tmp_path / "mine", PYTHON)))
     scope = scope_of(loaded, host, "100")
     assert Bench(host, loaded, scope).workbench.set_count == 2
-    monkeypatch.setattr("tuner.measure.input_sets.DEAR_SECONDS", 0.0)
+    monkeypatch.setattr("tuner.measure.verify.input_sets.DEAR_SECONDS", 0.0)
     assert Bench(host, loaded, scope).workbench.set_count == 1
 
 
@@ -363,7 +365,7 @@ def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, 
     assert kernel.match == "exact"
     catalog.load(str(file))
     identity.of(kernel.space)
-    source.signature(kernel.space)
+    rendering.signature(kernel.space)
     assert not executed.exists()
     assert not list((tmp_path / "mine").glob("__pycache__"))
 

@@ -12,8 +12,8 @@ import yaml
 
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner.space import catalog
-from tuner.space.schema import json_schema
+from tuner import catalog
+from tuner.space.file.schema import json_schema
 
 Y = array("y", "float32", ["n"], "out")
 CODE = "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = a; }"

@@ -12,8 +12,9 @@ import tuner
 from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import Device
-from tuner.space import array_expressions, catalog
+from tuner.space.expressions import array_expressions
 
 Arrays = list[dict[str, Any]]
 MATRICES = [array("y", "float32", ["n", "n"], "out"), array("x", "float32", ["n", "n"])]

@@ -9,11 +9,12 @@ import pytest
 
 from helpers.kernels import Stage
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.errors import BuildError
-from tuner.space import catalog, source
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 
 KERNEL = """\
 #include <mma.h> /* whose words are not ours:
@@ -32,9 +33,9 @@ extern "C" __global__ void k(float *C, const float *A, const float *B, int M, in
 """
 
 
-def rendered(space: Space, half: int) -> source.Source:
+def rendered(space: Space, half: int) -> rendering.Source:
     scope = Scope({"M": 8, "N": 8, "K": 8, "batch": 1}, space.operation.options, "cuda", Limits())
-    return source.render(space, {"half": half, "count": 7}, scope)[0].source
+    return rendering.render(space, {"half": half, "count": 7}, scope)[0].source
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ import pytest
 
 from helpers.processes import Tune
 from helpers.steps import LAST, PARTS, SUM, written
-from tuner.space import catalog, launch_form
-from tuner.space.reference import as_space
-from tuner.space.reference_forms import KernelReference
-from tuner.space.source import Version
+from tuner import catalog
+from tuner.space import launch_form
+from tuner.space.answers.reference import as_space
+from tuner.space.sources.rendering import Version
+from tuner.space.values.forms import KernelReference
 
 GPU = SUM.replace("[cuda, opencl, c]", "[cuda, opencl]")
 CUDA, OPENCL = GPU.replace("[cuda, opencl]", "[cuda]"), GPU.replace("[cuda, opencl]", "[opencl]")

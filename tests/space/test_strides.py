@@ -13,9 +13,11 @@ import yaml
 from helpers.bundles import bundle
 from helpers.processes import Tune
 from helpers.strided import product
+from tuner import catalog
 from tuner.errors import SpaceError
-from tuner.space import catalog, launch_form, operation, source
+from tuner.space import launch_form, operation
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources import rendering
 
 # what is wrong: (what stands in the file, what stands there instead, what the message must say besides the file)
 FAULTS = {
@@ -147,9 +149,9 @@ def test_a_space_with_strides_survives_its_launch_form_and_meets_the_schema(tmp_
 
 def test_strides_are_part_of_the_code(tmp_path: Path) -> None:
     file = product(tmp_path)
-    first = source.code(catalog.load(str(file)))
+    first = rendering.code(catalog.load(str(file)))
     file.write_text(file.read_text().replace("[ldb, 1]", "[lda, 1]").replace("[lda, 1]", "[ldb, 1]", 1))
-    assert source.code(catalog.load(str(file))) != first
+    assert rendering.code(catalog.load(str(file))) != first
 
 
 def scalars(file: Path, **sizes: int) -> dict[str, Any]:

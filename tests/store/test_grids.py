@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.space import catalog
+from tuner import catalog
+from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, at
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.store.grids import CountedTiles, Extents, TiledGrid, at
 
 SIZES = [(4096, 4096, 4096, 1), (70, 33, 95, 3), (129, 1, 94, 1), (37, 515, 92, 2), (8, 8, 8, 1)]
 

@@ -27,7 +27,7 @@ from tuner import paths
 from tuner.errors import NoConfiguration
 from tuner.space import operation
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import rejected
 from tuner.store.lookup import Candidate, Query, normalised
 from tuner.store.record import Record

@@ -13,7 +13,7 @@ from helpers.ceilings import CEILINGS
 from helpers.processes import Tune, nobody
 from helpers.records import KERNEL, RTX, at, config, imported, stored
 from tuner.store import time_tables
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tuner.store.nearness import inverse, product, solution
+from tuner.prediction.nearness import inverse, product, solution
 
 
 def test_an_inverse_of_many_sizes_near_one_another_is_exact() -> None:

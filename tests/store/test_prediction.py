@@ -14,17 +14,17 @@ from helpers import ROOT
 from helpers.processes import Tune
 from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
 from helpers.spaces import on
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.exchange import recording
-from tuner.space import catalog
+from tuner.prediction.grids import Measured
+from tuner.prediction.model import TimeModel
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import lookup
-from tuner.store.grids import Measured
 from tuner.store.lookup import Candidate, Query
-from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
 from tuner.store.store import Store
 

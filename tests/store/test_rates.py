@@ -13,10 +13,10 @@ from helpers.ceilings import CEILINGS, RATES
 from helpers.processes import Tune
 from helpers.records import record
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
-from tuner.space import catalog
 from tuner.store import rates
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.record import Record
 
 SPACE = """

@@ -15,7 +15,7 @@ from helpers.records import EXACT, FAR, HOST_KERNEL, HOST_SPACE, NEAR, host_conf
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.errors import RequestError
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 

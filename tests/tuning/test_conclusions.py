@@ -9,14 +9,14 @@ import pytest
 
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
-from tuner.space import catalog
 from tuner.space.scope import Limits
 from tuner.store.store import Store
-from tuner.tuning import conclusions
-from tuner.tuning.selection import Finalist, Selection
-from tuner.tuning.trial import Trial
+from tuner.tuning.finals import conclusions
+from tuner.tuning.finals.selection import Finalist, Selection
+from tuner.tuning.ledger.trial import Trial
 
 GPU = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "NVRTC", 1 << 30, Limits())
 CPU = DeviceInfo("host:0", "host", "c", "A CPU", "x86_64", "cc", 1 << 30, Limits(), on_processor=True)

@@ -11,26 +11,26 @@ import pytest
 import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
+from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
-from tuner.space import catalog
 from tuner.space.model import Config, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.cover_trials import CoverTrials
-from tuner.tuning.covering import SizedBuild, choose, spread_out
-from tuner.tuning.crew import Crews
+from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import Quiet
-from tuner.tuning.general import general, generalised
-from tuner.tuning.prospects import Prospects
+from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import TuningRequest
-from tuner.tuning.table import TrialTable
-from tuner.tuning.trial import Trial
+from tuner.tuning.several.cover_trials import CoverTrials
+from tuner.tuning.several.covering import SizedBuild, choose, spread_out
+from tuner.tuning.several.predicted_winners import Prospects
+from tuner.tuning.several.size_independent import general, generalised
+from tuner.tuning.several.table import TrialTable
 
 A, B, C, D = (SizedBuild((name, ())) for name in "abcd")
 

@@ -7,8 +7,8 @@ import pytest
 
 from tuner.measure.results import Outcome
 from tuner.search.pool import Pool
-from tuner.tuning.futility import Futility
-from tuner.tuning.trial import Trial
+from tuner.tuning.crew.futility import Futility
+from tuner.tuning.ledger.trial import Trial
 
 PARAMETERS = {"a": [0, 1, 2, 3, 4, 5, 6], "b": [0, 1, 2, 3, 4, 5]}
 POOL = Pool(PARAMETERS, [(a, b) for a in PARAMETERS["a"] for b in PARAMETERS["b"]])  # the last changes fastest

@@ -12,15 +12,16 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune, start
 from helpers.records import sizes
+from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.measure.method import Method
 from tuner.measure.results import FINALS, Outcome
-from tuner.space import catalog, source
-from tuner.tuning import ledger
-from tuner.tuning.patience import PatientStorage
-from tuner.tuning.study import StudyKey
-from tuner.tuning.trial import Trial
+from tuner.space.sources import rendering
+from tuner.tuning.ledger import ledger
+from tuner.tuning.ledger.patience import PatientStorage
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
 
 SPACE = catalog.load("sgemm/01_host_blocked")
 CONFIG = dict(SPACE.default)
@@ -194,7 +195,13 @@ def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: 
     file = stage(c_kernel("earlier", MULTIPLY), "earlier", "{a: [0, 1]}")
     space = catalog.load(str(file))
     key = StudyKey(
-        sizes(16), {"alpha": 1.0, "beta": 0.0}, host.name, source.signature(space), host.toolchain, Method(repeats=1), 1
+        sizes(16),
+        {"alpha": 1.0, "beta": 0.0},
+        host.name,
+        rendering.signature(space),
+        host.toolchain,
+        Method(repeats=1),
+        1,
     )
     config = {"a": 0}
     with ledger.Ledger(space, key) as earlier:

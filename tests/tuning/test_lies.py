@@ -13,12 +13,12 @@ from typing import Any
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.records import sizes
+from tuner import catalog
 from tuner.measure.results import Outcome
-from tuner.space import catalog
 from tuner.space.model import config_key
-from tuner.tuning.ledger import Ledger
-from tuner.tuning.study import StudyKey
-from tuner.tuning.trial import Trial
+from tuner.tuning.ledger.ledger import Ledger
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
 
 KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
 LIES: list[Any] = [None, True, 5, -1, 10**30, 1e300, float("nan"), "x", "\x00", [], ["x"], [[1]], {}, {"x": "y"}]

@@ -14,13 +14,13 @@ from helpers.databases import Server, measured, workers_of
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 from helpers.records import sizes
+from tuner import catalog
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
-from tuner.space import catalog
-from tuner.tuning import patience
-from tuner.tuning.ledger import Ledger
-from tuner.tuning.study import StudyKey
-from tuner.tuning.trial import Trial
+from tuner.tuning.ledger import patience
+from tuner.tuning.ledger.ledger import Ledger
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
 
 SECRET = "s3cr3t"
 KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")

@@ -13,20 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from tuner import catalog
 from tuner.devices import DeviceInfo
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.results import Outcome
-from tuner.measure.timing import StageWatch
+from tuner.measure.timing.clock import StageWatch
 from tuner.search.budget import Budget
 from tuner.search.pool import Pool
 from tuner.search.strategies import Search
-from tuner.space import catalog, identity
+from tuner.space import identity
 from tuner.space.model import Config, Space
 from tuner.space.scope import Limits, Scope
-from tuner.tuning.ledger import Ledger
-from tuner.tuning.queue import Queue
-from tuner.tuning.study import StudyKey
-from tuner.tuning.trial import Trial
+from tuner.tuning.crew.queue import Queue
+from tuner.tuning.ledger.ledger import Ledger
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
 
 GPU = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "NVRTC", 1 << 30, Limits(compute_capability=9.0))
 SIZES, SECONDS = {"n": 100}, 60.0

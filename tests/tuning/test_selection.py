@@ -10,11 +10,11 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.process import attempts
-from tuner.space import catalog
 from tuner.tuning import driver
-from tuner.tuning.selection import runners_up
+from tuner.tuning.finals.selection import runners_up
 
 
 def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:

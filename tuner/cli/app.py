@@ -38,7 +38,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f"tuner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        command: click.Command = importlib.import_module(f"tuner.cli.verbs.{_MODULES.get(cmd_name, cmd_name)}").command
         defaults.listen_to_environment(command)
         return command
 

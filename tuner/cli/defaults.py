@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from tuner import paths
+from tuner.catalog import project
+from tuner.catalog.project import Project
 from tuner.cli import output
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.space import project
-from tuner.space.project import Project
 
 TUNE = "tune"  # the table of `tune KERNEL SIZE`, which is no verb
 RESULTS = "TUNER_RESULTS"  # which `--results` precedes by itself

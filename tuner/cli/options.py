@@ -59,7 +59,7 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
 
 def kernels() -> list[str]:
     """The names of all kernels, for the shell's completion."""
-    from tuner.space import catalog
+    from tuner import catalog
 
     return [entry.name for entry in catalog.every()[0]]
 
@@ -85,7 +85,7 @@ def strategies() -> Iterable[str]:
 
 def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
     if url:
-        from tuner.tuning import address
+        from tuner.tuning.ledger import address
 
         address.conceal(url)
     return url

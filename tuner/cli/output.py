@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli.screen import fitted
+from tuner.cli.screen.live_block import fitted
 from tuner.paths import plain, shown
-from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
 from tuner.space.texts import config_text
+from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
 from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
     from tuner.store.rates import Rates
     from tuner.store.store import Record
+    from tuner.tuning.finals.summary import Point
+    from tuner.tuning.ledger.trial import Trial
     from tuner.tuning.rerun import Rerun
-    from tuner.tuning.summary import Point
-    from tuner.tuning.trial import Trial
 
 UNVERIFIED = "reference: none: its results are unverified"
 FIRST_LINES = 4  # of a log

@@ -134,7 +134,7 @@ def for_space(space: Space, name: str | None) -> str:
 
 def _portable(space: Space, kinds: Iterable[str]) -> str:
     """The end of a message about a kernel of the user's that could run here on one of these kinds, too."""
-    from tuner.space import kernel_names  # a launch of what runs here does not need it
+    from tuner.catalog import kernel_names  # a launch of what runs here does not need it
 
     suffixes = {suffix for language in space.languages for suffix in LANGUAGES[language].suffixes}
     others = [kind for kind in kinds if suffixes & {*LANGUAGES[BACKENDS[kind].language].suffixes} and count(kind)]

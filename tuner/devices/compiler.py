@@ -20,7 +20,7 @@ from tuner.errors import BuildError, DeviceError
 from tuner.paths import quoted, shown
 
 if TYPE_CHECKING:
-    from tuner.space.source import Source
+    from tuner.space.sources.rendering import Source
 
 MEMORY_SHARE = 0.75  # of the memory, for all builders together
 LEAST_MEMORY = 1 << 30  # bytes of a builder
@@ -180,7 +180,7 @@ def _from_cache(name: str) -> Build | None:
 
 def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:
     """The message for a source that compiles, but has no such kernel: it lists what there is."""
-    from tuner.space.prototype import prototypes
+    from tuner.space.sources.prototype import prototypes
 
     found = sorted({p.qualified if p.template is None else f"{p.qualified}<...>" for p in prototypes(source.text)})
     there = f"it defines {', '.join(found)}" if found else "it defines no kernel"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tuner.devices.interface import Interface
     from tuner.space.model import Argument, Config, Space
     from tuner.space.scope import Scope
-    from tuner.space.source import StepSource
+    from tuner.space.sources.rendering import StepSource
 
 _POINTER = 8  # bytes
 

@@ -14,13 +14,13 @@ from tuner.devices.figures import Figures
 from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
 from tuner.errors import GeometryError, LaunchError, OutOfMemory, ResourceError, SpaceError
 from tuner.space import operation
-from tuner.space.source import render
+from tuner.space.sources.rendering import render
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
     from tuner.space.model import Argument, Config, Space
     from tuner.space.scope import Scope
-    from tuner.space.source import Source, StepSource
+    from tuner.space.sources.rendering import Source, StepSource
 
 Allocate = Callable[["Argument", int], Buffer]
 

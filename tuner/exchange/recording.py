@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.exchange import jsonfile
+from tuner.exchange.interop import jsonfile
 from tuner.space.model import Config, Space, Value
 from tuner.store.record_rules import SHORTEST_MS
 
 if TYPE_CHECKING:
-    from tuner.tuning.trial import Trial
+    from tuner.tuning.ledger.trial import Trial
 
 Row = tuple[Value, ...]  # a configuration's values, in the order of a recording's parameters
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms

@@ -9,16 +9,18 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from tuner import catalog
 from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, expressions, operation, yamlfile
+from tuner.space import chosen_types, expressions, operation
 from tuner.space.default import first_valid
+from tuner.space.file import yamlfile
+from tuner.space.file.schema import Allowed, Formula, Identifier, StrictModel
+from tuner.space.file.validation import validated
+from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Config, Operation, Space
-from tuner.space.schema import Allowed, Formula, Identifier, StrictModel
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.validation import validated
-from tuner.space.yamlfile import Document, Where
 
 FOLDER = Path(__file__).parent
 CONTRADICTS = 0.1  # share by which a printed rate may differ from the printed time without a note; rounding makes 0.03

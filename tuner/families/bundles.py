@@ -14,8 +14,8 @@ from tuner import paths
 from tuner.devices import BACKENDS, Build, Device, bundles
 from tuner.devices.bundles import ExportedBinary
 from tuner.errors import DeviceError, RequestError
-from tuner.space import source as sources
 from tuner.space.model import Space
+from tuner.space.sources import rendering as sources
 
 DISPATCH = ("tuner dispatch bundle", 2)  # format and version of DISPATCH_FILE
 DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family

@@ -15,14 +15,14 @@ from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
-from tuner.families.elsewhere import Elsewhere
+from tuner.families.fallback import Elsewhere
 from tuner.families.forecast import Forecast
 from tuner.families.known import Known, distance
-from tuner.space import source
+from tuner.prediction.grids import Sizes
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.sources import rendering
 from tuner.store import time_tables
-from tuner.store.grids import Sizes
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
@@ -188,7 +188,7 @@ class FamilyTable:
         if choice.space is None:
             return True
         try:
-            sources = {step.source for step in source.render(choice.space, choice.candidate.config, scope)}
+            sources = {step.source for step in rendering.render(choice.space, choice.candidate.config, scope)}
             compiler = self.device.compiler
             return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
         except (TrialError, DeviceError, OSError):
@@ -198,7 +198,7 @@ class FamilyTable:
         """The digests of the sources of a choice, which is not the library."""
         assert choice.space is not None
         try:
-            steps = source.render(choice.space, choice.candidate.config, scope)
+            steps = rendering.render(choice.space, choice.candidate.config, scope)
         except TrialError:
             return frozenset([""])  # no build is of that
         return frozenset(step.source.digest for step in steps)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.space import braces, source
+from tuner.space.expressions import braces
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
+from tuner.space.sources import rendering
 
 MOST_KEPT = 4096
 FACTOR = 1009  # sizes times a prime are odd, even, or multiples of a tile as they were, and are no others
@@ -24,7 +25,7 @@ class SizedCode:
         self._space = space
         options = [option for options in space.compile_options.values() for option in options]
         in_braces = {name for text in (*options, *(step.kernel for step in space.steps)) for name in braces.names(text)}
-        self._names = sorted((space.sized_names & space.derived.keys()) - (source.unused(space) - in_braces))
+        self._names = sorted((space.sized_names & space.derived.keys()) - (rendering.unused(space) - in_braces))
         self.parameters = space.parameters_behind(self._names)  # that they depend on
         self._kept: dict[tuple[Any, ...], Code] = {}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner import devices
+from tuner.catalog import kernel_names
 from tuner.devices import Device
 from tuner.devices.fork_lock import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
@@ -20,10 +21,10 @@ from tuner.families.explanations import Explanation, explained
 from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
-from tuner.kernel import Kernel
-from tuner.launcher import first_that_builds
+from tuner.launch.kernel import Kernel
+from tuner.launch.launcher import first_that_builds
 from tuner.paths import quoted
-from tuner.space import kernel_names, operation
+from tuner.space import operation
 from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text

@@ -11,7 +11,7 @@ from tuner.space.texts import config_text, size_text
 
 if TYPE_CHECKING:
     from tuner.families.vendor import LibraryKernel
-    from tuner.kernel import Kernel
+    from tuner.launch.kernel import Kernel
 
 
 AS_THEY_LIE = "as they lie"

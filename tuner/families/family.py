@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner import catalog
+from tuner.catalog import kernel_names
+from tuner.catalog.folders import space_files
 from tuner.errors import RequestError
 from tuner.paths import quoted, shown
-from tuner.space import catalog, kernel_names
 from tuner.space.model import Operation, Space
-from tuner.space.space_folders import space_files
 
 Kernels = str | Path | Sequence[str | Path]
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from tuner.devices import Device
 from tuner.families.known import Knowledge, Known, distance
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
+from tuner.prediction import launch_overhead
+from tuner.prediction.grids import Measured, Sizes
+from tuner.prediction.library_tiles import LibraryTiles
+from tuner.prediction.model import TimeModel
 from tuner.space.model import ConfigKey, config_key
 from tuner.space.scope import Scope
-from tuner.store import launches
-from tuner.store.grids import Measured, Sizes
-from tuner.store.library_tiles import LibraryTiles
 from tuner.store.lookup import Query
-from tuner.store.prediction import TimeModel
 
 if TYPE_CHECKING:
     from tuner.store.record import Record
@@ -109,7 +109,7 @@ class Forecast:
         if self._lender is None:
             return {}
         there, here = self._lender.launch_ms, self.launch_ms
-        return {_key(known): launches.all_moved(known.times, there, here) for known in self._lender.known}
+        return {_key(known): launch_overhead.all_moved(known.times, there, here) for known in self._lender.known}
 
     @cached_property
     def _own(self) -> frozenset[tuple[int, ConfigKey]]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.families.code import Code, SizedCode
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
+from tuner.prediction import launch_overhead
+from tuner.prediction.grids import Sizes
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.store import launches, lookup
-from tuner.store.grids import Sizes
+from tuner.store import lookup
 from tuner.store.lookup import Query
 from tuner.store.record import Record
 
@@ -102,12 +103,12 @@ class Knowledge:
         for _, times, launch_ms in self._taken:
             if launch_ms:
                 counts[launch_ms] += len(times)
-        self.launch_ms = launches.usual(counts)
+        self.launch_ms = launch_overhead.usual(counts)
         for known, times, launch_ms in self._taken:
-            known.times = {**launches.all_moved(times, launch_ms, self.launch_ms), **known.times}
+            known.times = {**launch_overhead.all_moved(times, launch_ms, self.launch_ms), **known.times}
         for sizes, (record, _) in self._library.records.items():
             assert record.library_ms is not None
-            self._library.times[sizes] = launches.moved(record.library_ms, record.launch_ms, self.launch_ms)
+            self._library.times[sizes] = launch_overhead.moved(record.library_ms, record.launch_ms, self.launch_ms)
         self._taken.clear()
 
     def _of(self, space: Space, config: Config) -> Known:
@@ -131,7 +132,10 @@ class Knowledge:
             if self._with_library and record.library_ms:
                 held, _ = self._library.records.get(sizes, (None, 0))
                 # Beside the best of ours.
-                if held is None or launches.moved(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms:
+                if (
+                    held is None
+                    or launch_overhead.moved(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms
+                ):
                     self._library.records[sizes] = record, 0
 
     def add_table(self, table: TimeTable, query: Query) -> None:

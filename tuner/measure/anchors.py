@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
-from tuner.measure.race import RACE
-from tuner.measure.timing import Stopwatch, interleave
+from tuner.measure.timing.clock import Stopwatch, interleave
+from tuner.measure.timing.race import RACE
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device, Library

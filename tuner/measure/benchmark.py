@@ -10,16 +10,12 @@ from tuner.devices import Device
 from tuner.devices.figures import NO_FIGURES
 from tuner.devices.program import Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
-from tuner.measure import mutants, padded
 from tuner.measure.anchors import Anchors
-from tuner.measure.energy import EnergyMeter
 from tuner.measure.floor import Floor
-from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method, objective_values
-from tuner.measure.race import LOOKS, Race
 from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
 from tuner.measure.sustained import LEAST_SUSTAINED_MS, sustain
-from tuner.measure.timing import (
+from tuner.measure.timing.clock import (
     FINAL_SECONDS,
     QUICK_SECONDS,
     START_UP_MS,
@@ -29,10 +25,14 @@ from tuner.measure.timing import (
     evened,
     interleave,
 )
+from tuner.measure.timing.energy import EnergyMeter
+from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
+from tuner.measure.timing.race import LOOKS, Race
+from tuner.measure.verify import mutants, strided
 from tuner.measure.workbench import Workbench
 from tuner.paths import shown
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.model import Config, Space
-from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
 
 SHORT_MS = 1.0  # many times what a launch takes
@@ -267,7 +267,7 @@ class Bench:
         self.workbench.verify(call)
         if self.space.operation.leading:
             built = build(self.device.compiler, self.space, config, self.scope)
-            padded.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
+            strided.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
         return call
 
     def _verify_with(self, config: Config, other: Workbench) -> None:

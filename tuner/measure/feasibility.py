@@ -2,8 +2,8 @@
 
 from tuner.devices import Device
 from tuner.errors import DeviceError
-from tuner.measure.input_sets import check_fits
 from tuner.measure.method import RUN_OBJECTIVES, Method
+from tuner.measure.verify.input_sets import check_fits
 from tuner.space.default import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope

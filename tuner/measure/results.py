@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import TrialError
-from tuner.measure.timing import spread
+from tuner.measure.timing.clock import spread
 
 FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
 # Reasons of failures that show a result to be wrong. A run whose time is impossible has not done its work when it ends,

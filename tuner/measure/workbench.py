@@ -10,22 +10,22 @@ from typing import Any
 from tuner.devices.base import GUARD, Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import WrongResult
-from tuner.measure import input_sets, other_options, padded
-from tuner.measure.bench_kernels import BenchKernels
-from tuner.measure.comparison import Verdict
-from tuner.measure.input_sets import InputSet
-from tuner.measure.judge import Judge
-from tuner.measure.layout import Layout
-from tuner.measure.own_arrays import OwnArrays
-from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
-from tuner.measure.referee import Referee
-from tuner.measure.rotation import Rotation
+from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
+from tuner.measure.answers.referee import Referee
+from tuner.measure.kernels.bench_kernels import BenchKernels
+from tuner.measure.verify import input_sets, other_options, strided
+from tuner.measure.verify.comparison import Verdict
+from tuner.measure.verify.input_sets import InputSet
+from tuner.measure.verify.judge import Judge
+from tuner.measure.verify.layout import Layout
+from tuner.measure.verify.own_arrays import OwnArrays
+from tuner.measure.verify.rotation import Rotation
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
 from tuner.space.model import Operation, Space
-from tuner.space.reference_cache import ReferenceCache
-from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Scope
+from tuner.space.values.forms import ExpressionReference
 
 # One of the first so many timed runs is compared in a frozen copy, and then one of so many on average. The run after it
 # takes longer by page faults, several times as long where it takes microseconds. Few do, so that no quartile knows.
@@ -90,7 +90,7 @@ class Workbench:
             after.release()
             self.buffers, self._kernels, self._layouts = after.buffers, after._kernels, after._layouts
         else:
-            with_padding = padded.nbytes(space, self.nominal)
+            with_padding = strided.nbytes(space, self.nominal)
             input_sets.check_fits(device, self.op, self.nominal, with_padding)
             inputs = input_sets.draw(self._referee, self.nominal, 0)
             shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from tuner import devices, paths
+from tuner import catalog, devices, paths
+from tuner.catalog import folders
 from tuner.errors import ExpressionError, RequestError
 from tuner.report import roofline
+from tuner.report import store_tables as stored
 from tuner.report.roofline import Roofline
-from tuner.space import catalog, operation, space_folders
+from tuner.space import operation
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates, verdicts
-from tuner.store import report as stored
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.rates import Rates
 from tuner.store.record_file import read
 from tuner.store.store import Record
@@ -184,7 +185,7 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
 
 def _named(text: str, names: list[str]) -> list[str]:
     """The kernels that a text names. Raises RequestError where there is none."""
-    if Path(text).suffix in space_folders.SUFFIXES:
+    if Path(text).suffix in folders.SUFFIXES:
         text = catalog.find(text)[1]
     ways: Iterable[Callable[[str], bool]] = (
         lambda name: name == text,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import devices, paths
 from tuner.devices.program import Program, build
 from tuner.errors import RequestError
-from tuner.measure.process import turns
+from tuner.measure import turns
 from tuner.measure.workbench import Workbench
 from tuner.space import launch_form
 from tuner.space.scope import Scope

@@ -11,10 +11,10 @@ from tuner.report import contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
 from tuner.report.noise import SAME_CODE
-from tuner.report.words import spread, times
+from tuner.report.pages.words import spread, times
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY
-from tuner.tuning.selection import SLOW, is_too_slow
+from tuner.tuning.finals.selection import SLOW, is_too_slow
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row

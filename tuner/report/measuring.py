@@ -12,11 +12,11 @@ from tuner.measure.process.supervisor import Task
 from tuner.report import landscape
 from tuner.search.budget import UNLIMITED
 from tuner.store.store import Store
-from tuner.tuning.crew import Crews
+from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import explored
-from tuner.tuning.final_round import FinalRound
+from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.finals.selection import is_too_slow
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import is_too_slow
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
     from tuner.tuning.exploration import Progress
-    from tuner.tuning.trial import Trial
+    from tuner.tuning.ledger.trial import Trial
 
 
 @dataclass(frozen=True)

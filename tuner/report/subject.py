@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tuner import devices, paths
+from tuner import catalog, devices, paths
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
-from tuner.exchange import trials as gathering
+from tuner.exchange.exports import trials as gathering
+from tuner.exchange.exports.target import Problem
+from tuner.exchange.exports.trials import Trials
 from tuner.exchange.recording import Entry, Recording, Row
-from tuner.exchange.target import Problem
-from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
 from tuner.report import noise
 from tuner.search import listing
-from tuner.space import catalog, preprocessor
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
-from tuner.space.source import Version
+from tuner.space.sources import preprocessor
+from tuner.space.sources.rendering import Version
 from tuner.space.texts import problem_words
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.store import Record, Store
 from tuner.store.verdicts import Timing
 

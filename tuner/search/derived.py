@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.space.expressions import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.rewriting import substitute
 from tuner.space.model import Space, Value
-from tuner.space.rewriting import substitute
 from tuner.space.scope import Scope
 
 _MAX_NODES = 1_000  # of an expression with its derived values written out

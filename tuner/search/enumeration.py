@@ -24,8 +24,8 @@ from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.derived import Derived
 from tuner.space.default import no_configuration
 from tuner.space.expressions import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.rewriting import divisors, substitute
 from tuner.space.model import Restriction, Space, Value
-from tuner.space.rewriting import divisors, substitute
 from tuner.space.scope import Scope
 
 MAX_COMBINATIONS = 10**8

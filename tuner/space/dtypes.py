@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 
 Kind = Literal["real", "complex", "integer", "boolean"]
 

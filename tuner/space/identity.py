@@ -7,9 +7,10 @@ from pathlib import Path
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.paths import shown
-from tuner.space import includes, python_function, source
 from tuner.space.model import Space
-from tuner.space.reference_forms import KernelReference
+from tuner.space.sources import includes, rendering
+from tuner.space.values import python_function
+from tuner.space.values.forms import KernelReference
 
 
 def of(space: Space) -> str:
@@ -18,7 +19,7 @@ def of(space: Space) -> str:
 
     It is the signature alone where no file is read. Raises SpaceError for a file that cannot be read.
     """
-    signature, contents = source.signature(space), list(_contents(space))
+    signature, contents = rendering.signature(space), list(_contents(space))
     return paths.digest(signature, *contents) if contents else signature
 
 

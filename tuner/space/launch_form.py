@@ -6,10 +6,9 @@ from typing import Any
 
 from tuner.space import kinds
 from tuner.space.expressions import ArrayExpression, Expression, parse
-from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space, Step
-from tuner.space.python_function import PythonFunction
-from tuner.space.reference_forms import (
+from tuner.space.values.fills import Fill
+from tuner.space.values.forms import (
     ConfigReference,
     ExpressionReference,
     KernelReference,
@@ -17,7 +16,8 @@ from tuner.space.reference_forms import (
     PythonReference,
     Reference,
 )
-from tuner.space.tolerance import Tolerance
+from tuner.space.values.python_function import PythonFunction
+from tuner.space.values.tolerance import Tolerance
 
 VERSION = 8
 

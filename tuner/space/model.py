@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.lockless import cached_property
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
-from tuner.space.lockless import cached_property
 from tuner.space.routines import ROUTINES
 from tuner.space.texts import size_text
-from tuner.space.tolerance import Tolerance
+from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from tuner.space.fills import Fill
     from tuner.space.kinds import Kind
-    from tuner.space.python_function import PythonFunction
-    from tuner.space.reference_forms import Reference
     from tuner.space.scope import Scope
+    from tuner.space.values.fills import Fill
+    from tuner.space.values.forms import Reference
+    from tuner.space.values.python_function import PythonFunction
 
 Value = int | float | bool | str
 Config = dict[str, Value]

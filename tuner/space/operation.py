@@ -11,15 +11,16 @@ import numpy as np
 
 from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills, strides
+from tuner.space import strides
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
 from tuner.space.dtypes import DType
-from tuner.space.elements import Elements, Held, held
 from tuner.space.expressions import Expression
-from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
+from tuner.space.values import fills
+from tuner.space.values.elements import Elements, Held, held
+from tuner.space.values.fills import Fill
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 
 
 @dataclass(frozen=True)

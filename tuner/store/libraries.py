@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner import paths
+from tuner import catalog, paths
 from tuner.errors import TunerError
-from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.store.store import Record, Store
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tuner.prediction.grids import Measured, Sizes
 from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.space.source import Version
-from tuner.store.grids import Measured, Sizes
+from tuner.space.sources.rendering import Version
 from tuner.store.record import Record
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     known = known_times((fit.record for fit in usable), list(query.scope.sizes))
     if not query.units or len(known) < 2:
         return
-    from tuner.store.prediction import TimeModel  # an exact match needs no model
+    from tuner.prediction.model import TimeModel  # an exact match needs no model
 
     entries = [Measured(query.space, config, times) for config, times in known.values()]
     model = TimeModel(entries, query.scope, query.units, query.cache)

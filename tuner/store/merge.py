@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import devices, paths
+from tuner import catalog, devices, paths
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
-from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.space.texts import config_text
-from tuner.store import kept_ceilings, time_tables
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store import ceilings_file, time_tables
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.record_file import read
 from tuner.store.store import Store
@@ -107,7 +106,7 @@ def _take_tables(file: Path, kernel: str | None, tables: dict[str, list[TimeTabl
 
 def _ceilings(folder: Path, problems: list[str]) -> list[Ceilings]:
     """The ceilings of a folder, with messages about what holds none."""
-    found, unread = kept_ceilings.read(folder / kept_ceilings.FILE) if folder.is_dir() else ([], [])
+    found, unread = ceilings_file.read(folder / ceilings_file.FILE) if folder.is_dir() else ([], [])
     problems += unread
     return found
 

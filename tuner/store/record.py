@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 from tuner.space.model import Config
-from tuner.space.reference_forms import NOTICES
+from tuner.space.values.forms import NOTICES
 from tuner.store.record_rules import FIELDS
 
 if TYPE_CHECKING:
-    from tuner.space.source import Version
+    from tuner.space.sources.rendering import Version
 
 RUNNERS_UP = 8  # per record of a search, at most
 LONGEST = 1 << 16  # characters per line

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.space.texts import config_text, full_problem_text
 from tuner.store import locks

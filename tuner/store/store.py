@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner import paths
+from tuner.catalog import kernel_names
 from tuner.errors import RequestError
-from tuner.space import kernel_names
 from tuner.space.model import Config, ConfigKey, Space, config_key
-from tuner.space.source import Version
+from tuner.space.sources.rendering import Version
 from tuner.store import locks, lookup, record_file, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank

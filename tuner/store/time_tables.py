@@ -17,9 +17,9 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.prediction.grids import Sizes
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.store import locks
-from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
 
 FORMAT, VERSION = "tuner times", 1

@@ -13,9 +13,9 @@ from torch.autograd.graph import increment_version
 
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
-from tuner.families.arrays import TorchTensors
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.family import Kernels
+from tuner.families.matrices.arrays import TorchTensors
 from tuner.torch.signature import Signature, check_name
 
 MOST_KEPT = 1024  # combinations of inputs whose results' shapes are kept, and of sizes that no shape tells

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
 from tuner.measure.sustained import SECONDS
-from tuner.measure.timing import NOISE
+from tuner.measure.timing.clock import NOISE
 from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
-from tuner.tuning import summary
-from tuner.tuning.crew import Crews
+from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.finals import summary
+from tuner.tuning.finals.selection import Selection, select
+from tuner.tuning.finals.summary import Failures, Point, Summary
+from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import Selection, select
-from tuner.tuning.summary import Failures, Point, Summary
-from tuner.tuning.trial import Trial
 
 
 @dataclass(frozen=True)

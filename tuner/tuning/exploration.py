@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tuner.catalog import kernel_names
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.process.supervisor import announce
@@ -18,26 +19,26 @@ from tuner.search.budget import UNLIMITED
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
-from tuner.space import identity, kernel_names
+from tuner.space import identity
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store import rejected
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.lookup import Query
-from tuner.tuning.shift import TrialListener
-from tuner.tuning.trial import Trial
+from tuner.tuning.crew.run import TrialListener
+from tuner.tuning.ledger.trial import Trial
 
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # the configurations of a pool that a search may try
 
 if TYPE_CHECKING:
-    from tuner.tuning.crew import Crew, Crews
-    from tuner.tuning.ledger import Ledger
+    from tuner.tuning.crew.crew import Crew, Crews
+    from tuner.tuning.ledger.ledger import Ledger
     from tuner.tuning.request import CheckedRequest
 
 logger = logging.getLogger(__name__)
 
 # Optuna, SciPy and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
-SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger")
+SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for
@@ -123,7 +124,7 @@ def explored(
     space, method = task.space, task.method
     signature = identity.of(space)
     announce(space, crews.noted)
-    from tuner.space import agreement
+    from tuner.space.sources import agreement
 
     doubts = [*agreement.warnings(space)]
     for doubt in doubts:
@@ -142,8 +143,8 @@ def explored(
     ]
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
-        from tuner.tuning.ledger import Ledger
-        from tuner.tuning.study import StudyKey
+        from tuner.tuning.ledger.ledger import Ledger
+        from tuner.tuning.ledger.study import StudyKey
 
         pool = listed(space, crew.scope) if configs is None else Pool.of(space.parameters, configs)
         if narrowed is not None and configs is None:

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tuner import devices
+from tuner import catalog, devices
+from tuner.catalog import kernel_names
 from tuner.errors import NoConfiguration, OutOfMemory, RequestError
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.budget import Budget
-from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
+from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.texts import number_text
 from tuner.store.store import Store
-from tuner.tuning.address import EXAMPLES
+from tuner.tuning.ledger.address import EXAMPLES
 
 UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
 

@@ -7,25 +7,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import devices, launcher
+from tuner import catalog, devices
 from tuner.devices import Device
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import DeviceError, TrialError, WorkerDied
-from tuner.kernel import Kernel
+from tuner.launch import launcher
+from tuner.launch.kernel import Kernel
+from tuner.measure import turns
 from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
-from tuner.measure.process import answers, turns
+from tuner.measure.process import replies
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
 from tuner.measure.process.supervisor import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
-from tuner.measure.timing import Stopwatch, interleave
+from tuner.measure.timing.clock import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, chosen_size, chosen_types, operation
+from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rates, rejected
-from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Candidate, Record
 
@@ -109,7 +111,7 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 def main() -> None:
     """The child: answers the first request with the look-up, the second when inputs and answers are computed, the third
     with the Rerun."""
-    channel = answers.Channel()
+    channel = replies.Channel()
     requests = iter(channel)
     with channel.reporting():
         request = next(requests)

@@ -20,10 +20,10 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
-from tuner.space.source import Source
+from tuner.space.sources.rendering import Source
 
 if TYPE_CHECKING:
     from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
@@ -278,7 +278,7 @@ class CudaDevice(Device):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Library | None:
-        from tuner.devices.cuda import cublas
+        from tuner.devices.cuda.blas import cublas
 
         return cublas.library(routine, arguments, dtypes, transposed)
 
@@ -289,20 +289,20 @@ class CudaDevice(Device):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Sequence[Library]:
-        from tuner.devices.cuda import cublas_lt
+        from tuner.devices.cuda.blas import cublas_lt
 
         allocate = functools.partial(self.allocate, guard=0)
         return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
 
     def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
-        from tuner.devices.cuda import products
+        from tuner.devices.cuda.blas import products
 
         is_ours = driver.membership(self._context) if gpu.count() > 1 else None
         readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
         return products.launch(product, specs, readers, self._context)
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:
-        from tuner.devices.cuda import cublas_tiles
+        from tuner.devices.cuda.blas import cublas_tiles
 
         with self._context.apart_from_capture(), self._context.active():
             return cublas_tiles.of(product, self.units)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tuner import paths
-from tuner.space.host_lines import GUARD
+from tuner.space.sources.host_lines import GUARD
 
 _STANDARD = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 NAMES = tuple(f"{name}.h" for name in _STANDARD) + tuple(f"c{name}" for name in _STANDARD)  # of standard headers

@@ -24,11 +24,11 @@ from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
+from tuner.lockless import cached_property
 from tuner.space import dtypes
-from tuner.space.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
-from tuner.space.source import Source
+from tuner.space.sources.rendering import Source
 
 _ALIGNMENT = 64  # bytes of a cache line
 _memmove: Callable[[int, int, int], Any] = ctypes.memmove

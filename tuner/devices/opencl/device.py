@@ -20,10 +20,10 @@ from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
-from tuner.space.lockless import cached_property
+from tuner.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
-from tuner.space.source import Source
+from tuner.space.sources.rendering import Source
 
 
 def _devices() -> list[cl.Device]:

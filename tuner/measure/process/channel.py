@@ -19,7 +19,7 @@ from tuner.children.child import Child
 from tuner.devices import environment
 from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch
-from tuner.measure.process.answers import LOST_CHANNEL
+from tuner.measure.process.replies import LOST_CHANNEL
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a reaper to kill what it watches

@@ -18,7 +18,7 @@ from tuner.devices import Device
 from tuner.devices.compiler import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
-from tuner.measure.process import answers
+from tuner.measure.process import replies
 from tuner.space import launch_form, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
@@ -30,13 +30,13 @@ def main() -> None:
     The first request is the task. Each `build` names a configuration; a `launch` follows where the reply asks for it.
     A request with another task replaces the first one.
     """
-    channel = answers.Channel()
+    channel = replies.Channel()
     requests = iter(channel)
     with channel.reporting():
         builder = _Builder(next(requests))
         channel.reply({})
     for request in requests:
-        channel.reply(answers.attempt(functools.partial(builder.answer, request)))
+        channel.reply(replies.attempt(functools.partial(builder.answer, request)))
 
 
 class _Builder:

@@ -12,13 +12,14 @@ from typing import Any, BinaryIO, TypeVar
 from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
+from tuner.measure import turns
 from tuner.measure.method import STANDARD, TIMEOUT, Method
-from tuner.measure.process import turns
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome
-from tuner.measure.timing import FINAL_SECONDS, LONGER
+from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
 from tuner.paths import shown
-from tuner.space import cases, launch_form
+from tuner.space import launch_form
+from tuner.space.expressions import cases
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from tuner import devices
 from tuner.devices.compiler import Allowance
 from tuner.errors import OutOfMemory
-from tuner.measure import feasibility
+from tuner.measure import feasibility, turns
 from tuner.measure.method import Method
-from tuner.measure.process import answers, turns
-from tuner.measure.process.kept import KeptWorkbenches
+from tuner.measure.process import replies
+from tuner.measure.process.workbench_cache import KeptWorkbenches
 from tuner.space import launch_form
-from tuner.space.reference_cache import ReferenceCache
+from tuner.space.answers.cache import ReferenceCache
 from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process tak
 
 def main() -> None:
     """Serve until the supervisor is gone."""
-    channel = answers.Channel()
+    channel = replies.Channel()
     requests = iter(channel)
     with channel.reporting():
         task: dict[str, Any] | None = next(requests)
@@ -58,7 +58,7 @@ def _serve(
     task: dict[str, Any],
     device: Device,
     products: BinaryIO,
-    channel: answers.Channel,
+    channel: replies.Channel,
     requests: Iterator[dict[str, Any]],
     importing: threading.Thread,
     kept: KeptWorkbenches,
@@ -86,12 +86,12 @@ def _serve(
                 bench = make(after)
             kept.keep(bench.workbench)
         channel.reply({"missed_cases": bench.workbench.missed_cases})
-    files = answers.open_files()
+    files = replies.open_files()
     for request in requests:
         if "space" in request:
             return request
-        answer = answers.attempt(functools.partial(_answer, bench, request, channel))
-        is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
+        answer = replies.attempt(functools.partial(_answer, bench, request, channel))
+        is_clean = not replies.has_children() and replies.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
 
@@ -112,10 +112,10 @@ def _reopen(descriptor: int) -> BinaryIO:
         os.close(descriptor)
     except OSError:  # not Linux
         own = descriptor
-    return os.fdopen(answers.out_of_reach(own), "r+b")
+    return os.fdopen(replies.out_of_reach(own), "r+b")
 
 
-def _answer(bench: Bench, request: dict[str, Any], channel: answers.Channel) -> dict[str, Any]:
+def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> dict[str, Any]:
     def found_wrong(position: int, failure: str) -> None:
         channel.tell({"position": position, "failure": failure})
 

@@ -1,0 +1,209 @@
+"""How far a search has come, and its lines: one in a pipe, a block on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tuner.cli.screen.live_block import Line, cells
+from tuner.cli.screen.sparkline import BLOCKS, PLAIN, sparkline
+from tuner.space.model import ConfigKey, config_key
+from tuner.space.texts import config_text
+
+if TYPE_CHECKING:
+    from tuner.tuning.ledger.trial import Trial
+
+LONGEST_BAR = 40  # columns
+FEW = 5  # new trials, of which fewer do not tell how long others take: the first pay for the start
+UNKNOWN = "inputs and answers, and the first build"  # what the first trial waits for
+_BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # done, and to do
+
+
+@dataclass
+class Standing:
+    """How far a search has come.
+
+    `rates` tells the rates of a time in ms, each with its share of what it can be compared with. `total` counts the
+    configurations that the search may ask for, of those that are `valid`; `limit` is the seconds that it may take.
+    `unmet` are the configurations that earlier runs have measured, and that it has not asked for yet.
+    """
+
+    rates: Callable[[float], list[str]]
+    total: int
+    valid: int
+    unmet: set[ConfigKey] = field(default_factory=set)
+    limit: float | None = None
+    done: int = 0
+    new: int = 0  # measured since this run began, by whatever machine
+    best: Trial | None = None
+    bests_ms: list[float] = field(default_factory=list)  # after each trial, from the first that succeeded on
+    seconds: Counter[str] = field(default_factory=Counter)  # that the stages of new trials took
+    failed: Counter[str] = field(default_factory=Counter)  # by reason
+    last_failed: Trial | None = None
+
+    def add(self, trial: Trial, done: int, best: Trial | None, is_new: bool) -> None:
+        """Take in a trial, after which `done` are known, and the best of them."""
+        self.done, self.best = done, best
+        self.unmet.discard(config_key(trial.config))
+        if best is not None and best.time_ms is not None:
+            self.bests_ms.append(best.time_ms)
+        if trial.outcome.failure is not None:
+            self.failed[trial.outcome.failure] += 1
+            self.last_failed = trial
+        if is_new:
+            self.new += 1
+            self.seconds.update(trial.outcome.seconds)
+
+    @property
+    def known(self) -> int:
+        """The configurations that are measured, by whatever run."""
+        return self.done + len(self.unmet)
+
+    @property
+    def expected(self) -> int:
+        """Those that are at the end, if the search asks for nothing more that is known."""
+        return max(self.known, min(self.valid, self.total + len(self.unmet)))
+
+    def per_second(self, elapsed: float) -> float:
+        """New configurations per second; 0 before the first."""
+        return self.new / elapsed if elapsed > 0 else 0.0
+
+    def seconds_left(self, elapsed: float) -> float | None:
+        """As long as the others take as did the new ones, or until the limit; None where nothing tells, as before a
+        FEW of them."""
+        rate = self.per_second(elapsed) if self.new >= FEW or self.done >= self.total else 0.0
+        # Other machines may measure more configurations of the same study.
+        ends = [max(0, self.total - self.done) / rate] if rate else []
+        return min([*ends, *([max(0.0, self.limit - elapsed)] if self.limit is not None else [])], default=None)
+
+    def shares(self) -> list[tuple[str, float]]:
+        """The stages with their shares of the time, the one that holds up the others first; none before it is known."""
+        from tuner.measure.results import STAGES
+
+        total = sum(self.seconds.values())
+        shares = [(stage, self.seconds[stage] / total) for stage in STAGES] if total else []
+        return sorted(shares, key=lambda share: -share[1])
+
+    def line(self, elapsed: float) -> str:
+        """All in one line, for a pipe."""
+        parts = [f"{self.known}/{self.expected}", self._best_line()]
+        if self.new:
+            hold_up = f", {share[0]} {share[1]:.0%}" if (share := next(iter(self.shares()), None)) else ""
+            parts.append(f"{speed(self.per_second(elapsed))}{hold_up}")
+        if failed := sum(self.failed.values()):
+            parts.append(f"{failed} failed")
+        if (left := self.seconds_left(elapsed)) is not None:
+            parts.append(f"{duration(left)} left")
+        return "  ".join(parts)
+
+    def summary(self, elapsed: float) -> str:
+        """What the search came to."""
+        return f"{self.known}/{self.expected}  {self._best_line()}  after {duration(elapsed)}"
+
+    def _best_line(self) -> str:
+        if self.best is None or self.best.time_ms is None:
+            return "nothing valid yet" if self.done else UNKNOWN
+        parts = [f"best {self.best.time_ms:.4g} ms", *self.rates(self.best.time_ms)]
+        return f"{', '.join(parts)}: {config_text(self.best.config)}"
+
+    def block(self, elapsed: float, width: int, has_blocks: bool) -> list[Line]:
+        """The same as lines of at most `width` columns."""
+        return [
+            self._progress(elapsed, width, has_blocks),
+            *self._best_lines(width, has_blocks),
+            *self._hold_ups(width),
+            *self._failures(width),
+        ]
+
+    def _progress(self, elapsed: float, width: int, has_blocks: bool) -> Line:
+        """A bar, the numbers, the speed, and the time left."""
+        total = max(self.expected, 1)
+        share = self.known / total
+        if self.limit is not None:
+            share = max(share, min(1.0, elapsed / self.limit))
+        left = self.seconds_left(elapsed)
+        ending = f"{duration(left)} left" if left is not None else duration(elapsed)
+        rate = f"  {speed(self.per_second(elapsed))}" if self.new else ""
+        numbers = f" {self.known}/{total}  {share:4.0%}{rate}  {ending}"
+        full, empty = _BAR if has_blocks else _PLAIN_BAR
+        length = max(4, min(LONGEST_BAR, width - cells(numbers)))
+        filled = round(share * length)
+        return [(full * filled, "green"), (empty * (length - filled), "dim"), (numbers, "")]
+
+    def _best_lines(self, width: int, has_blocks: bool) -> list[Line]:
+        if self.best is None or self.best.time_ms is None:
+            return [[(self._best_line(), "dim")]]
+        figures = [f"best {self.best.time_ms:.4g} ms", *self.rates(self.best.time_ms)]
+        lines: list[Line] = [[(text, "bold")] for text in in_rows(figures, width)]
+        lines += [[("  " + text, "")] for text in wrapped(config_text(self.best.config), width - 2)]
+        first, last = (f"{self.bests_ms[i]:.4g}" for i in (0, -1))
+        ends = len(first) + len(last) + 6
+        bars = sparkline(self.bests_ms, min(LONGEST_BAR, width - ends), BLOCKS if has_blocks else PLAIN)
+        return [*lines, [(f"  {first} ", "dim"), (bars, "green"), (f" {last} ms", "dim")]]
+
+    def _hold_ups(self, width: int) -> list[Line]:
+        shares = self.shares()
+        if not shares:
+            return []
+        (worst, share), *others = shares
+        text = f"{worst} takes {share:.0%} of the time"
+        rest = ", ".join(f"{stage} {part:.0%}" for stage, part in others)
+        return [[(fitting([text, rest], width), "")]]
+
+    def _failures(self, width: int) -> list[Line]:
+        if self.last_failed is None:
+            return []
+        count = sum(self.failed.values())
+        kinds = [f"{number} {reason}" for reason, number in self.failed.most_common()]
+        text = fitting([f"{count} failed: {kinds[0]}", *kinds[1:]], width)
+        last = f"  last, {self.last_failed.outcome.failure}: {config_text(self.last_failed.config)}"
+        return [[(text, "red")], [(shortened(last, width), "")]]
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """As many of `parts` as fit, with commas between; at least the first."""
+    text = parts[0]
+    for part in parts[1:]:
+        longer = f"{text}, {part}"
+        if cells(longer) > width:
+            return text
+        text = longer
+    return text
+
+
+def in_rows(parts: Sequence[str], width: int) -> list[str]:
+    """All of `parts`, with commas between, in as many lines as that takes; all but the first are indented."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cells(f"{lines[-1]}, {part}") <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(f"  {part}")
+    return lines
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in at most two lines."""
+    return textwrap.wrap(text, max(8, width), max_lines=2, placeholder=" ...", break_on_hyphens=False)
+
+
+def shortened(text: str, width: int) -> str:
+    """`text`, with dots in the place of an end that does not fit."""
+    return text if cells(text) <= width else text[: max(0, width - 4)] + " ..."
+
+
+def speed(per_second: float) -> str:
+    """`2.1/s`; `14/min` and `3/h` of what is slower."""
+    units = {"s": per_second, "min": per_second * 60, "h": per_second * 3600}
+    unit = next((unit for unit, number in units.items() if number >= 1), "h" if per_second else "s")
+    return f"{units[unit]:.1f}/{unit}" if 0 < units[unit] < 9.95 else f"{units[unit]:.0f}/{unit}"
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `3 min`, `2.5 h`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,77 @@
+"""`tune compare`: records side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file, figure_option, warn, write_figure
+
+
+@click.command()
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...", shell_complete=COMPLETE_KERNEL)
+@click.option("--size", "sizes", multiple=True, metavar="SIZE", help="Only this size; may be given more than once.")
+@click.option(
+    "--device",
+    "on",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
+    help="Only devices of this kind, or whose name contains this; may be given more than once.",
+)
+@click.option(
+    "--results",
+    "stores",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Your store, with the shipped one; two or more are put side by side as they are.",
+)
+@figure_option("Page to write, .html, or its chart, .svg or .png.")
+@JSON
+def command(
+    kernels: tuple[str, ...],
+    sizes: tuple[str, ...],
+    on: tuple[str, ...],
+    stores: tuple[Path, ...],
+    output_: Path | None,
+    as_json: bool,
+) -> None:
+    """Put records of the store side by side: kernels, sizes, devices, or two stores.
+
+    KERNEL is a name, a part of one, the path of a space file, a family such as `sgemm`, or a pattern such as
+    'sgemm/1*'. Without --size and --device, all that the store has is compared.
+
+    Example: tune compare sgemm --size 4096 --device H200 --output ladder.html
+    """
+    from tuner.report import comparison
+    from tuner.report.pages import comparison_page, vega
+
+    suffix = vega.suffix_of(output_) if output_ is not None else None
+    if output_ is not None:
+        check_file("--output", output_)
+    found = comparison.compare(kernels, sizes, on, stores, lambda problem: warn([problem]))
+    if output_ is not None and suffix is not None:
+        whole = comparison_page.html(found).encode() if suffix == ".html" else comparison_page.picture(found, suffix)
+        write_figure(output_, whole)
+    header, rows = comparison_page.table(found)
+    data = {
+        "varying": list(found.varying),
+        "records": [
+            {
+                "kernel": c.kernel,
+                "store": c.store or None,
+                "record": {**c.record.to_json(), **vars(c.rates)},
+                "as_fast_as_the_first": found.ratio(c),
+                "verdict": found.verdict(c),
+                "gain": c.gain,
+                "gain_verdict": c.gain_verdict,
+            }
+            for c in found.competitors
+        ],
+        "file": output_ and str(output_),
+    }
+    lines = [found.title, output.table(header, rows), *([str(output_)] if output_ else [])]
+    output.answer(as_json, data, "\n".join(lines))

@@ -1,0 +1,97 @@
+"""`tune export`: configurations and trials for other programs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import (
+    JSON,
+    KERNEL,
+    RESULTS,
+    SET,
+    SIZE,
+    TARGET_DEVICE,
+    TYPES,
+    output_option,
+    storage_option,
+    warn,
+)
+from tuner.errors import RequestError
+from tuner.exchange.exports.formats import FORMATS
+from tuner.paths import quoted
+
+
+@click.command()
+@KERNEL
+@SIZE
+@click.option(
+    "--to",
+    required=True,
+    type=click.Choice(list(FORMATS)),
+    help="; ".join(f"{form.name}: {form.description}" for form in FORMATS.values()),
+)
+@output_option("PATH", "File to write, or the bundle's folder; named after the kernel and size if omitted.")
+@TARGET_DEVICE
+@click.option(
+    "--architecture",
+    "architectures",
+    metavar="NAMES",
+    help="Architectures of a bundle, such as sm_80,sm_90a; the device's if omitted.",
+)
+@storage_option("Database that `tune --storage` wrote; its trials alone are exported.")
+@SET
+@TYPES
+@RESULTS
+@JSON
+def command(
+    kernel: str,
+    size: str | None,
+    to: str,
+    options: dict[str, float],
+    types: dict[str, str],
+    results: Path | None,
+    as_json: bool,
+    **request: Any,
+) -> None:
+    """Export the results of KERNEL at SIZE for other programs.
+
+    A format holds the best configuration for a device, ready to build or launch without tuner, or all trials, for other
+    tuners and for analysis: see --to. That of `dispatch` holds a family, named in place of KERNEL, at any size.
+
+    Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
+    """
+    from tuner import catalog
+    from tuner.exchange.exports import formats
+    from tuner.exchange.exports.target import Problem
+    from tuner.families import family
+
+    about: dict[str, Any]
+    if FORMATS[to].holds_family:
+        if size is not None:
+            raise RequestError(f"--to {to}: it serves every size; leave out {quoted(size)}")
+        found = family.find(kernel)
+        problem = Problem.sizeless(found.spaces[0], options, types, results)
+        asked = formats.ExportRequest(problem, spaces=found.spaces, name=found.name, **request)
+        about = {"family": found.name, "types": problem.types}
+    else:
+        problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+        asked = formats.ExportRequest(problem, **request)
+        about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
+    export = formats.export(to, asked)
+    warn(export.notes)
+    files = [str(file) for file in export.files]
+    data = {**about, "to": to, "files": files, **export.summary}
+    lines = [*files]
+    if "builds" in export.summary:
+        folder = export.files[-1].parent
+        kernels = ", ".join(export.summary["kernels"])
+        lines = [
+            lines[-1],
+            f"{export.summary['builds']} builds of {kernels}",
+            f'tuner.dispatch("{kernel}", binaries="{folder}") takes them wherever these kernels are, under any name',
+        ]
+    if "from" in export.summary:
+        lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))
+    output.answer(as_json, data, "\n".join(lines))

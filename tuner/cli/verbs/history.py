@@ -1,0 +1,132 @@
+"""`tune history`: a search, trial by trial."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tuner.tuning.ledger.trial import Trial
+
+LONGEST_BAR = 60  # columns
+
+
+class _Step(NamedTuple):
+    """A trial, its number from 1 on, the best time in ms so far, and whether this trial brought it."""
+
+    number: int
+    trial: Trial
+    best_ms: float | None
+    is_best: bool
+
+
+@click.command()
+@KERNEL
+@SIZE
+@TARGET_DEVICE
+@SET
+@TYPES
+@click.option("--all", "as_list", is_flag=True, help="List every trial, not only those that were the best so far.")
+@storage_option("Database that `tune --storage` wrote.")
+@RESULTS
+@JSON
+def command(
+    kernel: str,
+    size: str | None,
+    device: str | None,
+    options: dict[str, float],
+    types: dict[str, str],
+    as_list: bool,
+    storage: str | None,
+    results: Path | None,
+    as_json: bool,
+) -> None:
+    """Show how the search for KERNEL at SIZE went, trial by trial.
+
+    The trials are those of the ledger that was written last. You see each trial that was the best so far, and the best
+    times as a line of bars, on a logarithmic scale. The finals come after the search, and their times are in the store:
+    see `tune best`.
+
+    Example: tune history sgemm/07_tiled_1xn 4096
+    """
+    from tuner import catalog
+    from tuner.exchange.exports.target import Problem
+
+    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+    from tuner.exchange.exports.trials import latest_study  # imports Optuna, for which a wrong request does not wait
+
+    study = latest_study(problem, device, storage)
+    steps = _steps(study.trials)
+    data = {
+        "kernel": problem.space.name,
+        "device": study.device,
+        "size": problem.sizes,
+        "types": problem.types,
+        "options": problem.options,
+        "trials": [_document(step) for step in steps],
+    }
+    peculiar = f", {study.peculiar}" if study.peculiar else ""
+    where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
+    failed = sum(step.trial.outcome.failure is not None for step in steps)
+    lines = [f"{where}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
+    rows = [_row(step) for step in steps if as_list or step.is_best]
+    header = ["trial", "finished", "time", "spread", "best so far", "configuration"]
+    output.answer(as_json, data, "\n".join([*lines, output.table(header, rows)]) if rows else lines[0])
+
+
+def _steps(trials: Iterable[Trial]) -> list[_Step]:
+    steps: list[_Step] = []
+    best: float | None = None
+    for number, trial in enumerate(trials, 1):
+        is_best = trial.time_ms is not None and (best is None or trial.time_ms < best)
+        best = trial.time_ms if is_best else best
+        steps.append(_Step(number, trial, best, is_best))
+    return steps
+
+
+def _bars(steps: list[_Step]) -> list[str]:
+    """The best times so far as a line of bars, between the first and the last."""
+    from tuner.cli.screen.live_block import can_write
+    from tuner.cli.screen.sparkline import BLOCKS, PLAIN, sparkline
+
+    known = [step.best_ms for step in steps if step.best_ms is not None]
+    if not known:
+        return []
+    before, after = f"best so far: {known[0]:.4g} ", f" {known[-1]:.4g} ms"
+    width = min(LONGEST_BAR, shutil.get_terminal_size().columns - len(before + after))
+    return [before + sparkline(known, width, BLOCKS if can_write(sys.stdout.encoding, BLOCKS) else PLAIN) + after]
+
+
+def _row(step: _Step) -> list[str]:
+    from tuner.measure.timing.clock import spread
+    from tuner.space.texts import config_text
+
+    trial = step.trial
+    finished = f"{trial.finished:%Y-%m-%d %H:%M:%S}" if trial.finished else "?"
+    time = f"{trial.time_ms:.4g} ms" if trial.time_ms is not None else f"failed, {trial.outcome.failure}"
+    runs = trial.outcome.times
+    best = f"{step.best_ms:.4g} ms" if step.best_ms is not None else ""
+    spread_text = f"{spread(runs):.1%}" if len(runs) > 1 else ""
+    return [str(step.number), finished, time, spread_text, best, config_text(trial.config)]
+
+
+def _document(step: _Step) -> dict[str, Any]:
+    outcome = step.trial.outcome
+    return {
+        "config": step.trial.config,
+        "finished": step.trial.finished and step.trial.finished.isoformat(timespec="milliseconds"),
+        "time_ms": step.trial.time_ms,
+        "times_ms": list(outcome.times),
+        "failure": outcome.failure,
+        "seconds": dict(outcome.seconds),
+        "best_ms": step.best_ms,
+    }

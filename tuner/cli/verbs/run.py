@@ -1,0 +1,49 @@
+"""`tune run`: the stored best launched, verified and timed."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, warn
+
+
+@click.command()
+@KERNEL
+@SIZE
+@DEVICE
+@SET
+@TYPES
+@RESULTS
+@JSON
+def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int:
+    """Launch, verify and time the best known configuration of KERNEL at SIZE.
+
+    The inputs are random. A kernel that hangs is stopped after ten minutes.
+
+    Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
+    """
+    from tuner import catalog
+    from tuner.space import chosen_size
+    from tuner.space.texts import config_text, size_text, types_text
+    from tuner.tuning import rerun
+
+    space = catalog.load(kernel)
+    result = rerun.run(kernel, size, **request, noted=output.say)
+    best = result.candidate
+    warn(best.notes)
+    fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
+    text = ""
+    if result.reason is None:
+        found = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
+        at = size or size_text(chosen_size.parse(None, space.operation, result.types))
+        text = (
+            f"{result.kernel} at {at}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
+            f"({best.match})\n"
+            f"{output.timing(result)}; {found}{output.compared(space)}{output.wrong(result.wrong)}"
+        )
+    output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
+    if result.reason is not None:
+        output.say(f"{result.kernel}: {output.first_lines(result.reason or '')}")
+    return 0 if result.reason is None else 1

@@ -1,0 +1,131 @@
+"""`tune show`: the space of a kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
+
+if TYPE_CHECKING:
+    from tuner.space.expressions import Expression
+    from tuner.space.model import Argument, Step
+
+
+@click.command()
+@KERNEL
+@SIZE
+@DEVICE
+@TYPES
+@JSON
+def command(kernel: str, size: str | None, device: str | None, types: dict[str, str], as_json: bool) -> None:
+    """Show the parameters, steps, restrictions and default of KERNEL at SIZE.
+
+    If SIZE is omitted, it is what the file gives, and 1024 for every size that it gives no value. Where the file has no
+    default configuration, the first valid one is shown. Configurations are counted for the device that `tune KERNEL
+    SIZE` would take. Where this machine has none, they are counted for a common GPU: 1024 threads and 48 KiB of shared
+    memory per block, and compute capability 8.0, or for the first of newer ones that the kernel's restrictions admit.
+
+    Example: tune show sgemm/06_tiled 4096
+    """
+    from tuner import catalog, devices
+    from tuner.search.enumeration import count
+    from tuner.space import chosen_size, chosen_types, operation
+    from tuner.space.default import excluding_all, first_valid
+    from tuner.space.scope import COMMON_GPU, Scope
+    from tuner.space.texts import size_text, types_text
+
+    space = catalog.load(kernel)
+    op = space.operation
+    chosen = chosen_types.parse(types, op)
+    sizes = operation.parse_size(chosen_size.common(op) if size is None else size, op, chosen)
+    if device is None and not any(map(devices.count, devices.kinds_of(space))):
+        language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
+        able = (each for each in gpus if not excluding_all(space, Scope(sizes, op.options, language, each, chosen)))
+        limits = next(able, COMMON_GPU)
+        counted_for = "a common GPU" if limits == COMMON_GPU else f"a GPU of capability {limits.compute_capability}"
+    else:
+        local_device = devices.open_device(devices.for_space(space, device))
+        counted_for, language, limits = local_device.name, local_device.language, local_device.limits
+        local_device.close()
+    scope = Scope(sizes, op.options, language, limits, chosen)
+    configurations = count(space, scope)
+    default = dict(space.default) or (first_valid(space, scope) if configurations else {})
+    data = {
+        "kernel": space.name,
+        "title": space.title,
+        "languages": list(space.languages),
+        "size": sizes,
+        "types": {name: list(allowed) for name, allowed in op.types.items()},
+        "configurations": configurations,
+        "counted_for": counted_for,
+        "parameters": {name: list(values) for name, values in space.parameters.items()},
+        "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
+        "default": default,
+        "steps": [_step(step) for step in space.steps],
+        "scratch": [_scratch(argument) for argument in op.scratch],
+        "reference": space.operation.reference.kind,
+        "source": ", ".join(map(str, space.sources)),
+        "source_note": space.source_note,
+    }
+    rows = [[n, " ".join(map(str, v)), default.get(n, "")] for n, v in space.parameters.items()]
+    lines = [
+        f"{space.name}: {space.title}",
+        f"{configurations} configurations are valid at {size or size_text(sizes)}{types_text(chosen)} on {counted_for}",
+        *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
+        output.table(["parameter", "values", "default"], rows),
+        *(_step_line(position, step) for position, step in enumerate(space.steps, 1) if len(space.steps) > 1),
+        *(_scratch_line(argument) for argument in op.scratch),
+        *(f"restriction {restriction}" for restriction in space.restrictions),
+        f"source {', '.join(map(str, space.sources))}",
+        *([f"note: {space.source_note}"] if space.source_note else []),
+    ]
+    if space.operation.reference.kind == "none":
+        lines.append(output.UNVERIFIED)
+    output.answer(as_json, data, "\n".join(lines))
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """A step as JSON data."""
+    return {
+        "kernel": step.kernel,
+        "source": str(step.source),
+        "arguments": list(step.arguments),
+        "grid": _texts(step.grid),
+        "block": _texts(step.block),
+        "shared_memory": step.shared_memory.text,
+        "cluster": None if step.cluster is None else _texts(step.cluster),
+        "cooperative": step.cooperative,
+    }
+
+
+def _step_line(position: int, step: Step) -> str:
+    geometry = [("grid", step.grid), ("block", step.block), ("cluster", step.cluster or ())]
+    words = [f"{name} [{', '.join(_texts(extents))}]" for name, extents in geometry if extents]
+    if step.shared_memory.text != "0":
+        words.append(f"shared memory {step.shared_memory.text}")
+    if step.cooperative:
+        words.append("cooperative")
+    return f"step {position} {step.kernel}({', '.join(step.arguments)}): {', '.join(words)}"
+
+
+def _scratch(argument: Argument) -> dict[str, Any]:
+    """Scratch as JSON data."""
+    shape = [extent.text for extent in argument.shape or ()]
+    return {"name": argument.name, "dtype": argument.dtype, "shape": shape, "zeroed": argument.zeroed}
+
+
+def _scratch_line(argument: Argument) -> str:
+    zeroed = "" if argument.zeroed == "never" else f", zeroed {argument.zeroed}"
+    shape = ", ".join(extent.text for extent in argument.shape or ())
+    return f"scratch {argument.name}: {argument.dtype} [{shape}]{zeroed}"
+
+
+def _texts(extents: tuple[Expression, ...]) -> list[str]:
+    """The extents, without those at the end that are 1."""
+    texts = [extent.text for extent in extents]
+    while len(texts) > 1 and texts[-1] == "1":
+        texts.pop()
+    return texts

@@ -1,0 +1,207 @@
+"""`tune KERNEL SIZE...`: the search for the fastest configuration."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import (
+    COMPLETE_OBJECTIVE,
+    COMPLETE_STRATEGY,
+    DEVICES,
+    JSON,
+    KERNEL,
+    RESULTS,
+    SEED,
+    SET,
+    SIZES_HELP,
+    TYPES,
+    VERBOSE,
+    Whole,
+    storage_option,
+)
+from tuner.errors import RequestError
+from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.paths import quoted
+
+if TYPE_CHECKING:
+    from tuner.tuning.driver import Result
+
+WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
+WHERE_THEY_ROUND = (
+    "; where only rounding differs, let a reference in Python compute in float64, "
+    "or write `tolerance:` in the space file"
+)
+
+
+@click.command("kernel", hidden=True)
+@KERNEL
+@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
+@DEVICES
+@SET
+@TYPES
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    shell_complete=COMPLETE_STRATEGY,
+    help="Search strategy; a wrong name lists all. If omitted, brute_force where the budget covers all configurations, "
+    "else optuna.",
+)
+@click.option(
+    "--budget",
+    metavar="N|TIME",
+    help="Number of configurations to try (100), or a time for the search (90s, 2m, 1h), which the finals follow; all "
+    "if omitted.",
+)
+@SEED
+@click.option(
+    "--repeats",
+    type=Whole(1, 1000),
+    metavar="N",
+    default=STANDARD.repeats,
+    show_default=True,
+    help="Timed runs per configuration.",
+)
+@click.option(
+    "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
+)
+@click.option("--full", is_flag=True, help="Time slow configurations as often as fast ones.")
+@click.option("--flush", is_flag=True, help="Flush the device's caches before each timed run.")
+@click.option(
+    "--objective",
+    default=STANDARD.objectives[0],
+    show_default=True,
+    metavar="NAME[,NAME]",
+    shell_complete=COMPLETE_OBJECTIVE,
+    help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
+)
+@click.option(
+    "--sustained",
+    is_flag=True,
+    help="Then run the best, and the vendor's library, back to back for seconds; store time, clock and power.",
+)
+@click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
+@storage_option("Database in which several machines share one study.")
+@RESULTS
+@VERBOSE
+@JSON
+def command(
+    kernel: str,
+    sizes: tuple[str, ...],
+    size_lists: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    repeats: int,
+    flush: bool,
+    objective: str,
+    full: bool,
+    **request: Any,
+) -> int:
+    """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
+
+    SIZE may be left out where the file gives every size. With several sizes, each has the budget; a family, as sgemm,
+    is tuned stage by stage. Every configuration is verified before it is timed. An interrupted search continues when
+    the same command is run again.
+
+    Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
+    """
+    from tuner import catalog
+    from tuner.cli.app import VERBS
+    from tuner.families import family
+
+    try:
+        is_family = len(family.find(kernel).spaces) > 1
+    except RequestError as error:
+        families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
+        near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
+        if near in VERBS:
+            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near}`?") from None
+        if near and near != kernel:
+            raise RequestError(f"{error}; or did you mean the family {near}?") from None
+        raise
+    method = Method(repeats, flush, parse_objectives(objective), race=not full)
+    if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
+        from tuner.cli.verbs import several
+
+        return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
+    size = sizes[0] if sizes else None
+    sizes_of_kernel = catalog.load(kernel).operation.sizes if size is None else {}
+    if missing := [name for name, default in sizes_of_kernel.items() if default is None]:
+        example = "x".join(["1024"] * len(missing))
+        names = f"{' x '.join(missing)}, one number for all of them or each by itself, " if len(missing) > 1 else ""
+        verbs = ", ".join(VERBS)
+        raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
+    from tuner.cli.screen import logs, progress
+
+    with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
+        listener.begun("loading the tuner")
+        from tuner.tuning.driver import tune
+        from tuner.tuning.request import TuningRequest
+
+        result = tune(TuningRequest(kernel, size, method=method, **request), listener)
+    output.answer(as_json, document(result), "\n".join(lines(result)))
+    return 1 if result.record is None else 0
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result for --json."""
+    from tuner.tuning.finals import conclusions
+
+    record = result.record
+    keys = (
+        "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
+        "vs_best_library", "sustained", "verified",
+    )  # fmt: skip
+    best = record and {key: getattr(record, key) for key in keys}
+    return {
+        "kernel": result.kernel,
+        "device": result.device.name,
+        "size": result.sizes,
+        "types": result.types,
+        "configurations": result.configurations,
+        "evaluated": result.evaluated,
+        "failed": {reason: number for reason, (number, _) in result.failed.items()},
+        "failures": [output.failure(trial) for trial in result.failures],
+        "best": best,
+        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "ties": [
+            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
+            for tied in conclusions.ties(result.selection)
+        ],
+        **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
+        "launch_ms": result.selection.finals.launch_ms,
+        "warnings": result.warnings,
+        "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
+    }
+
+
+def lines(result: Result) -> list[str]:
+    """The last lines of a run: its best configuration. What failed is said at once."""
+    from tuner import catalog
+    from tuner.space.chosen_types import dtype_of
+    from tuner.space.texts import config_text, problem_words
+
+    space = catalog.load(result.kernel)
+    for reason, (number, trial) in result.failed.items():
+        which = config_text(trial.config) + ("" if number == 1 else ", for one")
+        output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
+    if len(result.failures) > 1:
+        problem = problem_words(space.operation, result.sizes, result.types, result.options)
+        output.say(f"`tune failures {result.kernel} {problem}` tells more")
+    if result.record is None:
+        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
+        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
+        return []
+    found = [output.best(result.record, space)]
+    if result.front:
+        found.append(output.front(result.front))
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
+    return found

@@ -1,0 +1,60 @@
+"""`tune validate`: a space file checked."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import JSON, TYPES
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("size", required=False)
+@click.option("--compile", "compiles", is_flag=True, help="Also compile the default configuration, as far as can be.")
+@TYPES
+@JSON
+def command(file: Path, size: str | None, types: dict[str, str], compiles: bool, as_json: bool) -> None:
+    """Check a space file, and name the line and key of its first fault.
+
+    Its expressions are evaluated at SIZE, 1024 if omitted, for the first of some common GPUs that has a valid
+    configuration: for all configurations of a small space, and for a sample of those of a large one.
+
+    With --compile, the default configuration is built for each kind of device whose compiler is here. No device is
+    needed for CUDA.
+
+    Example: tune validate my_kernel.yaml
+    """
+    from tuner import devices
+    from tuner.catalog import kernel_names
+    from tuner.space.file import reader
+    from tuner.space.scope import COMMON_GPU
+    from tuner.space.texts import problem_text
+
+    gpus = (COMMON_GPU, *devices.common_limits())
+    space, scope, evaluation = reader.evaluate(file, size, types, gpus)
+    count, tried = len(space.parameters), evaluation.configurations
+    data: dict[str, Any] = {
+        "file": str(file),
+        "valid": True,
+        "kernel": kernel_names.of(file),
+        "parameters": count,
+        "tried": tried,
+    }
+    capability = scope.limits.compute_capability
+    data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
+    data["reference"] = space.operation.reference.kind
+    evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
+    on = "" if scope.limits == COMMON_GPU else f", on a GPU of compute capability {capability}"
+    lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
+    if space.operation.reference.kind == "none":
+        lines.append(output.UNVERIFIED)
+    if compiles:
+        from tuner.devices import sample_build
+
+        samples = sample_build.samples(space, scope)
+        data["builds"] = [asdict(sample) for sample in samples]
+        lines += map(str, samples)
+    output.answer(as_json, data, "\n".join(lines))

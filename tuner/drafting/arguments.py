@@ -1,0 +1,190 @@
+"""The arguments of a draft: what the source says of each, and what it leaves to be asked."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+
+from tuner.drafting import roles
+from tuner.drafting.facts import Facts
+from tuner.errors import ExpressionError
+from tuner.lockless import cached_property
+from tuner.space import expressions
+from tuner.space.dtypes import DTYPES
+from tuner.space.sources.prototype import Parameter
+
+_WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else
+MOST_GUESSED = 3  # extents
+
+
+class DraftedArguments:
+    """The lines of a draft about arguments; `extents` are its sizes."""
+
+    def __init__(self, facts: Facts, extents: list[str]) -> None:
+        self.facts, self.extents = facts, extents
+
+    def lines(self) -> list[str]:
+        """The key `arguments`."""
+        ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
+        ask = "" if self.facts.parameters else ask
+        return [
+            f"  arguments:{asked(ask)}",
+            *map(self._argument, self.facts.parameters),
+            *(self._constant(parameter, extents) for parameter, extents in self.facts.constants.values()),
+        ]
+
+    def _argument(self, parameter: Parameter) -> str:
+        dtype, asks = parameter.dtype or "float32", list[str]()
+        if len(types := self.facts.types_of(parameter.name)) > 1:
+            asks.append(f"the steps take it as {' and '.join(types)}: one name is one argument; rename one")
+        if parameter.type in self.facts.types:
+            dtype = parameter.type
+        elif parameter.stars > 1:
+            dtype = "uint64"
+            asks.append("a pointer to pointers has no numbers: take one array in the source, and offsets in it")
+        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
+            dtype = _complex(dtype) if parameter.is_pair else dtype
+            pair = " unless it is a complex number" if parameter.is_pair else ""
+            asks.append(f"a scalar is one number, and {parameter.type} is none{pair}: take its numbers one by one")
+        elif parameter.dtype is None:
+            hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
+            asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
+        for array in self.arrays_between:
+            if parameter.name in self.facts.shapes.limits_of(array) and (blocks := self._blocks(array)):
+                asks.append(f"is it how many elements {array} has? then value: {blocks[0]} here, and no size")
+        body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
+        if parameter.is_pointer and self.facts.is_local(parameter):
+            asks.append("how many elements has a work-group of it? the threads of a block?")
+            if "portable.h" in self.facts.code:
+                asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
+            body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
+        elif parameter.is_pointer:
+            role, more = self.facts.role(parameter)
+            shape = self.shape(parameter.name)
+            parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
+            if parameter.is_pair:
+                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(shape)}]?")
+            elif parts:
+                asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
+            body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
+            asks += more
+            if role != "in" and self.facts.choices.is_placed(parameter.name):
+                asks.append(
+                    "atomics choose its elements, in another order each time: name in `derive:` what is compared"
+                )
+            if self._blocks(parameter.name) and role != "scratch":
+                asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
+            elif self.facts.shapes.shape(parameter.name) is None and not self._blocks(parameter.name):
+                asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
+            if role in ("in", "inout"):
+                fill, more = self._fill(parameter)
+                body, asks = body + fill, asks + more
+        why = f"  # `{parameter.name}` is a word of Python, which no reference can say" * (
+            name_of(parameter) != parameter.name
+        )
+        return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
+
+    def shape(self, name: str) -> list[str]:
+        """The shape of an array: where the text does not tell, all sizes, or of many the first."""
+        return self.facts.shapes.shape(name) or self._blocks(name) or self.guess
+
+    @cached_property
+    def guess(self) -> list[str]:
+        """The shape of an array of which the text tells nothing: that of another one with all sizes, or all sizes, or
+        of many the first."""
+        every = (self.facts.shapes.shape(array.name) or [] for array in self.arrays)
+        like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
+        return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+
+    def _blocks(self, name: str) -> list[str]:
+        """The shape of an array that has an element for each block of one axis, as far as the text tells."""
+        shapes = self.facts.shapes
+        for step, prototype in enumerate(self.facts.steps):
+            axis = shapes.axis_of(name, step)
+            if axis is not None and shapes.shape(name) is None:
+                told = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
+                return [blocks for blocks in told if blocks is not None]
+        return []
+
+    def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
+        """What an input holds, as far as the text tells, and what to ask about it."""
+        if self.facts.choices.counts_places(parameter.name):
+            return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
+        extent = self.facts.shapes.indexed_by(parameter.name)
+        if extent is None or parameter.dtype is None:
+            return "", self._inputs_asked(parameter)
+        if DTYPES[parameter.dtype].kind != "integer":
+            return "", ["indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"]
+        if not extent:
+            return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
+        return f", fill: {{integers: [0, {extent} - 1]}}", []
+
+    def _inputs_asked(self, parameter: Parameter) -> list[str]:
+        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
+        kind = DTYPES[parameter.dtype or "float32"].kind
+        if kind != "boolean" and roles.is_condition(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "real" and roles.is_compared(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "integer" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "real" and roles.is_root_or_logarithm(names, self.facts.body):
+            return ["a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "real" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "integer" and self.facts.choices.is_limit(parameter.name):
+            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
+        return []
+
+    def _constant(self, parameter: Parameter, extents: list[str]) -> str:
+        """A `__constant__` variable, which each launch fills with an array of the caller."""
+        asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
+        extents = [self._counted(extent) for extent in extents]
+        if not all(extent.isdecimal() for extent in extents):
+            asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
+        shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
+        body = f"name: {word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
+        return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"
+
+    def _counted(self, extent: str) -> str:
+        """An extent as a number, where the source says it."""
+        for name, value in self.facts.fixed.items():
+            extent = re.sub(rf"\b{name}\b", str(value), extent)
+        try:
+            return str(expressions.parse(extent).integer({}))
+        except ExpressionError:
+            return extent
+
+    @property
+    def arrays_between(self) -> list[str]:
+        """The names of arrays that one step may hand on to another."""
+        return [p.name for p in self.facts.parameters if p.is_pointer and self.facts.is_handed_on(p.name)]
+
+    @property
+    def arrays(self) -> list[Parameter]:
+        """The arrays among the parameters that a caller passes, most likely."""
+        facts = self.facts
+        pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
+        return [p for p in pointers if not facts.is_handed_on(p.name)]
+
+
+def asked(question: str) -> str:
+    """The comment that asks, or nothing."""
+    return f"  # ? {question}" if question else ""
+
+
+def name_of(parameter: Parameter) -> str:
+    """The name of an argument in the file, where a reference can say it: `in` is a word of expressions."""
+    return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name
+
+
+def _complex(part: str) -> str:
+    """The dtype of complex numbers whose parts are of this one."""
+    return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
+
+
+def word(text: str) -> str:
+    """`text` as YAML, in quotes where it needs them."""
+    return text if re.fullmatch(r"[A-Za-z_./][\w./-]*|\d+", text) and text.lower() not in _WORDS else json.dumps(text)

@@ -1,0 +1,94 @@
+"""What a kernel compares its indices with, as far as this tells the extents of arrays."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tuner.drafting.polynomials import Monomial, Polynomial, added, bare
+
+if TYPE_CHECKING:
+    from tuner.drafting.indices import Indices
+
+Key = frozenset[tuple[Monomial, int]]  # an index without the number that is added to it
+
+
+class IndexBounds:
+    """The comparisons of a kernel, some of whose names are `sizes`. `less` has what is less than a product of sizes,
+    and these: of `i < n - 1`, i + 1 and n."""
+
+    def __init__(self, indices: Indices, sizes: Sequence[str]) -> None:
+        self._moduli, self._sizes = indices.moduli, sizes
+        self.less = list[tuple[Polynomial, list[str]]]()
+        self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
+        self._compared = set[Key]()
+        for index, words in indices.bounds:
+            limit = indices.polynomial(words)
+            self._compare(index, limit)
+            self._bound(index, limit)
+            self._bound_by_last(limit, index)  # n - 1 < i, before a return
+        for sign, index, words in indices.compared:
+            limit = indices.polynomial(words)
+            if sign in ("==", "!="):
+                self._bound_by_last(index, limit)
+                continue
+            self._compare(index, limit)
+            if sign == "<=":
+                self._bound(index, added(limit, {(): 1}))
+            else:
+                self._bound(limit, index)  # n > i
+                self._bound_by_last(index, limit)  # i > n - 1, before a return
+
+    def _compare(self, one: Polynomial, other: Polynomial) -> None:
+        self._compared |= {_key(a) for a, b in ((one, other), (other, one)) if bare(b) or b.get((), 0) > 1}
+
+    def _bound(self, index: Polynomial, limit: Polynomial) -> None:
+        """Note that an index is less than a limit."""
+        if (extents := self._product(limit)) is not None:
+            number = index.get((), 0) - limit.get((), 0)
+            self.less.append((added(bare(index), {(): number}), extents))
+            self._extents[_key(index)].add(tuple(extents))
+            self._added[_key(index)].add(number)
+
+    def _bound_by_last(self, index: Polynomial, last: Polynomial) -> None:
+        """Note that an index is asked for the last one, n - 1: it is no more, and the next is for the others only."""
+        if self._product(last, number=-1) is not None:
+            self._bound(index, added(last, {(): 1}))
+            self._added[_key(index)].add(index.get((), 0) + 1)
+
+    def extents(self, index: Polynomial) -> list[str] | None:
+        """What the text compares an index with; None where it does not, or with several extents."""
+        (only, *more) = [*index] or [()]
+        if not more and len(only) == 1 and index[only] == 1 and only[0] in self._moduli:
+            return self._product(self._moduli[only[0]], number=0)
+        found = self._extents.get(_key(index), set())
+        return list(next(iter(found))) if len(found) == 1 else None
+
+    def excess(self, index: Polynomial, beyond: int) -> int | None:
+        """How much further an index goes than what the text compares, which it has `beyond` added to; None where
+        several comparisons may be meant."""
+        known = self._added.get(_key(index)) or {0}
+        if beyond in known or beyond <= min(known):
+            return 0
+        return beyond - min(known) if len(known) == 1 else None
+
+    def is_compared(self, index: Polynomial) -> bool:
+        """Whether an index is compared with anything but 0 and 1, so that this could be its extent."""
+        return _key(index) in self._compared
+
+    def _product(self, limit: Polynomial, number: int | None = None) -> list[str] | None:
+        """The sizes of a product of sizes, to which any `number` is added; None for anything else."""
+        products = bare(limit)
+        names = next(iter(products)) if len(products) == 1 and set(products.values()) == {1} else ()
+        is_other = not names or not set(names) <= set(self._sizes) or number not in (None, limit.get((), 0))
+        return None if is_other else in_order(Counter(names), self._sizes)
+
+
+def in_order(names: Counter[str], sizes: Sequence[str]) -> list[str]:
+    """The factors of a product, in the order of the sizes."""
+    return sorted(names.elements(), key=sizes.index)
+
+
+def _key(index: Polynomial) -> Key:
+    return frozenset(bare(index).items())

@@ -1,0 +1,47 @@
+"""Which functions cannot write to the numbers that a kernel calls them with."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.space.sources.prototype import definitions, is_type_word, split, words
+
+_BEFORE_PARENTHESES = {"if", "for", "while", "switch", "return", "sizeof", "case"}
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", re.MULTILINE)
+# Functions of CUDA that take numbers, but intrinsics, whose names begin with __.
+_OF_NUMBERS = re.compile(
+    r"__\w+|make_\w+|printf|f?(?:abs|min|max|ma|mod)[fl]?|is(?:nan|inf|finite)"
+    r"|(?:r?sqrt|r?cbrt|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|a?(?:sin|cos|tan)h?|atan2|sinpi|cospi|erfc?|[lt]gamma"
+    r"|floor|ceil|l?l?r(?:ound|int)|trunc|nearbyint|remainder|hypot|copysign|ldexp)[fl]?"
+)
+
+
+class Calls:
+    """The functions of a source whose `text` has no comments. Only C++, as of CUDA, `has_references`."""
+
+    def __init__(self, text: str, has_references: bool) -> None:
+        self._has_references = has_references
+        self._macros = set(_MACRO.findall(text))
+        self._defined = dict[str, bool]()
+        for _, name, inner, _, _ in definitions(words(text)):
+            takes = all("const" in parameter for parameter in split(inner) if "&" in parameter)
+            self._defined[name] = takes and self._defined.get(name, True)
+
+    def by_value(self, function: str) -> bool:
+        """Whether a function, by its name, cannot write to its arguments; not where nothing tells."""
+        if function in self._macros or function.startswith('"'):  # the operands of an asm
+            return False
+        if not self._has_references or function in self._defined:
+            return self._defined.get(function, True)
+        return is_type_word(function) or function.endswith("_cast") or _OF_NUMBERS.fullmatch(function) is not None
+
+
+def function_of(body: str, at: int) -> str:
+    """The name of the function that is called with what stands at a position of a body's words; empty where none is."""
+    depth = 0
+    while at > 0 and depth >= 0:
+        at -= 1
+        depth += (body[at] in ")]}") - (body[at] in "([{")
+    before = re.search(r"(\S+?)(?: < [^;(){}]*>)? $", body[max(0, at - 200) : at]) if body[at] == "(" else None
+    is_call = before is not None and before[1] not in _BEFORE_PARENTHESES and re.search(r'\w|"$', before[1])
+    return before[1] if before is not None and is_call else ""

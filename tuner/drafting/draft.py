@@ -1,0 +1,238 @@
+"""A space file for a kernel that has none: what its source says, and questions where it does not."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
+from tuner.drafting.facts import Facts
+from tuner.space.dtypes import DTYPES
+from tuner.space.sources.host_lines import GUARD
+from tuner.space.sources.prototype import Parameter, Prototype
+
+_REFERENCES = """\
+  # One of these, without the #:
+{expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
+{rounding}  # reference: none    # nothing is compared, and every table says unverified"""
+_EXPRESSION = """\
+  # reference: {0}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
+"""
+_ROUNDING = """\
+  #   its arrays come as they are, {0}: let it compute in float64, as of {1}.astype("float64"); else its own
+  #   rounding makes right results wrong
+"""
+
+
+class Draft:
+    """The text of a space file. Raises RequestError if the source cannot be read, or if it has no such kernel."""
+
+    def __init__(self, source: Path, entry: str | None, output: Path) -> None:
+        self.facts, self.source, self.output = Facts(source, entry), source, output
+        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes] or ["n"]
+        self.arguments = DraftedArguments(self.facts, self.extents)
+
+    def text(self) -> str:
+        """The file."""
+        lines = [
+            f"# Written by `tune new {self.source.name}`. Each comment `# ?` asks: answer on its line, and take it",
+            f"# away. `tune validate {self.output.name}` names those that are open.",
+            f"title: {word(self.facts.prototype.name)}",
+            "operation:",
+            *self._sizes(),
+            *self.arguments.lines(),
+            *self._reference(),
+            self._work(),
+            *self._kernel(),
+            *self._parameters(),
+            *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _sizes(self) -> list[str]:
+        facts = self.facts
+        ask, default = "which sizes has the problem? the kernel takes none", ""
+        if self._is_fixed():
+            ask = "the source fixes all extents, so that no size changes them, but a file has one: is one of 1 right?"
+            default = " 1"
+        if facts.sizes:
+            ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
+        if facts.shapes.new_sizes:
+            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
+        lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
+        if facts.options:
+            whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
+            usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
+            lines.append(f"  options: {{{usual}}}{asked('what are their usual values?')}")
+        if facts.types:
+            other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
+            types = ", ".join(f"{word(name)}: [float32, {other}]" for name in facts.types)
+            lines.append(f"  types: {{{types}}}{asked('which may they be? the first is the default')}")
+        return lines
+
+    def _is_fixed(self) -> bool:
+        """Whether the kernel takes no size, and the text tells all extents: they are numbers."""
+        shapes = self.facts.shapes
+        told = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
+        return bool(told) and all(told) and not self.facts.sizes and not shapes.new_sizes
+
+    def _reference(self) -> list[str]:
+        arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
+            self.facts.constants, "in"
+        )
+        outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
+        inputs = [name for name, role in arrays.items() if role != "out"]
+        real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
+        expression = self._expression(inputs, outputs[0]) if inputs else f"zeros({', '.join(self.extents)})"
+        choices = _REFERENCES.format(
+            expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
+            arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
+            rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
+        )
+        ask = f"what must {' and '.join(outputs)} hold?"
+        if len(outputs) == 1:
+            return [f"  reference:{asked(ask)}", choices]
+        choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
+        each = ", ".join(f"{output}: ..." for output in outputs)
+        return [f"  reference:{asked(ask)}", choices, f"  # of several outputs, one each: reference: {{{each}}}"]
+
+    @staticmethod
+    def _is_short(array: Parameter) -> bool:
+        """Whether an array holds real numbers that are shorter than those that answers are best computed with."""
+        dtype = DTYPES.get(array.dtype or "")
+        return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
+
+    def _expression(self, inputs: list[str], output: str) -> str:
+        """An expression of the inputs, whose form may be that of the answer: sums into elements that another array
+        chooses are counts, and a single number is a sum. Empty where the text does not tell enough of them."""
+        shapes = self.facts.shapes
+        for array in self.arguments.arrays:
+            chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
+            others = [name for name in inputs if name not in (*chosen, name_of(array))]
+            extents = shapes.shape(array.name) or []
+            if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
+                if len(chosen) > 1 or len(extents) != 1 or len(others) > 1:
+                    return ""
+                weights = f"weights={others[0]}, " if others else ""
+                return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
+        single = {name_of(array) for array in self.arguments.arrays if shapes.shape(array.name) == ["1"]}
+        return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
+
+    def _work(self) -> str:
+        moved = Counter[tuple[str, ...]]()
+        for array in self.arguments.arrays:
+            moved[tuple(self.arguments.shape(array.name))] += self.facts.element_bytes(array)
+        amount = " + ".join(
+            " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
+            for shape, size in moved.items()
+        )
+        return f"  # bytes: {amount or 4}    # that it must move, for GB/s; or flops: for GFLOP/s"
+
+    def _kernel(self) -> list[str]:
+        facts = self.facts
+        path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
+        lines = [f"source: {word(path)}{asked(self._host_code())}"]
+        if len(facts.steps) == 1:
+            lines.insert(0, f"kernel: {word(_entry(facts.prototype))}")
+        return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
+
+    def _host_code(self) -> str:
+        """What to ask about lines that are for the host."""
+        numbers = self.facts.host_lines
+        if not numbers:
+            return ""
+        named = f"line {numbers[0]} is" if len(numbers) == 1 else f"lines {', '.join(map(str, numbers[:3]))} are"
+        return f"{named} for the host: is all such code between #ifndef {GUARD} and #endif?"
+
+    def _parameters(self) -> list[str]:
+        knobs, words = self.facts.knobs, self._words()
+        if not knobs:
+            ask = "which constants may vary? a macro each: #ifndef X, #define X 4, #endif in the source"
+            return [f"parameters:{asked(ask)}", *words]
+        lines = [
+            f"  {word(name)}: [{', '.join(map(_value, knob.values))}]{asked(knob.question)}"
+            for name, knob in knobs.items()
+        ]
+        default = ", ".join(f"{word(name)}: {_value(knob.default)}" for name, knob in knobs.items())
+        return ["parameters:", *lines, *words, f"default: {{{default}}}"]
+
+    def _words(self) -> list[str]:
+        """Comments on the macros that no number can replace."""
+        why = "a macro whose default is a word: add others"
+        return [
+            f"  # {name}: [{word}]    # {why}, and #ifndef {name} around its #define"
+            for name, word in self.facts.words.items()
+        ]
+
+    def _launch(self) -> list[str]:
+        facts = self.facts
+        if not facts.has_grid:
+            return []
+        return [
+            f"grid: {self._grid(0, facts.block)}",
+            f"block: [{', '.join(facts.block)}]{asked(facts.asks_block)}",
+            *self._shared_memory(facts.prototype),
+        ]
+
+    def _shared_memory(self, step: Prototype) -> list[str]:
+        """The bytes of dynamic shared memory, where a step may use any."""
+        arrays = self.facts.dynamic_arrays(step)
+        if not arrays:
+            return []
+        each = [str(size)] if (size := max(arrays.values())) > 1 else []
+        threads = (f"({e})" if re.search(r"[-+/%]", e) else e for e in self.facts.block_of(step))
+        ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"
+        return [f"shared_memory: {' * '.join([*each, *threads])}{asked(ask)}"]
+
+    def _grid(self, step: int, block: list[str]) -> str:
+        """The blocks of a step, and a question where the text does not tell all."""
+        told = self.facts.grids.of(step, block)
+        said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
+        guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
+        left = [size for size in reversed(guess) if size not in said]
+        blocks = list[str]()
+        for axis, each in enumerate(told):
+            is_row = self.facts.grids.is_row(step, axis)
+            size = left.pop(-1 if is_row else 0) if each is None and left else "1"
+            each_of = axis < len(block) and size != "1" and not is_row
+            blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
+        if not blocks:  # which may be read in a function that it calls
+            reads = (
+                re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1
+            )
+            guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
+            blocks = (guessed if reads else []) or ["1"]
+        over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
+        ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
+        return f"[{', '.join(blocks)}]{asked(ask)}"
+
+    def _steps(self) -> list[str]:
+        """The steps, in the order in which the user has named them."""
+        lines = ["steps:"]
+        for position, step in enumerate(self.facts.steps):
+            names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
+            block = self.facts.block_of(step)
+            lines.append(f"  - kernel: {word(_entry(step))}")
+            lines.append(f"    arguments: [{names}]{asked('' if names else 'the text leaves them open: which?')}")
+            if self.facts.has_grid:
+                lines.append(f"    grid: {self._grid(position, block)}")
+                lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
+                lines += [f"    {line}" for line in self._shared_memory(step)]
+        return lines
+
+
+def _entry(prototype: Prototype) -> str:
+    """The name of a kernel in the file: with its namespaces, and of a template with its parameters."""
+    template = ", ".join(f"{{{name}}}" for name in prototype.template or ())
+    return prototype.qualified if prototype.template is None else f"{prototype.qualified}<{template}>"
+
+
+def _usual(name: str) -> str:
+    """A value of an option that is likely by its name: 1, but for what is small."""
+    return "0.00001" if name.startswith("eps") else "0.5" if name in ("p", "prob", "rate", "dropout") else "1.0"
+
+
+def _value(value: int | bool | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,111 @@
+"""The words of a kernel with the macros of its file in place, as far as a text alone tells them.
+
+A macro that takes arguments stands for its text, and one without for its text if that has a name: `ADD(&counts[b], 1)`
+is seen as `atomicAdd(&counts[b], 1)`. Numbers stay names, because they may be knobs; only the threads of a warp are
+none. Macros that glue words or quote them, or that take any number of arguments, stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.drafting.knobs import is_outside
+from tuner.space.sources.prototype import is_type_word, matching, words
+
+_DEFINE = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\([^()\n]*\))?[ \t]+((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
+)
+_CONSTANT = re.compile(
+    r"^[ \t]*(?:(?:static|inline|const|constexpr|__device__)\s+)+(?:unsigned\s+)?(?:int|unsigned|size_t|auto)\s+(\w+)"
+    r"\s*=\s*([^;{}=\n]+);",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_WARP = re.compile(r"(?i)(?:k_?)?(?:warp|wave(?:front)?)(?:_?(?:size|threads|width))?|(?:threads|lanes)_per_warp")
+MOST_WORDS, MOST_DEPTH = 50_000, 50  # beyond, nothing is put in place
+
+
+@dataclass(frozen=True)
+class _Macro:
+    """A macro: its parameters, None if it takes none, and its words."""
+
+    parameters: tuple[str, ...] | None
+    words: tuple[str, ...]
+
+
+def expanded(body: Sequence[str], code: str) -> tuple[str, ...]:
+    """The words of a body, by the macros and constants that `code`, which has no comments, defines."""
+    macros = _macros(code)
+    found = _expanded(body, macros, ())
+    return tuple(body) if found is None else tuple(found)
+
+
+def is_warp(name: str, value: int) -> bool:
+    """Whether a constant is how many threads a warp has: no knob, because devices fix it."""
+    return value in (32, 64) and _WARP.fullmatch(name) is not None
+
+
+def _macros(code: str) -> dict[str, _Macro]:
+    """Those that may be put in place: of several by one name, as of languages, the first that has words."""
+    found = dict[str, _Macro]()
+    for name, parameters, text in _DEFINE.findall(code):
+        text = text.replace("\\\n", " ")
+        if "#" in text or "..." in parameters:
+            continue
+        macro = _Macro(tuple(re.findall(r"\w+", parameters)) if parameters else None, tuple(words(text)))
+        if parameters or _stands_for(name, macro.words):
+            found.setdefault(name, macro)
+    for constant in _CONSTANT.finditer(code):
+        name, value = constant[1], tuple(words(constant[2]))
+        if not is_outside(code, constant.start()):
+            continue
+        if len(value) > 1 or _stands_for(name, value):
+            found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
+    return found
+
+
+def _stands_for(name: str, text: Sequence[str]) -> bool:
+    """Whether a macro without arguments is to be seen through: not if its text is a number or a type."""
+    number = text[0] if len(text) == 1 and text[0].isdecimal() else ""
+    return (
+        is_warp(name, int(number)) if number else any(map(_NAME.fullmatch, text)) and not any(map(is_type_word, text))
+    )
+
+
+def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[str, ...]) -> list[str] | None:
+    found, at = list[str](), 0
+    while at < len(body):
+        name = body[at]
+        at += 1
+        macro = macros.get(name) if name not in hidden and len(hidden) < MOST_DEPTH else None
+        if macro is None or (macro.parameters is not None and body[at : at + 1] not in (("(",), ["("])):
+            found.append(name)
+            continue
+        text: Sequence[str] = macro.words
+        if macro.parameters is not None:
+            end = matching(body, at)
+            given = _split(body[at + 1 : end])
+            if len(given) != len(macro.parameters) and (macro.parameters or given != [[]]):
+                found.append(name)
+                continue
+            at, values = end + 1, dict(zip(macro.parameters, given, strict=False))
+            text = [word for each in text for word in values.get(each, [each])]
+        more = _expanded(text, macros, (*hidden, name))
+        if more is None or len(found) + len(more) > MOST_WORDS:
+            return None
+        found += more
+    return found
+
+
+def _split(given: Sequence[str]) -> list[list[str]]:
+    """The arguments of a call, at its outer commas."""
+    parts, depth = [list[str]()], 0
+    for word in given:
+        depth += (word in "([{") - (word in ")]}")
+        if word == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts

@@ -1,0 +1,312 @@
+"""What the text of a kernel file tells of a kernel that has no space file: arguments, constants, threads, roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from tuner.drafting import knobs, roles
+from tuner.drafting.blocks import Blocks
+from tuner.drafting.calls import Calls
+from tuner.drafting.choices import Choices
+from tuner.drafting.expansion import expanded, is_warp
+from tuner.drafting.grids import Grids
+from tuner.drafting.knobs import Knob
+from tuner.drafting.shapes import Names, Shapes
+from tuner.drafting.undeclared import undeclared
+from tuner.errors import RequestError, SpaceError
+from tuner.languages import LANGUAGES
+from tuner.lockless import cached_property
+from tuner.paths import quoted, read_text, shown
+from tuner.space.dtypes import DTYPES
+from tuner.space.expressions import arithmetic
+from tuner.space.sources import host_lines
+from tuner.space.sources.includes import MAX_SOURCE, inlined, without_comments
+from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+
+_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+_CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
+_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
+
+
+class Facts:
+    """What is known of a kernel file, of one kernel or of several steps, which `entry` names with commas between them.
+
+    Raises RequestError if the file cannot be read, or if it has no such kernel.
+    """
+
+    def __init__(self, source: Path, entry: str | None) -> None:
+        self.source = source
+        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        if not self.languages:
+            suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
+            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
+        try:
+            whole = read_text(source, MAX_SOURCE)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not a text file in UTF-8"
+            raise RequestError(f"{shown(source)}: cannot be read: {reason}; name a kernel file") from None
+        self.code = without_comments(whole)
+        self.host_lines = host_lines.of(whole) if source.suffix == ".cu" else []
+        try:
+            self.text, self.missing = inlined(source), ""
+        except SpaceError as error:
+            self.text, self.missing = self.code, str(error)
+        chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        self.steps = [replace(each, body=expanded(each.body, self.code)) for each in chosen]
+        self.prototype = self.steps[0]
+
+    def _chosen(self, entry: str | None) -> Prototype:
+        found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
+        names = shown(", ".join(found)) or "none that can be seen"
+        if entry is None and len(found) == 1:
+            return next(iter(found.values()))
+        if entry is None:
+            reason = "several kernels" if found else "no kernel"
+            raise RequestError(
+                f"{shown(self.source)}: {reason}: {names}; name the one to tune with --entry NAME, or the "
+                "steps of one in their order with --entry NAME,NAME"
+            )
+        alike = [p for p in found.values() if p.name == entry]
+        if entry not in found and len(alike) == 1:
+            return alike[0]
+        if entry not in found:
+            raise RequestError(
+                f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names}"
+            )
+        return found[entry]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those of the kernel, or of all steps, each once; none where the text leaves them open, or does not name all.
+
+        One that a step may write to is not const."""
+        every = [parameter for step in self.steps for parameter in step.parameters or ()]
+        if None in [step.parameters for step in self.steps] or not all(p.name.isidentifier() for p in every):
+            return ()
+        names = dict.fromkeys(parameter.name for parameter in every)
+        alike = {name: [parameter for parameter in every if parameter.name == name] for name in names}
+        return tuple(replace(same[0], is_const=all(p.is_const for p in same)) for same in alike.values())
+
+    def types_of(self, name: str) -> list[str]:
+        """The types that the steps give to a parameter: of one argument, there is one."""
+        every = (p for step in self.steps for p in step.parameters or () if p.name == name)
+        return list(dict.fromkeys(f"{p.type or '...'}{' *' * bool(p.is_pointer)}" for p in every))
+
+    def is_handed_on(self, name: str) -> bool:
+        """Whether a step reads an array that an earlier one has written: it may be scratch."""
+        const = [p.is_const for step in self.steps for p in step.parameters or () if p.name == name]
+        return False in const and True in const[const.index(False) :]
+
+    @cached_property
+    def constants(self) -> dict[str, tuple[Parameter, list[str]]]:
+        """The `__constant__` variables that the source uses and leaves to the host to fill, with their extents."""
+        found = {
+            name: (Parameter(name, " ".join(type_.split()), True, True), re.findall(r"\[\s*([^\]]*?)\s*\]", extents))
+            for type_, name, extents in _CONSTANT.findall(self.code)
+        }
+        return {name: each for name, each in found.items() if len(re.findall(rf"\b{name}\b", self.code)) > 1}
+
+    def is_local(self, parameter: Parameter) -> bool:
+        """Whether it is local memory of OpenCL."""
+        return re.search(rf"\b(__local|local|LOCAL)\b[^,;)\[]*\b{parameter.name}\b", self.code) is not None
+
+    @cached_property
+    def sizes(self) -> list[str]:
+        """Whole numbers that the kernel takes, but those that it only asks for equality or for their bits: most are
+        sizes."""
+        whole = [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        return [name for name in whole if not roles.is_code(name, self.body)]
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """What indices tell of the shapes of arrays."""
+        arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
+        written = [p.name for p in arrays if not p.is_const]
+        names = Names([p.name for p in arrays], written, self.sizes, self._numbers)
+        return Shapes([step.body for step in self.steps], names, self.has_grid)
+
+    @cached_property
+    def grids(self) -> Grids:
+        """What indices tell of grids."""
+        return Grids(self.shapes)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """What indices tell of arrays that choose elements of others."""
+        return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer])
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """The macros and constants that are whole numbers."""
+        found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
+        return {name: number for name, number in found if not is_warp(name, number)}
+
+    @cached_property
+    def body(self) -> str:
+        """The words of all steps."""
+        return " ".join(word for step in self.steps for word in step.body)
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """The macros and constants that are extents of arrays: no knobs, because another value is another operation."""
+        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
+
+    @cached_property
+    def options(self) -> list[str]:
+        """Other numbers that the kernel takes; those of a type that the text leaves open are among them."""
+        return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
+
+    @cached_property
+    def knobs(self) -> dict[str, Knob]:
+        """The parameters: those of the template, the macros and constants, the names that have no value, and the
+        threads of a block that the source leaves open."""
+        found = knobs.of_template(self.template_values, self._template_defaults)
+        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
+        found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
+        for name, is_truth in self._undeclared.items():
+            if name not in taken and name not in found:
+                why = "the source does not define it"
+                found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
+        told = self._block(self.prototype, found) if self.has_grid else []
+        for axis in ("xyz"[at] for at, extent in enumerate(told) if not extent):
+            sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
+            ask = f"nothing in the source reads it: which macro or number says how many threads there are in {axis}?"
+            reads = self._reads_threads
+            found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16, "" if reads else ask)
+        return found
+
+    @property
+    def _undeclared(self) -> dict[str, bool]:
+        """The names that kernels and what they call read, and that nothing declares."""
+        names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
+        if self.missing:  # in a header that is not there, they may be
+            return {}
+
+        def runs(name: str, prefix: Collection[str]) -> bool:
+            return name in names or "__device__" in prefix or (self.source.suffix != ".cu" and name != "main")
+
+        return undeclared(self.code, without_comments(self.text), runs, bounds)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The macros whose default is a word, and that the source uses."""
+        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name, _ in _WORD_MACRO.findall(self.code)}
+        guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
+        found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
+        return {name: word for name, word in found.items() if uses[name] > (2 if name in guarded else 1)}
+
+    @property
+    def template_values(self) -> dict[str, str]:
+        """The parameters of the template that are values."""
+        return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
+
+    @property
+    def _template_defaults(self) -> dict[str, str]:
+        return {name: text for step in self.steps for name, text in step.defaults.items()}
+
+    @property
+    def types(self) -> list[str]:
+        """The parameters of the template that are types."""
+        return [name for name, kind in self._template.items() if _is_type(kind)]
+
+    @property
+    def _template(self) -> dict[str, str]:
+        return {name: kind for step in self.steps for name, kind in (step.template or {}).items()}
+
+    @property
+    def has_grid(self) -> bool:
+        return any(LANGUAGES[name].has_grid for name in self.languages)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """How many coordinates of its thread the kernel reads."""
+        used = re.findall(r"threadIdx\s*\.\s*([xyz])|get_(?:local|global)_id\s*\(\s*([012])\s*\)", self.code)
+        return max(("xyz".index(axis) if axis else int(number) for axis, number in used), default=0) + 1
+
+    def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
+        """The threads per block in x, y, z, as far as the source tells by the names `found`: empty words where not."""
+        words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
+        said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
+        if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
+            return said
+        named = knobs.named_block(found, self.dimensions)
+        blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
+        indexed = [
+            blocks.extent("xyz"[axis]) or knobs.spaced(self.code, found, axis) for axis in range(self.dimensions)
+        ]
+        if named or (all(indexed) and not self._reads_threads):
+            return named or indexed
+        shared = knobs.shared_block(self.code, found, self.dimensions)
+        if said and not all(indexed):
+            return said
+        return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
+
+    def block_of(self, step: Prototype) -> list[str]:
+        """The threads per block of a step."""
+        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._block(step, self.knobs))]
+        while len(extents) > 1 and extents[-1] == "1":
+            extents.pop()
+        return extents
+
+    @property
+    def _reads_threads(self) -> bool:
+        """Whether the source leaves the threads of a block to the launch, and reads how many there are."""
+        return re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
+
+    @cached_property
+    def block(self) -> list[str]:
+        """The threads per block."""
+        return self.block_of(self.prototype)
+
+    @property
+    def asks_block(self) -> str:
+        """What to ask about the threads of a block; nothing where the source says them, or leaves them to the launch
+        as parameters."""
+        ask, bounds = "how many threads in x, y, z?", self.prototype.block
+        if bounds and self.block != list(bounds)[: len(self.block)]:
+            return f"{ask} its bounds say {shown(', '.join(bounds))}"
+        reads = self._reads_threads
+        is_said = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
+        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
+        return "" if is_said and len(self.block) == self.dimensions and all(known) else ask
+
+    def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
+        """The arrays of dynamic shared memory that a step may use, and the bytes of an element, 4 where the text does
+        not tell."""
+        functions = " ".join(step.body), self.text
+        found = next(filter(None, (dynamic_arrays(text) for text in functions)), {})
+        return found if "cuda" in self.languages else {}
+
+    def parts(self, parameter: Parameter) -> int:
+        """The numbers of an element in memory: in OpenCL, a vector of 3 takes the room of 4."""
+        return 4 if parameter.width == 3 and "cuda" not in self.languages else parameter.width
+
+    def element_bytes(self, parameter: Parameter) -> int:
+        """The bytes of an element of an array; 4 for a number whose type the text does not tell."""
+        return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
+
+    def is_struct(self, parameter: Parameter) -> bool:
+        """Whether the source defines its type, as a struct."""
+        return parameter.type in {name for pair in _STRUCT.findall(self.code) for name in pair if name}
+
+    def role(self, parameter: Parameter) -> tuple[str, list[str]]:
+        """What a kernel does with an array, and what to ask about it."""
+        if self.is_handed_on(parameter.name):
+            return "scratch", ["or does the caller need it? then role: out"]
+        return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(without_comments(self.text), has_references=self.source.suffix == ".cu")
+
+
+def _is_whole(parameter: Parameter) -> bool:
+    return parameter.dtype is not None and parameter.width == 1 and DTYPES[parameter.dtype].kind == "integer"
+
+
+def _is_type(kind: str) -> bool:
+    return kind.partition(" ")[0] in ("typename", "class")

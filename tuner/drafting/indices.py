@@ -1,0 +1,320 @@
+"""Which elements of arrays a kernel touches, as far as its text tells: each index as a polynomial.
+
+Local names that are assigned once stand for what they are assigned. What is no sum or product is an atom of its own,
+such as `idx % cols`, and the thread is `threadIdx.x` in OpenCL, too. No parser of C stands behind this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from tuner.drafting.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
+from tuner.space.sources.prototype import is_type_word, matching
+
+AXES = "xyz"
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+_OPENCL = {
+    "get_local_id": "threadIdx",
+    "get_group_id": "blockIdx",
+    "get_local_size": "blockDim",
+    "get_num_groups": "gridDim",
+    "get_global_id": "globalIdx",
+}
+_ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
+_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
+_BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
+MOST_DEPTH = 30  # of brackets and names; beyond, an expression is an atom of its own words
+
+
+class Indices:
+    """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
+    the words of what the text compares each with, as `i < n` and `i >= n` do. `compared` are both sides of the other
+    comparisons, and their sign. `others` are names of arrays that are used in another way, too. `aliases` has the local
+    pointers into each array, and its name. `loops` has the names that are assigned the same each time and else only
+    increased: what they begin with, and their steps. `offsets` are how far pointers are moved of which no more is
+    known.
+    """
+
+    def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
+        self._body, self._arrays = tuple(body), set(arrays)
+        self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
+        self._defined = dict(self._definitions())
+        self._known = dict[str, Polynomial]()  # what local names stand for
+        self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
+        self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
+        self.others = set[str]()
+        self.offsets = list[Polynomial]()
+        self._find_accesses()
+        every = list(self._comparisons())
+        self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
+        self.compared = [each for each in every if each[0] not in _BOUNDS]
+        self.loops = {
+            name: (self.polynomial(start), [self.polynomial(step) for step in steps])
+            for name, (start, steps) in self._loops.items()
+        }
+
+    def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
+        """What these words are."""
+        if depth < MOST_DEPTH:
+            reader = _Reader(self, words, depth)
+            found = reader.shifted()
+            if found is not None and reader.at == len(words) and is_short(found):
+                return {product: factor for product, factor in found.items() if factor or not product}
+        return atom(" ".join(words))
+
+    def atoms(self) -> set[str]:
+        """Threads and blocks that the body names."""
+        words = " ".join(self._body)
+        found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
+        calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
+        found |= {f"{_OPENCL[name]} . {AXES[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        return {name.replace(" ", "") for name in found}
+
+    def named(self, name: str, depth: int) -> Polynomial:
+        """What a name stands for: itself, unless it is a local one that is assigned once."""
+        if name not in self._defined:
+            return atom(name)
+        if name not in self._known:
+            self._known[name] = atom(name)  # within what it stands for
+            self._known[name] = self.polynomial(self._defined[name], depth)
+        return self._known[name]
+
+    def locals(self) -> Iterator[Polynomial]:
+        """What the local names are that are assigned once."""
+        return (self.named(name, 0) for name in self._defined)
+
+    def _definitions(self) -> Iterator[tuple[str, Sequence[str]]]:
+        body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
+        steps = dict[str, list[Sequence[str]]]()
+        for position, word in enumerate(body):
+            if not _NAME.fullmatch(word) or self._is_member(position):
+                continue
+            before, after = "".join(body[max(0, position - 2) : position]), "".join(body[position + 1 : position + 3])
+            if after[:1] == "=" and after != "==":
+                found.setdefault(word, []).append(self._assigned(position + 2))
+            elif after in ("+=", "++") or before == "++":
+                steps.setdefault(word, []).append(self._assigned(position + 3) if after == "+=" else ("1",))
+            elif re.fullmatch(r"[-*/%&|^]=|--|<<=|>>=", after + "=" * self._is_shifted(position)) or before == "--":
+                changed.add(word)
+        for name, (words, *more) in found.items():
+            if name in changed or any(each != words for each in more):
+                continue
+            if name in steps:
+                self._loops[name] = words, list(dict.fromkeys(map(tuple, steps[name])))
+            elif not more and name not in words[:1]:
+                yield name, words
+
+    def _assigned(self, start: int) -> Sequence[str]:
+        """The words that an assignment gives, from where they start."""
+        body, end = self._body, start
+        while end < len(body) and body[end] not in (",", ";", ")"):
+            end = (matching(body, end) if body[end] in "([{" else end) + 1
+        return body[start:end]
+
+    def _is_shifted(self, position: int) -> bool:
+        """Whether the name there is assigned with a shift."""
+        return self._body[position + 1 : position + 4] in (("<", "<", "="), (">", ">", "="))
+
+    def _is_member(self, position: int) -> bool:
+        return position > 0 and self._body[position - 1] == "."
+
+    def _find_accesses(self) -> None:
+        aliases = {name: alias for name in self._defined if (alias := self._alias(name))}
+        self.aliases: dict[str, set[str]] = {array: {array} for array in self._arrays}
+        for name, (array, _) in aliases.items():
+            self.aliases[array].add(name)
+        for position, word in enumerate(self._body):
+            if self._is_member(position) or (word not in self._arrays and word not in aliases):
+                continue
+            array, offset = aliases.get(word, (word, {}))
+            if self._body[position + 1 : position + 2] == ("[",):
+                end = matching(self._body, position + 1)
+                self.accesses[array].append(added(offset, self.polynomial(self._body[position + 2 : end])))
+                if self._body[end + 1 : end + 2] == ("[",):
+                    self.others.add(array)
+            elif self._is_first(position):
+                self.accesses[array].append(offset)
+            elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
+                self.others.add(array)
+                self.offsets += self._moved(position, array)
+
+    def _is_first(self, position: int) -> bool:
+        """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
+        before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
+        is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
+        is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
+        return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
+
+    def _moved(self, position: int, array: str) -> list[Polynomial]:
+        """How far from an array the pointer is that is computed there."""
+        body, start, end = self._body, position, position
+        while start > 0 and body[start - 1] not in (*_ENDS, "("):
+            start -= 1
+        while end < len(body) and body[end] not in (*_ENDS, ")"):
+            end = (matching(body, end) if body[end] in "([" else end) + 1
+        found = dict(self.polynomial(body[start:end]))
+        return [found] if found.pop((array,), 0) == 1 and found else []
+
+    def _alias(self, name: str) -> tuple[str, Polynomial] | None:
+        """The array that a local pointer points into, and how far; None where it does not."""
+        words = self._defined[name]
+        if not self._arrays.intersection(words) or re.search(r"\* \)|_cast <", " ".join(words)):
+            return None  # a cast of pointers makes other elements
+        if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
+            return (words[1], self.polynomial(words[3:-1])) if words[1] in self._arrays else None
+        found = dict(self.polynomial(words))
+        arrays = [array for array in self._arrays if found.get((array,)) == 1]
+        if len(arrays) != 1:
+            return None
+        del found[(arrays[0],)]
+        return arrays[0], found
+
+    def _is_in_alias(self, position: int, aliases: Mapping[str, object]) -> bool:
+        """Whether an array is named there to say what a local pointer is."""
+        start = position
+        while start > 0 and self._body[start - 1] not in (";", "{", "}", "="):
+            start -= 1
+        return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
+
+    def _comparisons(self) -> Iterator[tuple[str, Polynomial, Sequence[str]]]:
+        """The comparisons of the text: the sign, what is left of it, and the words right of it."""
+        body = self._body
+        for position in range(1, len(body) - 1):
+            sign = body[position] + ("=" if body[position + 1] == "=" else "")
+            is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
+            if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
+                left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
+                if left and right:
+                    smaller = self.polynomial(left)
+                    yield from ((sign, smaller, each) for each in (_least(right) if sign in _BOUNDS else [right]))
+
+    def _compared(self, at: int, step: int) -> Sequence[str]:
+        """The words on one side of a comparison."""
+        body, depth, end = self._body, 0, at
+        while 0 <= end < len(body):
+            word = body[end]
+            depth += (word in "([") - (word in ")]") if step > 0 else (word in ")]") - (word in "([")
+            if depth < 0 or (depth == 0 and word in _ENDS):
+                break
+            end += step
+        return body[at:end] if step > 0 else body[end + 1 : at + 1]
+
+
+class _Reader:
+    """Reads a polynomial from words; None is what cannot be one."""
+
+    def __init__(self, indices: Indices, words: Sequence[str], depth: int) -> None:
+        self._indices, self._words, self._depth, self.at = indices, words, depth, 0
+
+    def _next(self) -> str:
+        return self._words[self.at] if self.at < len(self._words) else ""
+
+    def shifted(self) -> Polynomial | None:
+        """A sum, or one that is shifted by a number: multiplied or divided by a power of two."""
+        found = self.sum()
+        sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
+        if (
+            found is None
+            or tuple(sign) not in ((">", ">"), ("<", "<"))
+            or not number
+            or not _NUMBER.fullmatch(number[0])
+        ):
+            return found
+        self.at += 3
+        power = 1 << min(int(number[0].rstrip("uUlL")), 62)
+        return times(found, {(): power}) if sign[0] == "<" else atom(f"({text(found)}) / ({power})")
+
+    def sum(self) -> Polynomial | None:
+        total = self._product()
+        while total is not None and len(total) <= MOST_TERMS and self._next() in ("+", "-"):
+            sign = 1 if self._next() == "+" else -1
+            self.at += 1
+            other = self._product()
+            total = None if other is None else added(total, other, sign)
+        return total
+
+    def _product(self) -> Polynomial | None:
+        found = self._factor()
+        while found is not None and self._next() in ("*", "/", "%"):
+            operator = self._next()
+            self.at += 1
+            other = self._factor()
+            if other is None or len(found) * len(other) > MOST_TERMS or not (is_short(found) and is_short(other)):
+                return None
+            if operator == "*":
+                found = times(found, other)
+                if not is_short(found):
+                    return None
+                continue
+            name = f"({text(found)}) {operator} ({text(other)})"
+            if operator == "%":
+                self._indices.moduli[name] = other
+            found = atom(name)
+        return found
+
+    def _factor(self) -> Polynomial | None:
+        words, sign = self._words, 1
+        while self._next() in ("+", "-") or self._is_cast():
+            sign = -sign if self._next() == "-" else sign
+            self.at = matching(words, self.at) + 1  # a sign matches itself
+        found = self._unsigned()
+        return found if found is None or sign == 1 else times(found, {(): -1})
+
+    def _is_cast(self) -> bool:
+        """Whether a type in parentheses is next."""
+        if self._next() != "(":
+            return False
+        inner = self._words[self.at + 1 : matching(self._words, self.at)]
+        return bool(inner) and all(is_type_word(w) or w in ("const", "*") or w.endswith("_t") for w in inner)
+
+    def _unsigned(self) -> Polynomial | None:
+        word, words = self._next(), self._words
+        self.at += 1
+        if number := _NUMBER.fullmatch(word):
+            return {(): int(number[1])}
+        if word == "(":
+            end = matching(words, self.at - 1)
+            inner, self.at = words[self.at : end], end + 1
+            return self._indices.polynomial(inner, self._depth + 1)
+        if not _NAME.fullmatch(word):
+            return None
+        return self._named(word)
+
+    def _named(self, word: str) -> Polynomial | None:
+        words, start = self._words, self.at - 1
+        if word in _CASTS and ">" in words[start:]:
+            self.at = start + words[start:].index(">") + 1
+            return self._factor()
+        while self._next() == ".":
+            self.at += 2
+        if self._next() == "(":
+            end = matching(words, self.at)
+            inner, self.at = words[self.at + 1 : end], end + 1
+            if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
+                return atom(f"{_OPENCL[word]}.{AXES[int(inner[0])]}")
+            return atom(" ".join(words[start : self.at]))
+        if self._next() == "[":
+            name = word
+            while self._next() == "[":
+                end = matching(words, self.at)
+                index = self._indices.polynomial(words[self.at + 1 : end], self._depth + 1)
+                name, self.at = f"{name}[{text(index)}]", end + 1
+            return atom(name)
+        return self._indices.named("".join(words[start : self.at]), self._depth + 1)
+
+
+def _least(words: Sequence[str]) -> list[Sequence[str]]:
+    """What is at least `words`: of min(a, b), a and b are; of anything else, itself."""
+    while len(words) > 2 and words[0] == "(" and matching(words, 0) == len(words) - 1:
+        words = words[1:-1]
+    start = 2 if tuple(words[:2]) == ("std", "::") else 0
+    if tuple(words[start : start + 2]) != ("min", "(") or matching(words, start + 1) != len(words) - 1:
+        return [words]
+    parts, depth = [list[str]()], 0
+    for word in words[start + 2 : -1]:
+        depth += (word in "([{") - (word in ")]}")
+        parts.append([]) if word == "," and not depth else parts[-1].append(word)
+    return [*parts]

@@ -1,0 +1,193 @@
+"""The identifiers that a kernel reads, and that its source nowhere declares or defines: knobs without a default.
+
+No parser of C stands behind this. Whatever may declare a name is taken for its declaration: so a knob may be missed,
+but a variable is none.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from tuner.space.sources.prototype import definitions, is_type_word, matching, words
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+_NO_TYPE = {
+    "return", "else", "do", "goto", "case", "delete", "throw", "new", "sizeof", "default", "break", "continue", "and",
+    "or", "not", "if", "for", "while",
+}  # fmt: skip
+_QUALIFIERS = {
+    "const", "static", "volatile", "constexpr", "register", "extern", "inline", "struct", "union", "enum", "class",
+    "typename", "auto",
+}  # fmt: skip
+_BEFORE_A_STATEMENT = {";", "{", "}", ")", ":", "#", "else", "do"}
+_BEFORE_PARAMETERS = {"for", "if", "while", "switch", "catch", "]"}
+# What compilers and the headers of languages declare.
+_KNOWN = re.compile(
+    r"__\w*|\w+_t|cuda\w+|cu[A-Z]\w+|CU_\w+|CLK_\w+|CL_\w+|CUDART_\w+|M_\w+|memory_\w+|thread_scope\w*|omp_\w+"
+    r"|(?:FLT|DBL|LDBL|HALF|S?CHAR|UCHAR|U?SHRT|U?INT|U?LONG|U?LLONG|SIZE|PTRDIFF|U?INT\w*\d+|U?INTPTR|RAND)_\w+"
+    r"|INFINITY|NAN|HUGE_VAL[FL]?|MAXFLOAT|NULL|EOF|nullptr|true|false|this|errno|stdin|stdout|stderr|warpSize"
+    r"|threadIdx|blockIdx|blockDim|gridDim|I"
+)
+
+
+def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool], more: str) -> dict[str, bool]:
+    """The names that functions of `code` read, and that `text`, which is the same with its headers, does not declare;
+    whether each is only asked for its truth. `runs` tells by its name and the words before that whether a function is
+    the kernel's; `more` is text that reads names, too, as launch bounds do."""
+    if re.search(r"\busing\s+namespace\b", text):
+        return {}  # which may declare anything
+    read: dict[str, bool] = {}
+    never = set[str]()
+    for prefix, name, _, _, body in definitions(words(code)):
+        if not runs(name, prefix):
+            continue
+        for position, word in enumerate(body):
+            if _IDENTIFIER.fullmatch(word) and (use := _use(body, position)):
+                if use == "other":
+                    never.add(word)
+                else:
+                    read[word] = read.get(word, True) and use == "truth"
+    extra = words(more)
+    read |= dict.fromkeys(filter(_IDENTIFIER.fullmatch, extra), False)
+    if not read:
+        return {}
+    known = never | _declared(text, Counter(extra))
+    return {n: is_truth for n, is_truth in read.items() if n not in known and not _KNOWN.fullmatch(n)}
+
+
+def _declared(text: str, uses: Counter[str]) -> set[str]:
+    """The names that `text` may declare: all outside of functions but `uses`, and those of declarations within."""
+    every = words(text)
+    outside, names = Counter(every), set[str]()
+    for _, _, _, _, body in definitions(every):
+        outside.subtract(body)
+        names.update(_locals(body))
+    names.update(outside - uses)
+    for directive in _DIRECTIVE.findall(text):
+        names.update(_IDENTIFIER.findall(directive))
+    return names
+
+
+def _use(body: Sequence[str], at: int) -> str:
+    """How the identifier at a position is used: as a number, as a truth, as something `other` than a variable, or in a
+    way that does not tell."""
+    before, after = (body[at - 1] if at else ";"), (body[at + 1] if at + 1 < len(body) else ";")
+    ahead, second = (body[at - 2] if at > 1 else ";"), (body[at + 2] if at + 2 < len(body) else ";")
+    if is_type_word(body[at]) or body[at] in _NO_TYPE | _QUALIFIERS:
+        return "other"
+    if before == "." or (before == ">" and ahead == "-"):
+        return ""  # a member
+    if after in ("(", "::") or before in ("::", "goto"):
+        return "other"
+    is_type = _IDENTIFIER.fullmatch(after) and after not in ("and", "or")
+    if is_type or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
+        return "other"
+    if after == "<" and _after_name(body, at) > at + 1:
+        return "other"  # a template
+    if before == "(" and after == ")":
+        if ahead in ("if", "while"):
+            return "truth"
+        is_cast = second == "(" or re.fullmatch(r"\w+", second)
+        return "" if _IDENTIFIER.fullmatch(ahead) else "other" if is_cast else "number"
+    if before in "*/%+-[" or after in "*/%+-]" or (before == "=" and (after in ";," or ahead in "<>=!")):
+        return "number"
+    if before == "<" and after in ";)&|?":
+        return "number"
+    return "truth" if before == "!" or after == "?" or "&" == after == second or "&" == before == ahead else ""
+
+
+def _locals(body: Sequence[str]) -> Iterator[str]:
+    """The names that the declarations of a function's body declare."""
+    for position, word in enumerate(body):
+        before = body[position - 1] if position else ";"
+        if word in ("struct", "union", "enum", "class", "typedef", "using"):
+            statement = body[position : _statement_end(body, position)]
+            names = [name for name in statement if _IDENTIFIER.fullmatch(name)]
+            yield from names if "{" in statement else (*names[1:2], *names[-1:]) if word != "typedef" else names[-1:]
+        if before in _BEFORE_A_STATEMENT and (loop := _loop_by_macro(body, position)):
+            yield from loop
+        if before in _BEFORE_A_STATEMENT or (
+            before == "(" and position > 1 and body[position - 2] in _BEFORE_PARAMETERS
+        ):
+            yield from _declarators(body, position)
+
+
+def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
+    """The arguments, which it may declare, of a macro that stands before a block: `EACH(i, n) { ... }`."""
+    if body[position + 1 : position + 2] != ("(",) or body[position] in _BEFORE_PARAMETERS:
+        return []
+    end = matching(body, position + 1)
+    inner = body[position + 2 : end]
+    parts = [
+        inner[i] for i in range(len(inner)) if inner[i - 1 : i] in ((), (",",)) and inner[i + 1 : i + 2] in ((), (",",))
+    ]
+    return [part for part in parts if _IDENTIFIER.fullmatch(part)] if body[end + 1 : end + 2] == ("{",) else []
+
+
+def _declarators(body: Sequence[str], position: int) -> Iterator[str]:
+    """The names of a declaration, if one begins here: a type, and each name that follows it."""
+    first = _after_type(body, position)
+    if first is None:
+        return
+    end = _statement_end(body, first)
+    part: list[str] = []
+    is_open = True  # until the initializer
+    while first < end:
+        word = body[first]
+        if word == ",":
+            yield from part[-1:]
+            part, is_open = [], True
+        elif word in "=[({":
+            is_open, first = False, first if word == "=" else matching(body, first)
+        elif is_open and _IDENTIFIER.fullmatch(word):
+            part.append(word)
+        first += 1
+    yield from part[-1:]
+
+
+def _after_type(body: Sequence[str], position: int) -> int | None:
+    """Where the names of a declaration begin; None where these words are none."""
+    typed = is_auto = False
+    while position < len(body):
+        word = body[position]
+        if word in _QUALIFIERS or word.startswith("__") or word == "alignas" or (typed and word in "*&"):
+            is_auto |= word == "auto"
+            typed |= is_auto
+            position += 1
+            if position < len(body) and body[position] == "(" and not typed:  # __align__(16)
+                position = matching(body, position) + 1
+        elif is_type_word(word):
+            typed, position = True, position + 1
+        elif is_auto and word == "[":  # auto [a, b]
+            return position + 1
+        elif not _IDENTIFIER.fullmatch(word) or word in _NO_TYPE:
+            return None
+        elif typed:
+            return position if body[position + 1 : position + 2] and body[position + 1] in "=;,[({:)" else None
+        else:
+            typed, position = True, _after_name(body, position)
+    return None
+
+
+def _after_name(body: Sequence[str], position: int) -> int:
+    """The position behind a type's name, such as `ns::Tile<4>`."""
+    position += 1
+    if tuple(body[position : position + 1]) == ("<",):
+        depth, end = 0, position
+        while end < len(body) and body[end] not in ";{&|":
+            depth += (body[end] == "<") - (body[end] == ">")
+            end += 1
+            if depth == 0:
+                position = end
+                break
+    if tuple(body[position : position + 1]) == ("::",):
+        return _after_name(body, position + 1)
+    return position
+
+
+def _statement_end(body: Sequence[str], position: int) -> int:
+    """Where the statement, or the list in parentheses, ends."""
+    while position < len(body) and body[position] not in (";", ")"):
+        position = matching(body, position) + 1 if body[position] in "([{" else position + 1
+    return position

@@ -1,0 +1,1 @@
+"""The formats that `tune export` writes."""

@@ -1,0 +1,149 @@
+"""A folder that launches without tuner: cubins, their launches in C and in JSON, and an example in C."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner import devices, paths
+from tuner.devices.bundles import BUNDLE, binary_json
+from tuner.devices.cuda.architectures import is_architecture
+from tuner.errors import RequestError
+from tuner.exchange.exports import launch_header
+from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
+from tuner.exchange.exports.formats import Export, ExportRequest
+from tuner.exchange.exports.names import identifier
+from tuner.exchange.exports.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
+from tuner.space import kinds
+from tuner.space.scope import Scope
+from tuner.space.sources import rendering as sources
+from tuner.space.sources.rendering import StepSource
+from tuner.version import VERSION
+
+EXAMPLE = Path(__file__).with_name("example.c")  # launches through CUDA, as launch.h says
+KIND = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")
+
+
+def export(request: ExportRequest) -> Export:
+    """Write the bundle into a folder. Raises RequestError where a device is not a CUDA device, or nothing compiles."""
+    problem, folder = request.problem, request.path("")
+    targets = _targets(request)
+    builds = [BundledBuild.of(target) for target in targets]
+    prefix = identifier(problem.space.name)
+    contents = {file: build.built.builds[source].binary for build in builds for source, file in build.files.items()}
+    contents["launch.json"] = (json.dumps(_json(problem, builds), indent=1) + "\n").encode()
+    contents["launch.h"] = launch_header.text(problem, builds, prefix).encode()
+    contents["example.c"] = EXAMPLE.read_text(encoding="utf-8").replace("PREFIX", prefix).encode()
+    for name, data in contents.items():
+        paths.replace(folder / name, data)
+    return Export.of_targets([folder / name for name in contents], targets)
+
+
+def _targets(request: ExportRequest) -> list[Target]:
+    """One target per architecture of the request, else the one of its device. Raises RequestError."""
+    problem, device, architectures = request.problem, request.device, request.architectures
+    if KIND not in devices.kinds_of(problem.space):
+        written = ", ".join(problem.space.languages)
+        raise RequestError(
+            f"{problem.space.name} is written in {written}: it has no cubins; --to dispatch writes its builds, --to cu "
+            "its source"
+        )
+    targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
+    if any(target.device.kind != KIND for target in targets):
+        where = f"--device {paths.shown(device or '')}"
+        raise RequestError(
+            f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to dispatch "
+            "writes builds for any other"
+        )
+    if architectures is None:
+        return targets
+    names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
+    for name in names:
+        if not is_architecture(name):
+            raise RequestError(f"--architecture {paths.shown(name)!r}: write names such as sm_80 or sm_90a")
+    candidates = [*(target.device for target in targets), *stored_devices(problem)]
+    return [_target(problem, name, candidates) for name in names]
+
+
+def _target(problem: Problem, architecture: str, candidates: Sequence[TargetDevice]) -> Target:
+    """The target for an architecture: the best fit of the candidates that have it, else the architecture alone."""
+    same = [device for device in candidates if (device.kind, device.architecture) == (KIND, architecture)]
+    return best_fit(Target.of(problem, device) for device in same or [TargetDevice.remote(KIND, architecture)])
+
+
+def _json(problem: Problem, builds: Sequence[BundledBuild]) -> dict[str, Any]:
+    """The contents of launch.json."""
+    return {
+        "format": BUNDLE[0],
+        "version": BUNDLE[1],
+        "tuner": VERSION,
+        "kernel": problem.space.name,
+        "signature": sources.signature(problem.space),
+        "size": dict(problem.sizes),
+        "options": dict(problem.options),
+        "types": dict(problem.types),
+        "builds": [_build_json(build) for build in builds],
+    }
+
+
+def _build_json(build: BundledBuild) -> dict[str, Any]:
+    candidate, record = build.candidate, build.candidate.record
+    return {
+        "architecture": build.architecture,
+        "config": candidate.config,
+        "match": candidate.match,
+        "stale": candidate.stale,
+        "device": record.device if record else None,
+        "time_ms": record.time_ms if record and candidate.rank == 0 else None,
+        "verified": record.is_verified if record else None,
+        "cubins": [
+            # The launcher finds a cubin by the digest of its source: equal sources and options make equal cubins.
+            binary_json(build.files[source], source.digest, made)
+            for source, made in build.built.builds.items()
+        ],
+        "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
+        "steps": [_step_json(build, step) for step in build.steps],
+    }
+
+
+def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
+    description: dict[str, Any] = {"name": a.name}
+    if a.argument.kind is not None:
+        description |= {"kind": a.argument.kind.name, **kinds.settings(a.argument.kind, scope)}
+    if a.dtype is not None:
+        description["dtype"] = a.dtype.name
+    if a.shape is not None:
+        description |= {"shape": list(a.shape), "bytes": a.nbytes, "role": a.argument.role}
+    if a.argument.role == "scratch":
+        description["zeroed"] = a.argument.zeroed
+    if a.value is not None:
+        description["value"] = [_number(v) for v in a.value.ravel()] if a.shape is not None else _number(a.value)
+    if a.exported is not None and a.exported.symbol is not None:
+        description["symbol"] = a.exported.symbol
+    if a.exported is not None and a.exported.of is not None:
+        description |= {"of": a.exported.of, "encoded": a.exported.nbytes}
+    return description
+
+
+def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:
+    geometry, figures = step.geometry, build.build(step).figures_of(step.kernel)
+    return {
+        "file": build.files[step.source],
+        "entry": build.entry(step),
+        "arguments": list(build.taken(step)),
+        "grid": list(geometry.grid),
+        "block": list(geometry.block),
+        "shared_memory": geometry.shared_memory,
+        "cluster": list(geometry.cluster),
+        "cooperative": geometry.cooperative,
+        "registers": figures.registers,
+        "static_shared_memory": figures.shared_memory,
+    }
+
+
+def _number(value: np.generic) -> Any:
+    """A number; the two parts of a complex one."""
+    number = value.item()
+    return [number.real, number.imag] if isinstance(number, complex) else number

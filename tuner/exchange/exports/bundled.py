@@ -1,0 +1,151 @@
+"""A build of a bundle: the first candidate of a target that compiles, as files, arguments and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner import devices
+from tuner.devices.compiler import Build
+from tuner.devices.program import Built, build
+from tuner.errors import RequestError, TrialError
+from tuner.exchange.exports.names import identifier
+from tuner.exchange.exports.target import Target
+from tuner.space import operation
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DType
+from tuner.space.kinds import Exported
+from tuner.space.model import Argument, Operation
+from tuner.space.scope import Scope
+from tuner.space.sources.rendering import Source, StepSource
+from tuner.store.lookup import Candidate
+
+
+@dataclass(frozen=True)
+class BundledArgument:
+    """An argument in one configuration.
+
+    shape: of an array; None where it has no memory. dtype: None where it has no elements.
+    value: that of a scalar, or the contents of a constant array.
+    exported: how it is passed, where it is of a kind of its own.
+    """
+
+    argument: Argument
+    dtype: DType | None
+    shape: tuple[int, ...] | None
+    value: Any
+    exported: Exported | None
+
+    @property
+    def name(self) -> str:
+        return self.argument.name
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its memory; 0 for a scalar."""
+        return 0 if self.shape is None or self.dtype is None else int(np.prod(self.shape)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class BundledBuild:
+    """A configuration that compiles for a target. `scope` includes it."""
+
+    target: Target
+    candidate: Candidate
+    built: Built
+    scope: Scope
+
+    @staticmethod
+    def of(target: Target) -> BundledBuild:
+        """The best configuration that compiles and fits. Raises RequestError where there is none, and for an argument
+        that no bundle can hold."""
+        space, device = target.problem.space, target.device
+        compiler = devices.compiler_for(device.kind, device.architecture)
+        first: TrialError | None = None
+        for candidate in target.candidates:
+            try:
+                built = build(compiler, space, candidate.config, target.scope)
+            except TrialError as error:
+                first = first or error
+            else:
+                return BundledBuild(target, candidate, built, space.at(candidate.config, target.scope))
+        log = str(first).strip().splitlines()[0] if first and str(first).strip() else "no configuration"
+        raise RequestError(f"{space.name}: nothing compiles for {device.architecture}: {log}")
+
+    @property
+    def architecture(self) -> str:
+        return self.target.device.architecture
+
+    @property
+    def steps(self) -> tuple[StepSource, ...]:
+        return self.built.steps
+
+    @cached_property
+    def files(self) -> Mapping[Source, str]:
+        """The name of each source's cubin: the architecture, and the source's own name where there are several."""
+        suffix = devices.BACKENDS[self.target.device.kind].binaries
+        if len(self.built.builds) == 1:
+            return dict.fromkeys(self.built.builds, f"{self.architecture}{suffix}")
+        space, names = self.target.problem.space, dict[Source, str]()
+        paths: dict[Source, Path] = {
+            ours.source: step.source for ours, step in zip(self.steps, space.steps, strict=True)
+        }
+        for source in self.built.builds:
+            names[source] = identifier(f"{self.architecture} {paths[source].stem}", names.values())
+        return {source: f"{name}{suffix}" for source, name in names.items()}
+
+    def build(self, step: StepSource) -> Build:
+        """The build of a step's source."""
+        return self.built.builds[step.source]
+
+    def entry(self, step: StepSource) -> str:
+        """The name of a step's kernel in its cubin."""
+        return self.build(step).entry(step.kernel)
+
+    def taken(self, step: StepSource) -> tuple[str, ...]:
+        """The arguments that a step's kernel takes as parameters, in its order."""
+        without = {a.name for a in self.arguments if a.exported is not None and a.exported.symbol is not None}
+        return tuple(name for name in step.arguments if name not in without)
+
+    @cached_property
+    def arguments(self) -> tuple[BundledArgument, ...]:
+        op = self._operation
+        scalars = iter(operation.scalars(op, self.scope))
+        constants = operation.constants(op, self.scope)
+        found = []
+        for a in op.arguments:
+            is_scalar = a.shape is None and a.kind is None
+            value = next(scalars) if is_scalar else constants.get(a.name)
+            element = dtype(a, self.scope) if a.shape is not None or is_scalar else None
+            shape = None if a.shape is None else operation.shape(a, self.scope)
+            found.append(BundledArgument(a, element, shape, value, self._exported(a)))
+        return tuple(found)
+
+    def argument(self, name: str) -> Argument:
+        return next(a for a in self._operation.arguments if a.name == name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return operation.shape(self.argument(name), self.scope)
+
+    def nbytes(self, name: str) -> int:
+        return operation.nbytes(self.argument(name), self.scope)
+
+    @property
+    def _operation(self) -> Operation:
+        return self.target.problem.space.operation
+
+    def _exported(self, argument: Argument) -> Exported | None:
+        if argument.kind is None:
+            return None
+        exported = argument.kind.export(argument, self)
+        if exported is None:
+            raise RequestError(
+                f"{self.target.problem.space.name}: {argument.name} is {argument.kind.name}, which no bundle can hold; "
+                "export --to cu"
+            )
+        return exported

@@ -1,0 +1,97 @@
+"""A C header: the macros of the best configuration for each device, and those of the default."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner import devices
+from tuner.errors import NoConfiguration
+from tuner.exchange.exports.formats import Export, ExportRequest, write
+from tuner.exchange.exports.names import comment, identifier
+from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
+from tuner.space import operation
+from tuner.space.default import first_valid
+from tuner.space.expressions import braces
+from tuner.space.model import Config, Geometry
+from tuner.space.scope import COMMON_GPU, Scope
+from tuner.space.sources import rendering
+from tuner.space.texts import config_text
+
+
+def export(request: ExportRequest) -> Export:
+    """Write the header, with a section for the device of the request, else for each in the store. Raises
+    RequestError."""
+    problem, name = request.problem, request.device
+    if name is not None and devices.is_name(name):
+        target_devices = [TargetDevice.local(problem.space, name)]
+    else:
+        target_devices = stored_devices(problem, name)
+    targets = [Target.of(problem, device) for device in target_devices]
+    return Export.of_targets([write(request.path(".h"), text(problem, targets))], targets)
+
+
+def text(problem: Problem, targets: Sequence[Target]) -> str:
+    """The header, to be included before the kernel's source. The macro of a device, if it is defined, selects the
+    device's section."""
+    space = problem.space
+    prefix = identifier(space.name)
+    macros: list[str] = []
+    for target in targets:
+        macros.append(identifier(f"TUNED FOR {target.device.kind} {target.device.name}".upper(), macros))
+    parts = [
+        comment(
+            f"{space.name} at {problem.code_text}: {space.title}.",
+            "Written by `tune export --to header`: macros and launch for this size.",
+            "Include it before the kernel's source, with at most one of these macros defined:",
+            *macros,
+        ),
+        f"#ifndef {prefix.upper()}_H\n#define {prefix.upper()}_H\n\n",
+    ]
+    for number, (macro, target) in enumerate(zip(macros, targets, strict=True)):
+        parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
+    scope = problem.scope(space.languages[0], COMMON_GPU)
+    try:
+        default = first_valid(space, scope)
+        section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
+    except NoConfiguration:  # it is for special devices
+        if not targets:
+            raise
+        section = '#error "define the macro of a device"\n'
+    parts.append(f"#else\n{section}\n#endif\n\n#endif\n" if targets else f"{section}\n#endif\n")
+    return "".join(parts)
+
+
+def _section(target: Target) -> str:
+    record, best, origin = target.best.record, target.best, "never tuned"
+    if record is not None:
+        measured = replace(target.problem, sizes=record.sizes, options=record.options, types=record.types)
+        origin = f"measured on {record.device} at {measured.code_text}"
+    title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
+    notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
+    return comment(title, *notes) + _macros(target.problem, best.config, target.scope)
+
+
+def _macros(problem: Problem, config: Config, scope: Scope) -> str:
+    """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory; and
+    the bytes of arrays whose size no caller knows."""
+    space, prefix = problem.space, identifier(problem.space.name).upper()
+    text = rendering.defines(space, config, scope)
+    kernels, geometries = rendering.kernels_of(space, config, scope), space.geometries(config, scope)
+    for number, (step, kernel, geometry) in enumerate(zip(space.steps, kernels, geometries, strict=True), start=1):
+        own = prefix if len(space.steps) == 1 else f"{prefix}_STEP_{number}"
+        if len(space.steps) > 1 or braces.names(step.kernel):
+            text += f"#define {own}_KERNEL {kernel}\n"
+        text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
+    configured, op = space.at(config, scope), space.operation
+    for argument in op.arguments:
+        if argument.name in space.varying or argument.role == "scratch":
+            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, configured)}\n"
+    return text
+
+
+def _launch(geometry: Geometry) -> dict[str, int]:
+    values = {f"GRID_{axis}": extent for axis, extent in zip("XYZ", geometry.grid, strict=True)}
+    values |= {f"BLOCK_{axis}": extent for axis, extent in zip("XYZ", geometry.block, strict=True)}
+    values["SHARED_MEMORY"] = geometry.shared_memory
+    if geometry.cluster != (1, 1, 1):
+        values |= {f"CLUSTER_{axis}": extent for axis, extent in zip("XYZ", geometry.cluster, strict=True)}
+    return values

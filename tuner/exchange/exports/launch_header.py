@@ -1,0 +1,177 @@
+"""launch.h of a bundle: its arguments, steps and builds as tables in C."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tuner.devices.cuda.architectures import compute_capability
+from tuner.errors import DeviceError
+from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
+from tuner.exchange.exports.names import comment, identifier
+from tuner.exchange.exports.target import Problem
+from tuner.space.sources.rendering import StepSource
+
+TYPES = """\
+#ifndef TUNED_BUNDLE
+#define TUNED_BUNDLE 2
+enum tuned_role { TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED };
+enum tuned_zeroed { TUNED_NEVER, TUNED_ONCE, TUNED_EACH }; /* once: after allocation; each: before each launch */
+
+/* Writes what stands for the array at `address` to `value`, which begins at a multiple of 64 bytes. `driver` gives a
+ * function of the driver by its name, never NULL. The result is that of the driver: 0 if all is well. */
+typedef void tuned_function(void);
+typedef tuned_function *tuned_driver(const char *name);
+typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *driver);
+
+/* `bytes` is the size of an array, and 0 where an argument has no memory. `type` is NumPy's character for `element`
+ * bytes. `value` is that of a scalar; of an array, 0 where it is only written, else 1. `contents` are the bytes of a
+ * constant array, else NULL. Before each launch, an array with a `symbol` is copied to the variable of this name in
+ * the cubins. Where `encode` is not NULL, kernels take `encoded` bytes that it writes, for the array of argument number
+ * `of`. */
+struct tuned_argument {
+    const char *name;
+    enum tuned_role role;
+    size_t bytes, element;
+    char type;
+    unsigned char value[16];
+    const unsigned char *contents;
+    enum tuned_zeroed zeroed;
+    const char *symbol;
+    tuned_encode *encode;
+    size_t encoded;
+    int of;
+};
+
+/* A launch of a kernel of a file: blocks; threads; blocks of a cluster, 0 where there are none; bytes of dynamic shared
+ * memory; whether all blocks must run at once. `arguments` are numbers of arguments, in the kernel's order. */
+struct tuned_step {
+    const char *file, *kernel;
+    unsigned grid[3], block[3], cluster[3], shared_memory;
+    int cooperative;
+    const int *arguments;
+    size_t argument_count;
+};
+
+/* Steps that run one after the other. A build runs on devices of its major compute capability, if their minor one is
+ * equal or, unless `exact`, higher. */
+struct tuned_build {
+    const char *architecture;
+    int major, minor, exact;
+    const struct tuned_argument *arguments;
+    size_t argument_count;
+    const struct tuned_step *steps;
+    size_t step_count;
+};
+#endif
+"""
+_ROLES = {"in": "INPUT", "out": "OUTPUT", "inout": "OUTPUT", "scratch": "SCRATCH"}
+
+
+def text(problem: Problem, builds: Sequence[BundledBuild], prefix: str) -> str:
+    """The header. All names in it begin with `prefix`. Raises DeviceError."""
+    space = problem.space
+    rows = [_table_row(build, f"{prefix}_{identifier(build.architecture)}") for build in builds]
+    return (
+        comment(f"{space.name} at {problem.code_text}. Written by `tune export --to cubin`.")
+        + f"#ifndef {prefix.upper()}_LAUNCH_H\n#define {prefix.upper()}_LAUNCH_H\n\n#include <stddef.h>\n\n{TYPES}\n"
+        + "".join(_tables(build, f"{prefix}_{identifier(build.architecture)}") for build in builds)
+        + f"static const struct tuned_build {prefix}_builds[] = {{\n{''.join(rows)}}};\n\n#endif\n"
+    )
+
+
+def _tables(build: BundledBuild, prefix: str) -> str:
+    """The arguments and steps of one build."""
+    contents = [
+        f"static const unsigned char {prefix}_{a.name}[] = {{{_bytes(a.value)}}};\n\n"
+        for a in build.arguments
+        if isinstance(a.value, np.ndarray)
+    ]
+    positions = {a.name: position for position, a in enumerate(build.arguments)}
+    encoders = [_encoder(a, f"{prefix}_{a.name}") for a in build.arguments if a.exported and a.exported.encode]
+    arguments = [f"    {{{_argument(a, positions, prefix)}}},\n" for a in build.arguments]
+    numbers, steps = [], []
+    for number, step in enumerate(build.steps, start=1):
+        name = f"{prefix}_step_{number}"
+        taken = build.taken(step)
+        if taken:
+            numbers.append(
+                f"static const int {name}[] = {{{', '.join(str(positions[a]) for a in taken)}}};"
+                f" /* {', '.join(taken)} */\n"
+            )
+        steps.append(f"    {{{_step(build, step, name if taken else 'NULL', len(taken))}}},\n")
+    return (
+        "".join(contents + encoders)
+        + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(arguments)}}};\n\n"
+        + "".join(numbers)
+        + f"\nstatic const struct tuned_step {prefix}_steps[] = {{\n{''.join(steps)}}};\n\n"
+    )
+
+
+def _encoder(argument: BundledArgument, name: str) -> str:
+    assert argument.exported is not None
+    return (
+        f"static int {name}(void *value, unsigned long long address, tuned_driver *driver) {{\n"
+        f"{textwrap.indent(argument.exported.encode, '    ')}}}\n\n"
+    )
+
+
+def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str:
+    role = "SCALAR" if a.shape is None else _ROLES[a.argument.role or "in"]
+    exported = a.exported
+    fields: dict[str, Any] = {"name": f'"{a.name}"', "role": f"TUNED_{'ENCODED' if a.dtype is None else role}"}
+    if a.nbytes:
+        fields["bytes"] = f"{a.nbytes}u"
+    if a.dtype is not None:
+        value = a.value if a.shape is None else a.dtype.scalar(0 if a.argument.role == "out" else 1)
+        fields |= {"element": value.itemsize, "type": f"'{value.dtype.char}'"}
+        if role != "SCRATCH":
+            fields["value"] = f"{{{_bytes(value)}}}"
+    if isinstance(a.value, np.ndarray):
+        fields["contents"] = f"{prefix}_{a.name}"
+    if a.argument.zeroed != "never":
+        fields["zeroed"] = f"TUNED_{a.argument.zeroed.upper()}"
+    if exported and exported.symbol:
+        fields["symbol"] = f'"{exported.symbol}"'
+    if exported and exported.of:
+        fields |= {"encode": f"{prefix}_{a.name}", "encoded": exported.nbytes, "of": positions[exported.of]}
+    return _fields(fields)
+
+
+def _step(build: BundledBuild, step: StepSource, arguments: str, count: int) -> str:
+    geometry = step.geometry
+    fields: dict[str, Any] = {"file": f'"{build.files[step.source]}"', "kernel": f'"{build.entry(step)}"'}
+    fields |= {"grid": _extents(geometry.grid), "block": _extents(geometry.block)}
+    if geometry.cluster != (1, 1, 1):
+        fields["cluster"] = _extents(geometry.cluster)
+    if geometry.shared_memory:
+        fields["shared_memory"] = geometry.shared_memory
+    if geometry.cooperative:
+        fields["cooperative"] = 1
+    return _fields({**fields, "arguments": arguments, "argument_count": count})
+
+
+def _table_row(build: BundledBuild, prefix: str) -> str:
+    capability = compute_capability(build.architecture)
+    if capability is None:
+        raise DeviceError(f"{build.architecture}: not an architecture of NVIDIA's")
+    major, minor = capability
+    exact = int(build.architecture.endswith("a"))  # sm_100f runs on later minor versions too
+    fields = {"architecture": f'"{build.architecture}"', "major": major, "minor": minor, "exact": exact}
+    for name, count in (("argument", len(build.arguments)), ("step", len(build.steps))):
+        fields |= {f"{name}s": f"{prefix}_{name}s", f"{name}_count": count}
+    return f"    {{{_fields(fields)}}},\n"
+
+
+def _fields(fields: dict[str, Any]) -> str:
+    """Designated initializers."""
+    return ", ".join(f".{name} = {value}" for name, value in fields.items())
+
+
+def _extents(extents: tuple[int, int, int]) -> str:
+    return f"{{{', '.join(map(str, extents))}}}"
+
+
+def _bytes(value: np.generic | np.ndarray[Any, Any]) -> str:
+    return ", ".join(f"0x{byte:02x}" for byte in value.tobytes())

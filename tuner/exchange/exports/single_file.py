@@ -1,0 +1,104 @@
+"""The source of one configuration, as a file that compiles alone."""
+
+from tuner import devices
+from tuner.devices.host.compiler import OPTIONS
+from tuner.errors import DeviceError, RequestError, TrialError
+from tuner.exchange.exports.formats import Export, ExportRequest, write
+from tuner.exchange.exports.names import comment
+from tuner.exchange.exports.target import Target, choose_target
+from tuner.languages import LANGUAGES
+from tuner.space import kinds, operation
+from tuner.space.chosen_types import dtype
+from tuner.space.model import Argument, Geometry, Space
+from tuner.space.scope import Scope
+from tuner.space.sources import rendering as sources
+from tuner.space.sources.rendering import StepSource
+from tuner.space.texts import config_text
+
+# Without these, what was measured is another program: one without threads, for any processor.
+_FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
+
+
+def export(request: ExportRequest) -> Export:
+    """Write the file for one device. Raises RequestError."""
+    target = choose_target(request.problem, request.device)
+    suffix = LANGUAGES[target.scope.language].suffix
+    return Export.of_targets([write(request.path(suffix), text(target))], [target])
+
+
+def text(target: Target) -> str:
+    """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
+    problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
+    steps = sources.render(problem.space, best.config, target.scope)
+    rendered = list(dict.fromkeys(step.source for step in steps))
+    if len(rendered) > 1:
+        files = ", ".join(path.name for path in problem.space.sources)
+        raise RequestError(
+            f"{problem.space.name}: its steps come from {files}; --to cu writes one file; use --to cubin"
+        )
+    scope = problem.space.at(best.config, target.scope)
+    lines = [
+        f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
+        config_text(best.config),
+        *([f"The record is {best.record.doubt}."] if best.record and best.record.doubt else []),
+    ]
+    arguments = {argument.name: argument for argument in problem.space.operation.arguments}
+    for step in steps:
+        taken = [arguments[name] for name in step.arguments]
+        described = [_described(argument, problem.space, scope) for argument in taken if _is_parameter(argument, scope)]
+        lines += [
+            f"Entry point: {step.kernel}({', '.join(described)})",
+            *_name_in_binary(target, step),
+        ]
+        if language.has_grid:
+            geometry = step.geometry
+            shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
+            lines.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}{_special(geometry)}")
+    lines += [
+        f"Before each launch, copy {argument.name} ({_type(argument, scope)}) to the variable of this name"
+        for argument in arguments.values()
+        if not _is_parameter(argument, scope)
+    ]
+    if options := [*_FLAGS.get(target.scope.language, ()), *rendered[0].options]:
+        lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")
+    return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
+
+
+def _is_parameter(argument: Argument, scope: Scope) -> bool:
+    return argument.kind is None or argument.kind.is_parameter(scope.language)
+
+
+def _described(argument: Argument, space: Space, scope: Scope) -> str:
+    name = argument.name
+    if argument.kind is not None:
+        settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, scope).items()]
+        kind = f"{argument.kind.name} {name}"
+        return f"{kind} ({', '.join(settings)})" if settings else kind
+    if argument.role != "scratch":
+        size = f" ({operation.nbytes(argument, scope)} bytes)" if name in space.varying else ""
+        return f"{_type(argument, scope)} {name}{size}"
+    zeroed = {"never": "", "once": ", zero before the first launch", "each": ", zero before each launch"}
+    size = f"{operation.nbytes(argument, scope)} bytes"
+    return f"{_type(argument, scope)} {name} (scratch of {size}{zeroed[argument.zeroed]})"
+
+
+def _type(argument: Argument, scope: Scope) -> str:
+    return f"{dtype(argument, scope).name}{'' if argument.shape is None else ' *'}"
+
+
+def _special(geometry: Geometry) -> str:
+    cluster = f", cluster {geometry.cluster}" if geometry.cluster != (1, 1, 1) else ""
+    return cluster + (", cooperative" if geometry.cooperative else "")
+
+
+def _name_in_binary(target: Target, step: StepSource) -> list[str]:
+    """A line with the name that C++ gives the kernel, where there is one and the build is there or can be made."""
+    backend = devices.BACKENDS[target.device.kind]
+    if not backend.binaries or 'extern "C"' in step.source.text:
+        return []
+    try:
+        build = devices.compiler_for(target.device.kind, target.device.architecture).build(step.source)
+    except (TrialError, DeviceError):
+        return []
+    entry = build.entry(step.kernel)
+    return [] if entry == step.kernel else [f"Its name in the binary: {entry}"]

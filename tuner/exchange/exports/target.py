@@ -1,0 +1,180 @@
+"""Whom an export is for: a device of this machine, a device in the store, or an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner import devices, paths
+from tuner.errors import RequestError
+from tuner.space import chosen_size, chosen_types, operation
+from tuner.space.model import Space
+from tuner.space.scope import Limits, Scope
+from tuner.space.sources.rendering import Version
+from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
+from tuner.store import time_tables
+from tuner.store.lookup import MATCHES, Candidate, Query, normalised
+from tuner.store.store import Store
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kernel at a size, with its options and the chosen types. `results` is the user's store (None: the usual
+    folder)."""
+
+    space: Space
+    sizes: Mapping[str, int]
+    options: Mapping[str, float]
+    types: Mapping[str, str] = field(default_factory=dict)
+    results: Path | None = None
+
+    @staticmethod
+    def parse(
+        space: Space,
+        size: str | None,
+        options: Mapping[str, float],
+        types: Mapping[str, str] | None = None,
+        results: Path | None = None,
+    ) -> Problem:
+        """Raises RequestError for a size, an option or a type that the kernel does not have."""
+        chosen = chosen_types.parse(types or {}, space.operation)
+        sizes = chosen_size.parse(size, space.operation, chosen)
+        return Problem(space, sizes, operation.parse_options(options, space.operation, chosen), chosen, results)
+
+    @staticmethod
+    def sizeless(
+        space: Space, options: Mapping[str, float], types: Mapping[str, str], results: Path | None = None
+    ) -> Problem:
+        """The problem at no size of its own. Raises RequestError as `parse` does."""
+        chosen = chosen_types.parse(types, space.operation)
+        return Problem(space, {}, operation.parse_options(options, space.operation, chosen), chosen, results)
+
+    @property
+    def text(self) -> str:
+        """`M=4096, N=4096, real=float16, alpha=2`: sizes, types, and options that are not at their defaults."""
+        return full_problem_text(self.space.operation, self.sizes, self.types, self.options)
+
+    @property
+    def code_text(self) -> str:
+        """The same with every option that the code depends on: who reads the code alone knows no defaults."""
+        op, fixed = self.space.operation, self.space.fixed_options
+        defaults = {name: value for name, value in op.options.items() if name not in fixed}
+        return problem_text(self.sizes, self.types) + options_text(self.options, defaults)
+
+    @property
+    def file_name(self) -> str:
+        """The stem of a file about it: `axpy-4096-float16-alpha=2`."""
+        stem, types = self.space.name.rpartition("/")[2], self.types.values()
+        options = options_text(self.options, self.space.operation.options).split(", ")[1:]
+        return "-".join([stem, short_size(self.sizes), *types, *options])
+
+    def scope(self, language: str, limits: Limits) -> Scope:
+        """The problem on a device."""
+        return Scope(self.sizes, self.options, language, limits, self.types)
+
+
+@dataclass(frozen=True)
+class TargetDevice:
+    """A device by its name in the store, and its limits. `name` is empty for an architecture alone."""
+
+    name: str
+    kind: str
+    architecture: str
+    limits: Limits
+
+    @staticmethod
+    def local(space: Space, name: str) -> TargetDevice:
+        """A device of this machine that runs `space`. Raises DeviceError."""
+        device = devices.open_device(devices.for_space(space, name))
+        try:
+            return TargetDevice(device.name, device.kind, device.architecture, device.limits)
+        finally:
+            device.close()
+
+    @staticmethod
+    def remote(kind: str, architecture: str, name: str = "") -> TargetDevice:
+        """A device of another machine, with the limits that follow from its architecture."""
+        return TargetDevice(name, kind, architecture, devices.BACKENDS[kind].limits_of(architecture))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A problem on a device. `candidates` are all known configurations that are valid there: the best first, the
+    default last."""
+
+    problem: Problem
+    device: TargetDevice
+    scope: Scope
+    candidates: tuple[Candidate, ...]
+
+    @staticmethod
+    def of(problem: Problem, device: TargetDevice) -> Target:
+        """The target with what the store knows for it. Raises NoConfiguration where no configuration is valid."""
+        space = problem.space
+        scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
+        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
+        return Target(problem, device, scope, tuple(Store.of(space, problem.results).candidates(query)))
+
+    @property
+    def best(self) -> Candidate:
+        return self.candidates[0]
+
+
+def best_fit(targets: Iterable[Target]) -> Target:
+    """The target whose best configuration fits best: exact, nearest size, architecture, other device, default."""
+    return min(targets, key=lambda target: MATCHES.index(target.best.match))
+
+
+def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = devices.KINDS) -> Target:
+    """The target called `name`: a device of this machine (`cuda:0`), or part of the name of one in the store.
+
+    Without a name it is the first device of this machine that has an exact record. Where none has one, it is, of the
+    first of `kinds` that has either, the first device of this machine, else the device in the store that fits best.
+    Raises RequestError where there is no such device, and where the name is ambiguous.
+    """
+    if name is not None and devices.is_name(name):
+        return Target.of(problem, TargetDevice.local(problem.space, name))
+    if name is not None:
+        matches = stored_devices(problem, name)
+        matches = [device for device in matches if device.name == name] or matches
+        if len(matches) > 1:
+            names = ", ".join(f"{device.name} ({device.kind})" for device in matches)
+            raise RequestError(f"--device {paths.shown(name)} could be {names}; write more")
+        return Target.of(problem, matches[0])
+    usable = [kind for kind in devices.kinds_of(problem.space) if kind in kinds]
+    here: dict[str, Target] = {}
+    for kind in filter(devices.count, usable):
+        here[kind] = Target.of(problem, TargetDevice.local(problem.space, kind))
+        if here[kind].best.is_exact:
+            return here[kind]
+    for kind in usable:
+        if kind in here:
+            return here[kind]
+        targets = [Target.of(problem, device) for device in stored_devices(problem) if device.kind == kind]
+        if targets:
+            return best_fit(targets)
+    raise RequestError(
+        f"{problem.space.name}: neither this machine nor the store has a device of kind {' or '.join(usable)}; "
+        "export where there is one, or merge its records; a bundle takes --architecture instead"
+    )
+
+
+def stored_devices(problem: Problem, name: str | None = None, tables: bool = False) -> list[TargetDevice]:
+    """The devices in the store that run the kernel, by records, or by `tables` of times: all, or those that are called
+    `name`, or else whose names contain it. Raises RequestError where none has that name."""
+    kinds, store = devices.kinds_of(problem.space), Store.of(problem.space, problem.results)
+    known = [t for t in time_tables.read(store.files)[0] if t.architecture] if tables else store.records
+    keys = dict.fromkeys((k.kind, k.architecture, k.device) for k in known if k.kind in kinds)
+    recorded = [TargetDevice.remote(*key) for key in keys]
+    if name is None:
+        return recorded
+    same = [d for d in recorded if name.casefold() == d.name.casefold() or normalised(name) == normalised(d.name)]
+    matches = same or [d for d in recorded if name.casefold() in d.name.casefold()]
+    if not matches:
+        names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
+        raise RequestError(
+            f"--device {paths.shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
+            f"the store has {'times' if tables else 'records'} of; those are: {names}"
+        )
+    return matches

@@ -1,0 +1,220 @@
+"""All trials of a kernel at a size, from a ledger, a recording or a record."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tuner import devices, paths
+from tuner.catalog import kernel_names
+from tuner.errors import RequestError
+from tuner.exchange import recording as recordings
+from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices
+from tuner.exchange.recording import Entry, Recording, Row
+from tuner.measure.method import peculiarity
+from tuner.space import identity
+from tuner.space.model import Space
+from tuner.space.sources.rendering import Version
+from tuner.store.store import Record, Store
+from tuner.tuning.ledger import address, journal, storage
+from tuner.tuning.ledger.study import StoredStudy, stored_studies
+from tuner.tuning.ledger.trial import Trial
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
+    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing.
+    `peculiar` says what is unlike tuning for time with warm caches. A ledger also tells the `commands` that ran it, the
+    latest last, the `logs` of failures, and when (UTC) each trial was finished that was `given`, by no search."""
+
+    recording: Recording
+    origin: str
+    toolchain: str = ""
+    kind: str = ""
+    architecture: str = ""
+    peculiar: str = ""
+    protocol: int = 1
+    commands: tuple[str, ...] = ()
+    logs: Mapping[Row, str] = field(default_factory=dict)
+    given: Mapping[Row, datetime] = field(default_factory=dict)
+
+    def and_also(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
+        """These with `trials` of a ledger of this space, which are those of `recording`."""
+        return replace(
+            self,
+            recording=replace(self.recording, entries={**self.recording.entries, **recording.entries}),
+            logs={**self.logs, **_logs(space, trials)},
+            given={**self.given, **_given(space, trials)},
+        )
+
+
+def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
+    """The trials in a ledger of this version of the kernel, else in a recording, else in a record. With `url`, those
+    in that ledger alone. Of several the plain ones come first, which are times with warm caches; of these the latest
+    protocol; of these the most trials.
+
+    `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
+    """
+    kind = ""
+    if device is not None and devices.is_name(device):
+        local = TargetDevice.local(problem.space, device)
+        device, kind = local.name, local.kind
+    origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
+    for origin in origins:
+        matches = [t for t in origin if device is None or device.casefold() in t.recording.device.casefold()]
+        candidates = [with_device(problem, trials) for trials in matches]
+        candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
+        if candidates:
+            # the latest of equals
+            return max(reversed(candidates), key=lambda t: (not t.peculiar, t.protocol, len(t.recording.entries)))
+    where = f" on {paths.shown(device)}" if device is not None else ""
+    subject = f"{problem.space.name} at {problem.text}{where}"
+    if url:
+        raise RequestError(
+            f"--storage {address.masked(url)}: nothing of {subject} in it; name another, or leave it out"
+        )
+    raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
+
+
+def with_device(problem: Problem, trials: Trials) -> Trials:
+    """`trials` with the device's kind and architecture, as far as they follow from the toolchain and the store."""
+    usable = devices.kinds_of(problem.space)
+    matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
+    kind = trials.kind or next(iter(matches), usable[0] if len(usable) == 1 else "")
+    same = [d for d in stored_devices(problem) if d.name == trials.recording.device and kind in ("", d.kind)]
+    kinds = {d.kind for d in same} or {kind}
+    if len(kinds) > 1:  # a GPU may have the same name in CUDA and in OpenCL
+        return trials
+    architecture = trials.architecture or next((d.architecture for d in same), "")
+    return replace(trials, kind=kinds.pop(), architecture=architecture)
+
+
+def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
+    space = problem.space
+    for study in studies(problem, url):
+        trials = sorted(study.trials, key=_finished)
+        recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
+        said, given = _logs(space, trials), _given(space, trials)
+        peculiar, protocol = study.peculiar, study.protocol
+        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, said, given)
+
+
+def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
+    """The study whose last trial is the latest, with its trials in the order in which they were finished. `device` is a
+    device of this machine, or part of a name. Raises RequestError where there is none."""
+    if device is not None and devices.is_name(device):
+        device = TargetDevice.local(problem.space, device).name
+    matches = [s for s in studies(problem, url) if device is None or device.casefold() in s.device.casefold()]
+    if not matches:
+        where = f" on {paths.shown(device)}" if device is not None else ""
+        subject = f"{problem.space.name} at {problem.text}{where}"
+        raise RequestError(
+            f"{subject}: no ledger has trials of this version of the kernel; tune it first, or name another size, "
+            "--device, --set, --type or --storage"
+        )
+    ordered = [replace(study, trials=sorted(study.trials, key=_finished)) for study in matches]
+    return max(ordered, key=lambda study: _finished(study.trials[-1]))
+
+
+def _finished(trial: Trial) -> datetime:
+    return trial.finished or datetime.min
+
+
+def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
+    """The studies of this problem and version of the kernel that have trials: those at `url`, else those of this
+    machine, the oldest first. Raises RequestError where a ledger cannot be read."""
+    space, signature = problem.space, identity.of(problem.space)
+    places: list[str] | list[Path]
+    if url:
+        _check_exists(url)
+        places = [url]
+    else:
+        folders = [paths.state() / "studies" / name for name in (space.name, *kernel_names.other_names(space))]
+        logs = dict.fromkeys(log.resolve() for folder in folders for log in folder.glob("*.log"))
+        places = sorted(logs, key=lambda path: path.stat().st_mtime)
+    for place in places:
+        try:
+            ledger = storage.at(place) if isinstance(place, str) else journal.read(place)
+            for study in stored_studies(ledger, space, problem.sizes, problem.options):
+                if study.signature == signature and study.types == problem.types and study.trials:
+                    yield study
+        except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
+            continue  # damaged; the next tuning repairs it
+        except storage.errors() as error:
+            shown = address.masked(str(place))
+            raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error, str(place))}") from None
+
+
+def _logs(space: Space, trials: Iterable[Trial]) -> dict[Row, str]:
+    """The logs of failures by configuration."""
+    return {tuple(t.config[name] for name in space.parameters): t.outcome.log for t in trials if t.outcome.log}
+
+
+def _given(space: Space, trials: Iterable[Trial]) -> dict[Row, datetime]:
+    """When each trial that was given was finished."""
+    return {
+        tuple(trial.config[name] for name in space.parameters): trial.finished.astimezone(UTC)
+        for trial in trials
+        if trial.given and trial.finished is not None
+    }
+
+
+def _check_exists(url: str) -> None:
+    """Raise RequestError for a database without studies, because Optuna would create them."""
+    if url.partition(":")[0].partition("+")[0] not in address.DATABASES:
+        return
+    import sqlalchemy
+
+    where = f"--storage {address.masked(url)}"
+    try:
+        file = sqlalchemy.make_url(url).database if url.startswith("sqlite") else None
+        if file and not os.path.exists(file):
+            raise RequestError(f"{where}: there is no such file; name one that tuning has written, or leave it out")
+        engine = sqlalchemy.create_engine(url)
+        try:
+            has_studies = sqlalchemy.inspect(engine).has_table("studies")
+        finally:
+            engine.dispose()
+    except (ImportError, ValueError, sqlalchemy.exc.ArgumentError):
+        return  # storage.at reports it
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise RequestError(f"{where}: the ledger cannot be read: {storage.reason(error, url)}") from None
+    if not has_studies:
+        raise RequestError(f"{where}: holds no trials; name a database that tuning has written, or leave it out")
+
+
+def _recordings(problem: Problem) -> Iterator[Trials]:
+    stem, names = problem.space.name.rpartition("/")[2], (problem.space.name, kernel_names.former_name(problem.space))
+    roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
+    for path in (path for root in roots for path in recordings.files(root / "recordings", f"{stem}-")):
+        recording = recordings.read(path)
+        options = {**problem.space.operation.options, **recording.options}
+        about = recording.size, recording.about.get("types", {}), options
+        if recording.kernel in names and about == (dict(problem.sizes), problem.types, dict(problem.options)):
+            yield Trials(recording, "recording")
+
+
+def _records(problem: Problem) -> Iterator[Trials]:
+    version = Version.of(problem.space)
+    for record in Store.of(problem.space, problem.results).records:
+        about = record.sizes, record.types, record.options
+        if about == (dict(problem.sizes), problem.types, dict(problem.options)) and record.is_of(version):
+            recording = _of_record(problem, record)
+            device = record.toolchain, record.kind, record.architecture
+            peculiar = peculiarity(record.caches != "warm", record.objective)
+            yield Trials(recording, "record", *device, peculiar, record.protocol)
+
+
+def _of_record(problem: Problem, record: Record) -> Recording:
+    """The record's best configuration and its runners-up."""
+    parameters = problem.space.parameters
+    entries: dict[Row, Entry] = {}
+    for config, time_ms in record.timed:
+        if config.keys() == parameters.keys():
+            entries.setdefault(tuple(config[name] for name in parameters), Entry(time_ms))
+    about: dict[str, Any] = {"verified": "none"} if record.verified == "none" else {}
+    about |= recordings.about_options(problem.space, problem.options)
+    return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes), about)

@@ -1,0 +1,204 @@
+"""The provenance of an imported recording: kernel, device and size, from its file and from the user.
+
+Where file and user both name something, they must agree: otherwise times would be stored under a device or size that
+they were not measured with.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner import catalog, devices, paths
+from tuner.errors import RequestError
+from tuner.exchange.recording import Recording
+from tuner.space import chosen_types, operation
+from tuner.space.model import Space
+from tuner.space.texts import size_text
+
+LONGEST = 200  # characters of a name
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What the user states about the files: kernel, size, types, device (its name) and kind of device. `output` is the
+    space file to write, `results` the store."""
+
+    kernel: str | None = None
+    size: str | None = None
+    device: str | None = None
+    kind: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    output: Path | None = None
+    results: Path | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The kernel, device, sizes, types and options that times were measured with."""
+
+    space: Space
+    device: str
+    kind: str
+    sizes: dict[str, int]
+    types: dict[str, str]
+    options: dict[str, float]
+
+
+def of(where: str, recording: Recording, statements: Statements) -> Provenance:
+    """The provenance of a recording. `where` names its file in messages.
+
+    Raises RequestError where file and user leave something open, or contradict each other.
+    """
+    space = _space(where, recording, statements)
+    device = _device(where, recording, statements)
+    kind = _kind(where, recording, space, statements)
+    types = _types(where, recording, space, statements)
+    sizes = _sizes(where, recording, space, types, statements)
+    try:
+        options = operation.parse_options(recording.options, space.operation, types)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
+    return Provenance(space, device, kind, sizes, types, options)
+
+
+def _contradiction(where: str, what: str, file_value: object, user_value: str) -> RequestError:
+    values = f"its {what} is {str(file_value)[:60]!r}, --{what} is {user_value[:60]!r}"
+    return RequestError(f"{where}: {values}; leave --{what} out, or give the file that you mean")
+
+
+def _space(where: str, recording: Recording, statements: Statements) -> Space:
+    """The kernel that the user names, else the one that the file names: by our name, or by an entry point and
+    parameters that one of our kernels has."""
+    names = _kernels(recording)
+    if statements.kernel is not None:
+        space = catalog.load(statements.kernel)
+        same_entry = space.kernels == recording.kernel and "kernel" not in recording.about
+        if names and space.name not in names and not same_entry:
+            raise _contradiction(where, "kernel", " or ".join(names), statements.kernel)
+    else:
+        spaces = [catalog.load(name) for name in names]
+        if len(spaces) > 1:
+            spaces = [space for space in spaces if _same_parameters(space, recording)]
+        if len(spaces) != 1:
+            name = paths.shown(recording.kernel[:60]) or "no name"
+            raise RequestError(f"{where}: of a kernel with {name!r}, which is none of ours; name one by --kernel")
+        space = spaces[0]
+    if not _same_parameters(space, recording):
+        theirs, ours = (", ".join(parameters) for parameters in (recording.parameters, space.parameters))
+        raise RequestError(
+            f"{where}: its parameters are {paths.shown(theirs[:200])}; those of {space.name} are {ours}; name another "
+            "kernel by --kernel"
+        )
+    return space
+
+
+def _same_parameters(space: Space, recording: Recording) -> bool:
+    """Whether both have the same parameters, apart from those that have one value and so tell no configurations apart.
+    Kernel Tuner's users often give a constant as a parameter, or leave out a parameter of one value."""
+    ours, theirs = space.parameters, recording.parameters
+    alone = [values for name, values in (*ours.items(), *theirs.items()) if (name in ours) != (name in theirs)]
+    return bool(ours.keys() & theirs.keys()) and all(len(values) == 1 for values in alone)
+
+
+def _kernels(recording: Recording) -> list[str]:
+    """The names of our kernels that the file may mean."""
+    for name in (recording.about.get("kernel"), recording.kernel):
+        if isinstance(name, str) and catalog.known(name):
+            return [name]
+    entries = [*catalog.shipped(), *catalog.own()[0]] if recording.kernel else []
+    return [entry.name for entry, space in catalog.loaded(entries, []) if space.kernels == recording.kernel]
+
+
+def _device(where: str, recording: Recording, statements: Statements) -> str:
+    """The device's name. The user's spelling comes first, because some files keep only letters and digits."""
+    file_device, user_device = recording.device, statements.device
+    for source, name in ((f"{where}: its device", file_device), ("--device", user_device)):
+        if name and not _is_name(name) and (user_device is None or name is user_device):
+            raise RequestError(
+                f"{source} is {name[:60]!r}; a device's name has at most {LONGEST} printable characters; write "
+                "--device NAME"
+            )
+    if user_device is None:
+        if not file_device:
+            raise RequestError(f"{where}: does not name the device it was measured on; write --device NAME")
+        return file_device
+    if not user_device:
+        raise RequestError("--device '': write the device's name as its maker does")
+    if file_device and _is_name(file_device) and _letters(file_device) != _letters(user_device):
+        raise _contradiction(where, "device", file_device, user_device)
+    return user_device
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and len(text) <= LONGEST
+
+
+def _letters(device: str) -> str:
+    """The letters and digits of a name, without case."""
+    return re.sub(r"\W|_", "", device).casefold()
+
+
+def _kind(where: str, recording: Recording, space: Space, statements: Statements) -> str:
+    """The kind of device that file or user name, else that of the kernel's first language."""
+    kinds = sorted(devices.kinds_of(space), key=lambda k: space.languages.index(devices.BACKENDS[k].language))
+    file_kind, user_kind = recording.about.get("kind"), statements.kind
+    for source, kind in ((f"{where}: its kind", file_kind), ("--kind", user_kind)):
+        if kind is not None and kind not in kinds:
+            raise RequestError(f"{source} is {str(kind)[:60]!r}; {space.name} runs on {' and '.join(kinds)}")
+    if None not in (file_kind, user_kind) and file_kind != user_kind:
+        raise _contradiction(where, "kind", file_kind, str(user_kind))
+    return file_kind or user_kind or kinds[0]
+
+
+def _types(where: str, recording: Recording, space: Space, statements: Statements) -> dict[str, str]:
+    """The types by name, from the user, else from the file, else the defaults."""
+    given = recording.about.get("types") or {}
+    try:
+        of_file = chosen_types.parse(given, space.operation)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
+    types = chosen_types.parse({**given, **statements.types}, space.operation)
+    if any(types[name] != of_file[name] for name in given):
+        raise _contradiction(where, "type", _text(of_file), _text(types))
+    return types
+
+
+def _text(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in types.items())
+
+
+def _sizes(
+    where: str, recording: Recording, space: Space, types: Mapping[str, str], statements: Statements
+) -> dict[str, int]:
+    """The sizes by name, from the user, else from the file."""
+    op, file_sizes = space.operation, _file_sizes(recording, space)
+    if statements.size is not None:
+        sizes = operation.parse_size(statements.size, op, types)
+        if any(isinstance(size, int) and sizes.get(name, size) != size for name, size in file_sizes.items()):
+            raise _contradiction(where, "size", size_text(file_sizes), size_text(sizes))
+        return sizes
+    missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
+    if missing:
+        size = paths.shown(str(recording.size)[:60])
+        gap = f"its size is {size}, which leaves" if recording.size else "does not say"
+        raise RequestError(f"{where}: {gap} {', '.join(missing)} of {space.name}; write --size")
+    try:
+        return operation.parse_size(file_sizes, op, types)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
+
+
+def _file_sizes(recording: Recording, space: Space) -> dict[str, Any]:
+    """The file's sizes by name. Kernel Tuner's problem_size gives those that the result's extent consists of."""
+    op = space.operation
+    sizes = recording.about.get("sizes")
+    sizes = sizes if isinstance(sizes, dict) else recording.size
+    if isinstance(sizes, int | list) and not isinstance(sizes, bool):
+        numbers = sizes if isinstance(sizes, list) else [sizes]
+        required = [extent for extent in op.extent if op.sizes.get(extent.text, 1) is None]
+        if not len(required) <= len(numbers) <= len(op.extent):
+            return {}
+        sizes = {e.text: number for e, number in zip(op.extent, numbers, strict=False) if e.text in op.sizes}
+    return {str(name): size for name, size in sizes.items()} if isinstance(sizes, dict) else {}

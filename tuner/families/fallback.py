@@ -1,0 +1,75 @@
+"""What a family gives where nothing of it was measured on a device: the look-ups of its kernels, the best first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tuner.errors import NoConfiguration
+from tuner.lockless import cached_property
+from tuner.space.model import Space
+from tuner.space.scope import Scope
+from tuner.store import lookup
+from tuner.store.lookup import MATCHES, Candidate, Query
+from tuner.store.record import Record
+from tuner.store.rejected import Rejections
+from tuner.store.store import Store
+
+_Order = tuple[int, bool, int]  # of a match, of what is stale, and of kernels, the last one first
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel's look-up, the records that may serve it at some size, and the best match that one may have."""
+
+    query: Query
+    records: Sequence[Record]
+    best: int
+
+
+class Elsewhere:
+    """The look-ups of kernels, which know nothing of one another."""
+
+    def __init__(self, stores: Sequence[Store], queries: Sequence[Query]) -> None:
+        """`queries` are those of the kernels on one device; their sizes do not matter."""
+        self._stores, self._queries = stores, queries
+
+    def candidates(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[tuple[Space, Candidate]]:
+        """The first candidate of each kernel, the best match first. A kernel is looked up once no other can be better
+        than the best that it may have. Raises NoConfiguration, after all others, where a kernel has none and no other
+        does."""
+        waiting: list[tuple[_Order, Candidate | None]] = [
+            ((kernel.best, False, -position), None) for position, kernel in enumerate(self._kernels)
+        ]
+        failure, is_empty = None, True
+        while waiting:
+            order, candidate = heapq.heappop(waiting)
+            query, records = self._kernels[-order[2]].query, self._kernels[-order[2]].records
+            if candidate is not None:
+                is_empty = False
+                yield query.space, candidate
+                continue
+            try:
+                found = lookup.candidates(records, replace(query, scope=scope, units=0))
+                candidate = next(judge(query.space).last(found))
+            except NoConfiguration as error:
+                failure = error
+                continue
+            heapq.heappush(waiting, ((MATCHES.index(candidate.match), candidate.stale, order[2]), candidate))
+        if is_empty and failure is not None:
+            raise failure
+
+    @cached_property
+    def _kernels(self) -> list[_Kernel]:
+        """It takes a while, and most devices need it at no size."""
+        return [_kernel(store, query) for store, query in zip(self._stores, self._queries, strict=True)]
+
+
+def _kernel(store: Store, query: Query) -> _Kernel:
+    space = query.space
+    records = [r for r in store.records if any(space.possible(config, query.scope) for config in r.configs)]
+    matches = [fit.match for fit in lookup.best_fits(records, query)]
+    # At another size, what is of this device may be exact.
+    levels = [MATCHES.index("exact" if match == "nearest_size" else match) for match in matches]
+    return _Kernel(query, records, min(levels, default=MATCHES.index("default")))

@@ -1,0 +1,1 @@
+"""`tuner.matmul`: products of matrices with any strides."""

@@ -1,0 +1,313 @@
+"""`tuner.matmul`: the product of matrices as they lie, by whatever takes them so.
+
+A kernel takes contiguous matrices, some take them transposed or with rows apart; the vendor's library takes both. What
+neither takes is copied. Which it is, is decided once for each combination of shapes, strides and types.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner import devices
+from tuner.devices import Device
+from tuner.devices.arguments import ArraySpec
+from tuner.devices.fork_lock import ForkLock
+from tuner.devices.product import MatrixProduct
+from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, RequestError, TrialError
+from tuner.families import family, products
+from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.explanations import Explanation, explained
+from tuner.families.matrices import arrays
+from tuner.families.matrices.plans import Plan, Tell, check_types, of_nothing, result_shape, stack_shape
+from tuner.families.matrices.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
+from tuner.families.places import Places, device_name
+from tuner.families.vendor import LibraryKernel
+from tuner.paths import quoted
+from tuner.space.dtypes import DTYPES
+from tuner.space.scope import Scope
+from tuner.store.lookup import Candidate
+
+FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
+MOST_PLANS = 1024
+_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one combination of stacks is multiplied. `run` takes the stacks C, A, B. `types` are those that they are
+    copied to first, None if they are taken as they lie; that of C is written back. `turned`: whether `run` takes A and
+    B stored transposed, as contiguous arrays. `tell` says of the same stacks what runs, and why."""
+
+    run: Callable[..., None]
+    types: tuple[str | None, str | None, str | None]
+    turned: tuple[bool, bool]
+    tell: Tell
+
+
+class Matmul:
+    """The product of two matrices, or of two stacks of them."""
+
+    def __init__(self) -> None:
+        self.__name__ = "matmul"
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._places = Places()
+        self._lock = ForkLock()
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        out: Any = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Any:
+        """alpha * a b + beta * out, in `out` if that is given, else in a new array of the operands' type.
+
+        `a` and `b` are arrays of NumPy, CuPy, torch or PyCUDA, float32, float16 or bfloat16, of two axes or, as stacks,
+        of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
+        sums of halves as they are. Without elements to sum, the product is 0. Raises ArgumentError for arrays that do
+        not fit, and RequestError for `beta` without `out`.
+        """
+        transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
+        plan = self._planned(a, b, out, transpose_a, transpose_b)
+        if out is None:
+            if beta:
+                raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
+            out = plan.treatment.empty(*plan.result, a)
+        try:
+            plan.multiply(a, b, out, alpha, beta)
+        except MisalignedArray:  # nothing was enqueued, and nothing takes them where they begin
+            treatment = plan.treatment
+            treatment.check_target(out)
+            written = treatment.written(out, arrays.element(out), beta)
+            a, b = (treatment.copied(x, arrays.element(x)) for x in (a, b))
+            self._planned(a, b, written, transpose_a, transpose_b).multiply(a, b, written, alpha, beta)
+            treatment.assign(out, written)
+        return out
+
+    def explain(
+        self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Explanation:  # fmt: skip
+        """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
+        that lie in another way. Factors change nothing about it."""
+        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explain(a, b, out)
+
+    def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
+        kinds = a.__class__, b.__class__, out.__class__
+        try:
+            layout = _LAYOUTS[kinds[0]]
+            key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+            return self._plans[key]
+        except (KeyError, AttributeError, TypeError, RuntimeError):  # RuntimeError: torch's, of what has no strides
+            pass
+        treatment = arrays.of(a)
+        for name, other in (("b", b), ("out", out)):
+            if other is not None:
+                if not treatment.has(other):
+                    raise ArgumentError(
+                        f"{name}: of type {type(other).__name__}; pass one of {kinds[0].__name__}, as a is"
+                    )
+                treatment.check_plain(other)
+        check_types(a, b, out)
+        layout = _LAYOUTS[kinds[0]] = treatment.layout
+        key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+        with self._lock:
+            plan = self._of_arrays(treatment, a, b, out, transpose_a, transpose_b)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
+
+    def _of_arrays(
+        self, treatment: arrays.Arrays, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool
+    ) -> Plan:
+        """The plan for these arrays. Raises ArgumentError where they do not fit."""
+        for name, array in (("a", a), ("b", b)):
+            if len(array.shape) not in (2, 3):
+                raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
+        stacks = stack_shape(a, transpose_a), stack_shape(b, transpose_b)
+        batch, shape = result_shape(a, b, *stacks)
+        if out is not None and tuple(out.shape) != shape:
+            raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
+        device = device_name(self._places[type(a)](a))
+        if not min(*stacks[0], *stacks[1]):
+            return of_nothing(treatment, (shape, arrays.element(a)), stacks[0][2], device)
+        left, right = (
+            treatment.stacked(treatment.transposed(x) if is_transposed else x)
+            for x, is_transposed in ((a, transpose_a), (b, transpose_b))
+        )
+        target = treatment.empty(shape, arrays.element(a), a) if out is None else out
+        repeats = [None if x.shape[0] == batch else batch for x in (left, right)]
+        left, right = (
+            x if repeat is None else treatment.repeated(x, repeat)
+            for x, repeat in zip((left, right), repeats, strict=True)
+        )
+        way = _way(treatment, (treatment.stacked(target), left, right), device)
+        prepare = [
+            treatment.preparation(len(x.shape), is_transposed != turned, repeat, copied)
+            for x, is_transposed, turned, repeat, copied in zip(
+                (a, b), (transpose_a, transpose_b), way.turned, repeats, way.types[1:], strict=True
+            )
+        ]
+        on_out = treatment.preparation(len(shape), False, None, None, is_handed=way.types[0] is None)
+        result = shape, arrays.element(a)
+        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.tell)
+
+
+def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
+    """How the stacks C, A, B are multiplied. Raises ArgumentError for an output whose elements share memory, and
+    RequestError where no kernel multiplies such elements on the device."""
+    C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
+    if not C.is_apart:
+        raise ArgumentError(f"out: has strides {C.strides}, by which elements share memory; pass another array")
+    found = (
+        _by_kernel(treatment, stacks, (C, A, B), device)
+        or _by_library((C, A, B), device)
+        or _by_copies(treatment, stacks, (C, A, B), device)
+    )
+    if found is None:
+        raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+    return found
+
+
+def _by_kernel(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way without a copy, by a family that takes matrices as these lie; None if there is none."""
+    C, A, B = operands
+    types = tuple(operand.dtype for operand in operands)
+    turned = A.lies == TRANSPOSED, B.lies == TRANSPOSED
+    if C.lies != CONTIGUOUS or not {A.lies, B.lies} <= {CONTIGUOUS, TRANSPOSED}:
+        if not all(each.is_row_major and each.runs_forward and each.is_apart for each in operands):
+            return None
+        handle = _handle(types, (False, False), device, strided=True)
+        how = "rows apart"
+        turned = False, False
+    else:
+        handle = _handle(types, turned, device)
+        how = "as they lie"
+    if handle is None:
+        return None
+    views = _views(treatment, stacks, turned)
+    try:
+        handle.kernel(*map(treatment.handed, views))
+    except (NoConfiguration, TrialError):
+        return None
+    return Way(handle, (None, None, None), turned, functools.partial(_told, handle, how))
+
+
+def _by_copies(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
+    C, A, _ = operands
+    for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
+        handle = _handle((c_type, type_, type_), (False, False), device)
+        if handle is None:
+            continue
+        needed = [
+            None if operand.lies == CONTIGUOUS and operand.dtype == wanted else wanted
+            for operand, wanted in zip(operands, (c_type, type_, type_), strict=True)
+        ]
+        copied = [
+            f"a copy of {name}" + (f" as {wanted}" if wanted != operand.dtype else "")
+            for name, operand, wanted in zip(("out", "a", "b"), operands, needed, strict=True)
+            if wanted
+        ]
+        samples = [
+            treatment.empty(stack.shape, wanted, stack) if wanted else stack
+            for stack, wanted in zip(stacks, needed, strict=True)
+        ]
+        try:
+            handle.kernel(*map(treatment.handed, samples))
+        except (NoConfiguration, TrialError):
+            continue
+        why = f"; no kernel and no library takes {_words(operands)} as they lie"
+        tell = functools.partial(_told, handle, ", ".join(copied), why=why)
+        return Way(handle, (needed[0], needed[1], needed[2]), (False, False), tell)
+    return None
+
+
+def _told(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
+    """What a handle runs on stacks, and why."""
+    kernel = handle.kernel(*stacks)
+    try:
+        kernel.check(*stacks)
+    except MisalignedArray:
+        how = "a copy of out, a copy of a, a copy of b"
+        why = "; nothing takes them where they begin"
+    except ArgumentError:  # a call says it
+        pass
+    told = explained(kernel, how)
+    return replace(told, why=told.why + why)
+
+
+def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
+    C, A, B = stacks
+    return [C, *(treatment.transposed(x) if is_turned else x for x, is_turned in zip((A, B), turned, strict=True))]
+
+
+def _words(operands: tuple[Stack, Stack, Stack]) -> str:
+    return ", ".join(
+        f"{name} ({each.dtype}, {each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True)
+    )
+
+
+@functools.cache
+def _device(name: str) -> Device:
+    return devices.shared(name)
+
+
+@functools.cache
+def _families() -> tuple[family.Family, ...]:
+    """The families of products that ship."""
+    from tuner import catalog
+
+    shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
+    return tuple(family.find(name) for name in FAMILIES if name in shipped)
+
+
+@functools.cache
+def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, strided: bool = False) -> Dispatcher | None:
+    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none."""
+    kind = devices.split(device)[0]
+    for each in _families():
+        op = each.operation
+        is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
+        if not is_right or (products.is_turned(each.spaces[0], "A"), products.is_turned(each.spaces[0], "B")) != turned:
+            continue
+        members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
+        if members:
+            return dispatch([space.name for space in members] if strided else each.name, device=device)
+    return None
+
+
+def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+    """The way by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
+    C, A, B = operands
+    if OTHER in (A.lies, B.lies) or not C.is_row_major or not all(each.runs_forward for each in operands):
+        return None
+    space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
+    if space is None:
+        return None
+    specs = []
+    for argument, operand in zip(space.operation.arrays, operands, strict=True):
+        plain = ArraySpec.of(argument, operand.shape, DTYPES[operand.dtype], alignment=1)
+        specs.append(plain.with_strides(operand.strides))
+    batch, M, N = C.shape
+    K, opened = A.shape[2], _device(device)
+    types = A.dtype, B.dtype, C.dtype
+    launch = opened.product(MatrixProduct(M, N, K, batch, types, C.matrices, A.matrices, B.matrices), specs)
+    if launch is None:
+        return None
+    scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
+    kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
+    why = f"no kernel takes {_words(operands)} as they lie, and the library does"
+    told = explained(kernel, because=why)
+    return Way(kernel, (None, None, None), (False, False), lambda *stacks: told)
+
+
+matmul = Matmul()

@@ -1,0 +1,1 @@
+"""The expected outputs of a kernel: computed on the device or the host from whatever reference the space names."""

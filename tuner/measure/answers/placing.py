@@ -1,0 +1,193 @@
+"""Elements in the memory of a device: drawn there where that can be, else copied part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.measure import turns
+from tuner.measure.kernels.device_kernels import MOST_BLOCKS, STORED, THREADS, Call, DeviceKernels
+from tuner.space.dtypes import DTYPES
+from tuner.space.values.drawing import STANDARD_DIGITS, Drawn
+from tuner.space.values.elements import Array, Elements
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Buffer, Device
+    from tuner.space.dtypes import DType
+
+_HEAD = "#define ELEMENTS\n"
+SUMMED, REDUCED, PRODUCT = (f"{_HEAD}#define {part}\n" for part in ("SUMMED", "REDUCED", "PRODUCT"))
+_WORD = 16  # bytes that a thread sums at once
+_SAMPLES, _RUN = 16, 64  # places where what was drawn is compared with the host, and elements at each
+_PER_THREAD = 4
+_MASK = (1 << 64) - 1
+
+
+class Placer:
+    """Fills memory of one device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._kernels = DeviceKernels(device, "bench_kernels.cu", "elements.cu")
+
+    def place(self, elements: Elements, memory: Buffer) -> None:
+        """Make `memory` hold the elements, and wait."""
+        if isinstance(elements, Placed):
+            elements.compute(memory)
+        elif not (isinstance(elements, Drawn) and self.draw(elements, memory)):
+            for start, part in elements.parts():
+                self.device.write(memory.handle, part, start * part.itemsize)
+
+    def run(self, call: Call) -> None:
+        """Run what fills or reads memory, and wait, while no other process measures on the device."""
+        with turns.taken(self.device.place):
+            call()
+            self.device.synchronize()
+
+    def placed(self, elements: Elements) -> Buffer:
+        """Unguarded memory that holds the elements. Raises DeviceError where there is too little."""
+        memory = self.device.allocate(elements.nbytes, guard=0)
+        self.place(elements, memory)
+        return memory
+
+    def checksum(self, memory: Buffer) -> bytes:
+        """What tells whether its bytes are still the same."""
+        sums = self.device.upload(np.zeros(2, np.uint32))
+        threads = -(-memory.nbytes // _WORD)
+        arguments = [memory.handle, np.int64(memory.nbytes), sums.handle]
+        self.run(self._kernels.bind("checksum", threads, arguments, SUMMED))
+        return self._read(sums, np.empty(2, np.uint32)).tobytes()
+
+    def largest(self, memory: Buffer) -> float:
+        """The largest finite magnitude of the doubles in `memory`; 0 where nothing is finite."""
+        count = memory.nbytes // 8
+        threads = min(THREADS * MOST_BLOCKS, -(-count // _PER_THREAD // THREADS) * THREADS)
+        found = self.device.upload(np.zeros(max(THREADS, threads)))
+        arguments = [memory.handle, np.int64(count), found.handle]
+        self.run(self._kernels.bind("largest", threads, arguments, REDUCED))
+        return float(self._read(found, np.empty(found.nbytes // 8)).max())
+
+    def doubles(self, memory: Buffer, index: Array) -> Array:
+        """The doubles with these numbers, of which there are few."""
+        numbers, found = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
+        arrays = [(memory, DTYPES["float64"]), (numbers, DTYPES["int64"])]
+        self.evaluate("float64_value(a0[a1[i]])", arrays, [], found)
+        return self._read(found, np.empty(index.size))
+
+    def evaluate(
+        self, formula: str, arrays: Sequence[tuple[Buffer, DType]], scalars: Sequence[float], memory: Buffer
+    ) -> None:
+        """Make `memory` hold the doubles that a formula in C gives for each element i of the arrays a0, a1 and so on,
+        and the scalars s0, s1 and so on. It may be one of the arrays."""
+        text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
+        count = memory.nbytes // 8
+        arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
+        self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
+
+    def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
+        """Make `memory` hold the product of two row-major matrices of doubles, or of two batches of them. It has so
+        many rows and columns, and is a sum over so many products."""
+        count = memory.nbytes // 8
+        arguments = [memory.handle, np.int64(count), left.handle, right.handle, *map(np.int64, sizes)]
+        self.run(self._kernels.bind("multiply", count, arguments, PRODUCT))
+
+    def draw(self, drawn: Drawn, memory: Buffer) -> bool:
+        """Draw the elements there; False where the device does not, or draws others than the host."""
+        call = self._drawing(drawn, memory)
+        if call is None:
+            return False
+        self.run(call)
+        starts = np.random.default_rng().integers(0, drawn.size, _SAMPLES)
+        for start in (0, max(0, drawn.size - _RUN), *map(int, starts)):
+            expected = drawn.part(start, min(start + _RUN, drawn.size))
+            found = np.empty_like(expected)
+            self.device.read(memory.handle, found, start * found.itemsize)
+            if found.tobytes() != expected.tobytes():
+                return False
+        return True
+
+    def _drawing(self, drawn: Drawn, memory: Buffer) -> Call | None:
+        """What draws the elements; None where the device would round them in another way than the host."""
+        dtype, draw, key = drawn.drawn, drawn.draw, np.uint64(drawn.key)
+        narrow = not dtype.is_exact and dtype.name not in ("float32", "float64")
+        if narrow and draw.kind not in ("standard", "table"):
+            return None
+        if draw.kind in ("uniform", "normal") and not self.device.has_doubles:
+            return None
+        count = drawn.size * drawn.element.parts
+        arguments: list[object] = [memory.handle, np.int64(count), key]
+        keep: object = None
+        match draw.kind:
+            case "table":
+                keep = table = self.device.upload(draw.table(dtype))
+                arguments += [table.handle, np.uint64(len(draw.values))]
+            case "sequence":
+                arguments.pop()
+            case "integers":
+                first, entries = map(int, draw.values)
+                arguments += [np.uint64(first & _MASK), np.uint64(entries & _MASK)]
+            case "uniform" | "normal":
+                arguments += map(np.float64, draw.values)
+        call = self._kernels.bind(
+            f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, drawing_macros(dtype, self.device.has_doubles)
+        )
+
+        def kept(_keep: object = keep) -> None:
+            call()
+
+        return kept
+
+    def _read(self, memory: Buffer, data: Array) -> Array:
+        self.device.read(memory.handle, data)
+        return data
+
+
+class Placed(Elements):
+    """Doubles on a device. `compute` makes memory hold them, again where that has been spoilt."""
+
+    def __init__(self, placer: Placer, shape: tuple[int, ...], compute: Callable[[Buffer], None]) -> None:
+        """Raises DeviceError where there is too little memory."""
+        self.shape, self.dtype, self.compute, self._placer = shape, np.dtype(np.float64), compute, placer
+        self.memory = placer.device.allocate(self.nbytes, guard=0)
+        compute(self.memory)
+
+    def part(self, start: int, stop: int) -> Array:
+        found = np.empty(stop - start)
+        self._placer.device.read(self.memory.handle, found, start * found.itemsize)
+        return found
+
+    def at(self, index: Array) -> Array:
+        return self._placer.doubles(self.memory, index)
+
+    @property
+    def largest(self) -> float:
+        return self._placer.largest(self.memory)
+
+
+def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
+    """What `elements.cu` needs to know of a type that is drawn, on a device with doubles or without."""
+    lines = [_HEAD, f"#define STORED {STORED[dtype.itemsize]}\n"]
+    if dtype.kind == "boolean":
+        standard, whole = "((word) >> 63)", "((x) != 0)"
+    elif dtype.is_exact:
+        standard, whole = f"standard_whole(word, {int(dtype.low < 0)})", "(x)"
+    else:
+        standard = f"{dtype.name}_bits(standard_real(word, {min(dtype.digits, STANDARD_DIGITS)}))"
+        whole = {"float32": "BITS_OF((float)(x))", "float64": "LONG_OF((double)(x))"}.get(dtype.name, "")
+    lines.append(f"#define STANDARD(word) {standard}\n")
+    if whole:
+        lines.append(f"#define FROM_LONG(x) {whole}\n")
+    if not dtype.is_exact and whole and has_doubles:
+        lines.append(f"#define FROM_DOUBLE(x) {whole}\n")
+    return "".join(lines)
+
+
+def formula_macros(formula: str, dtypes: Sequence[DType], scalars: int) -> str:
+    """What `elements.cu` needs to know of a formula over arrays of these types, and of so many scalars."""
+    arrays = [f", GLOBAL const {STORED[dtype.itemsize]} *a{number}" for number, dtype in enumerate(dtypes)]
+    numbers = [f", double s{number}" for number in range(scalars)]
+    return (
+        f"{_HEAD}#define EXPRESSION {formula}\n#define ARRAYS {''.join(arrays)}\n#define SCALARS {''.join(numbers)}\n"
+    )

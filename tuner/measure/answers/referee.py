@@ -1,0 +1,239 @@
+"""What is right for a set of inputs, by whatever the space names: expressions, a function, a kernel or a
+configuration."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.devices.base import GUARD
+from tuner.devices.program import Program, build
+from tuner.errors import SpaceError, TrialError, WrongResult
+from tuner.measure.answers import device_answers, python_calls
+from tuner.measure.answers.placing import Placed, Placer
+from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
+from tuner.measure.verify.guards import check_guards
+from tuner.paths import shown
+from tuner.space import operation
+from tuner.space.answers import derivation, reference
+from tuner.space.chosen_types import dtype
+from tuner.space.expressions import cases
+from tuner.space.expressions.cases import Cases
+from tuner.space.texts import config_text
+from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held, held
+from tuner.space.values.forms import (
+    ConfigReference,
+    ExpressionReference,
+    KernelReference,
+    NoReference,
+    PythonReference,
+)
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array, Buffer, Device
+    from tuner.space.answers.cache import ReferenceCache
+    from tuner.space.model import Argument, Config, Space
+    from tuner.space.scope import Scope
+
+Answers = dict[str, "Elements"]
+Arrays = dict[str, "Array"]
+POISONS = NAN, NUMBER  # what an output holds before its answer is computed, and again where it still held the first
+
+
+class Referee:
+    """Says what is right for inputs of one space, on one device. `cache` keeps what was computed, across processes."""
+
+    def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
+        self.device, self.space, self.cache = device, space, cache
+        self.placer = Placer(device)
+        self.cases = Cases()  # of the conditions of expressions, on all inputs so far
+
+    def covers(self, scope: Scope) -> bool:
+        """Whether it can tell in this scope, which may have other options."""
+        form = self.space.operation.reference
+        return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
+
+    def options(self, scope: Scope) -> frozenset[str]:
+        """The options whose effect it knows: those that a kernel takes, or that a function asks for; else all."""
+        form, names = self.space.operation.reference, scope.options.keys()
+        if isinstance(form, KernelReference):
+            return frozenset(form.arguments) & names
+        if isinstance(form, PythonReference):
+            arrays = [a.name for a in self.space.operation.arrays]
+            return frozenset(python_calls.asked(form.function, [*arrays, *scope.sizes, *names])) & names
+        return frozenset(names)
+
+    def inputs(self, scope: Scope, seed: int) -> dict[str, Elements]:
+        """The contents of all arrays for this seed. Raises SpaceError where a function does not repeat itself: answers
+        that are kept would be those of other inputs."""
+        op = self.space.operation
+        with self.cache.timed(seed):
+            filled = python_calls.filled(op, scope, seed)
+        checksum = np.array([zlib.crc32(data.tobytes()) for data in filled.values()])
+        if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
+            raise SpaceError(
+                f"{shown(self.space.files[-1])}: fill: {', '.join(filled)}: other contents for the same generator; "
+                f"draw from `{python_calls.GENERATOR}` alone"
+            )
+        return operation.inputs(op, scope, seed, filled)
+
+    def answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
+        """The right contents of each output, none where nothing tells, and the arrays that they depend on.
+
+        Raises SpaceError where they cannot be computed: no configuration is to blame.
+        """
+        form, op = self.space.operation.reference, self.space.operation
+        read = frozenset(a.name for a in op.arrays if a.role != "out")
+        match form:
+            case ExpressionReference():
+                on_device = device_answers.answers(form, scope, contents, self.placer)
+                if on_device is not None:
+                    return on_device
+                return self._evaluated(form, scope, contents, seed)
+            case NoReference():
+                return {}, read
+            case PythonReference(function):
+                names = [*contents, *scope.sizes, *scope.options]
+                asked = python_calls.asked(function, names)
+                every = len(asked) == len(names)  # with `**`, it need not read them
+                answers = self._kept(seed, scope, lambda: self._returned(form, asked, scope, contents))
+                return answers, read if every else frozenset(asked)
+            case KernelReference():
+                space, config = reference.as_space(self.space, form), dict[str, Any]()
+            case ConfigReference(config):
+                space, config = self.space, self.space.checked(config, scope)
+        return self._kept(seed, scope, lambda: self._launched(space, config, scope, contents)), read
+
+    def _evaluated(
+        self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
+    ) -> tuple[Answers, frozenset[str]]:
+        """What the host finds for expressions. Large answers then lie on the device alone."""
+        with cases.watched(self.cases):
+            outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
+
+        def moved(name: str) -> Elements:
+            def compute(memory: Buffer) -> None:
+                again = outputs.pop(name, None)
+                if again is None:
+                    again = reference.answers(form, scope, contents, self.cache.of(seed))[0][name]
+                self.device.write(memory.handle, np.ascontiguousarray(again))
+
+            return Placed(self.placer, outputs[name].shape, compute)
+
+        def can_move(name: str) -> bool:
+            is_real = name in contents and contents[name].element.kind == "real"
+            return is_real and self.device.has_doubles and outputs[name].nbytes >= ON_DEVICE_BYTES
+
+        return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
+
+    def _kept(self, seed: int, scope: Scope, compute: Callable[[], Arrays]) -> Answers:
+        """The answers of this set from the cache; `compute` is called once if it lacks them."""
+        options, computed = sorted(scope.options.items()), Arrays()
+
+        def answer(name: str) -> Array:
+            computed.update(computed or compute())
+            return computed[name]
+
+        names = self.space.operation.compared
+        return {n: Held(self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n))) for n in names}
+
+    def _returned(
+        self, form: PythonReference, asked: Sequence[str], scope: Scope, contents: Mapping[str, Elements]
+    ) -> Arrays:
+        """What a function in Python returns."""
+        names = self.space.operation.compared
+        arrays = {name: contents[name].array() for name in contents.keys() & asked}
+        options = operation.taken_options(scope.options, self.space.operation, scope.types)
+        given = {**arrays, **scope.sizes, **options}
+        returned = python_calls.call(form.function, {name: given[name] for name in asked})
+        found = python_calls.by_name(form.function, returned, [*names])
+        text = f"{python_calls.origin(form.function)} returns what"
+        return {n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, found, strict=True)}
+
+    def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]) -> Arrays:
+        """What a configuration writes. It is launched on arrays of its own."""
+        form = self.space.operation.reference
+        name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(config)}"
+        where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
+        try:
+            outputs = _Launch(self.placer, space, config, scope, contents).outputs()
+        except TrialError as error:
+            raise SpaceError(f"{where}: {error.reason}: {error}") from None
+        found = {**outputs, **derivation.values(self.space.operation, scope, {**contents, **held(outputs)})}
+        return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
+
+
+class _Launch:
+    """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
+
+    def __init__(
+        self, placer: Placer, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]
+    ) -> None:
+        device = placer.device
+        self._device, self._placer, self._contents = device, placer, contents
+        program = Program(device, space, config, scope, build(device.compiler, space, config, scope))
+        self._scope = program.scope
+        self._arrays: dict[str, tuple[Argument, Buffer]] = {}
+        work = program.work(self._allocate)
+        for argument in space.operation.arrays:
+            self._allocate(argument, operation.nbytes(argument, self._scope))
+        self._call = device.bind(work, [self._arrays[a.name][1].handle for a in space.operation.arrays])
+
+    def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
+        buffer = self._device.allocate(nbytes)
+        self._arrays[argument.name] = argument, buffer
+        return buffer
+
+    def outputs(self) -> Arrays:
+        """What it writes. Raises WrongResult for an element that it leaves as it was."""
+        outputs = self._run(POISONS[0])
+        unwritten = self._unwritten(outputs, POISONS[0])
+        if any(map(np.any, unwritten.values())):  # or these are the answers, by chance
+            again = self._unwritten(self._run(POISONS[1]), POISONS[1])
+            for name, where in unwritten.items():
+                if np.any(both := where & again[name]):
+                    index = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(both)), outputs[name].shape))
+                    raise WrongResult(f"{name}[{index}] is not written; write every element, or say role: inout")
+        return outputs
+
+    def _run(self, poison: int) -> Arrays:
+        for argument, buffer in self._arrays.values():
+            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
+            self._device.fill(buffer.whole, guard, buffer.nbytes + 2 * GUARD)
+            if argument.zeroed == "once":
+                self._device.zero(buffer)
+            if argument.role in ("in", "inout"):
+                self._placer.place(self._contents[argument.name], buffer)
+        self._call()
+        self._device.synchronize()
+        for argument, buffer in self._arrays.values():
+            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
+            check_guards(self._device, argument.name, buffer, guard)
+            if argument.role == "in":
+                self._check_unchanged(argument.name, buffer)
+        outputs = {n: self._empty(a) for n, (a, _) in self._arrays.items() if a.role in ("out", "inout")}
+        for name, data in outputs.items():
+            self._device.read(self._arrays[name][1].handle, data)
+        return outputs
+
+    def _empty(self, argument: Argument) -> Array:
+        return np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
+
+    def _unwritten(self, outputs: Arrays, poison: int) -> dict[str, Array]:
+        """Where each array that it only writes still holds the poison."""
+        return {
+            name: (data.reshape(-1).view(np.uint8).reshape(data.size, -1) == poison).all(axis=1)
+            for name, data in outputs.items()
+            if self._arrays[name][0].role == "out"
+        }
+
+    def _check_unchanged(self, name: str, buffer: Buffer) -> None:
+        for start, part in self._contents[name].parts():
+            found = np.empty_like(part)
+            self._device.read(buffer.handle, found, start * part.itemsize)
+            if found.tobytes() != part.tobytes():
+                raise WrongResult(f"writes into {name}, which it may only read")

@@ -1,0 +1,43 @@
+"""Kernels of ours on a device: compiled once, loaded once, and bound to arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.devices.work import Function, Work
+from tuner.space.model import Geometry
+from tuner.space.sources.rendering import Source
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+
+Call = Callable[[], None]
+THREADS, MOST_BLOCKS = 256, 2048
+STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
+_C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes them larger, not faster
+
+
+class DeviceKernels:
+    """The kernels of one text, which macros in front of it choose among and fit to types."""
+
+    def __init__(self, device: Device, *files: str) -> None:
+        """The text is that of these files beside this module."""
+        self.device = device
+        self._text = "".join(Path(__file__).with_name(file).read_text(encoding="utf-8") for file in files)
+        self._programs: dict[str, Any] = {}
+        self._functions: dict[tuple[str, str], Function] = {}
+
+    def bind(self, kernel: str, threads: int, arguments: Sequence[object], macros: str = "") -> Call:
+        """A launch with so many threads, as far as blocks allow."""
+        geometry = Geometry((min(MOST_BLOCKS, max(1, -(-threads // THREADS))), 1, 1), (THREADS, 1, 1), 0)
+        function = self._functions.get((kernel, macros))
+        if function is None:
+            options = _C_OPTIONS if self.device.language == "c" else ()
+            source = Source(macros + self._text, (kernel,), options)
+            if macros not in self._programs:
+                self._programs[macros] = self.device.load(self.device.build(source), source)
+            function = self._functions[kernel, macros] = self.device.function(self._programs[macros], kernel, geometry)
+        return self.device.bind(Work.of(replace(function, geometry=geometry), arguments))

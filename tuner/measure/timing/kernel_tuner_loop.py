@@ -1,0 +1,119 @@
+"""Kernel Tuner's benchmark loop, borrowed: its `DeviceInterface.benchmark` times our devices.
+
+The loop drives a device through `_Backend`, and an observer collects the times. Kernels reach it built, loaded and
+verified.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+from tuner.devices import Device
+from tuner.errors import LaunchError
+from tuner.measure.timing.clock import Stopwatch
+from tuner.space.model import Value
+
+
+class _Hidden(MetaPathFinder):
+    """A package that is not found, as where it is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"{name}: hidden", name=name)
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *exception: object) -> None:
+        sys.meta_path.remove(self)
+
+
+with _Hidden("torch"):  # Kernel Tuner imports it where it is installed, which takes seconds; its loop has no use for it
+    from kernel_tuner.backends.backend import Backend
+    from kernel_tuner.core import DeviceInterface
+    from kernel_tuner.observers.observer import BenchmarkObserver
+
+
+class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
+    """Collects the time of each iteration in ms."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self.times: list[float] = []
+
+    def before_start(self) -> None:
+        pass
+
+    def after_finish(self) -> None:
+        self.times.append(self._stopwatch.finish())
+
+    def get_results(self) -> dict[str, Any]:
+        return {"time": median(self.times), "times": self.times}
+
+
+class _Backend(Backend):  # type: ignore[misc]  # as above
+    """One of our devices as a backend of Kernel Tuner. A function is a call that launches a kernel."""
+
+    units: Mapping[str, str] = {"time": "ms"}
+
+    def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
+        self._device, self._stopwatch = device, stopwatch
+        self.observers = [_TimeObserver(stopwatch)]
+        self.name, self.max_threads = device.name, device.limits.max_threads
+
+    def start_event(self) -> None:
+        self._stopwatch.start()
+
+    def stop_event(self) -> None:
+        self._stopwatch.timer.stop()
+
+    def kernel_finished(self) -> bool:
+        return self._stopwatch.timer.finished()
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def run_kernel(self, func: Callable[[], None], gpu_args: Any, threads: Any, grid: Any, stream: Any = None) -> None:
+        func()
+
+    def _unused(self, *_: Any) -> Any:
+        raise AssertionError("the workbench does this before Kernel Tuner times the kernel")
+
+    compile = ready_argument_list = refresh_memory = _unused
+    memset = memcpy_dtoh = memcpy_htod = _unused
+
+
+class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
+    """Kernel Tuner's loop on our device.
+
+    Its own constructor would open a device, so this one sets the attributes that `benchmark` reads.
+    """
+
+    def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
+        self.dev, self._stopwatch = _Backend(device, stopwatch), stopwatch
+        self.benchmark_observers = self.dev.observers
+        self.prologue_observers: list[Any] = []
+        self.continuous_observers: list[Any] = []
+        self.use_nvml = self.use_tegra = False
+
+    def times(self, call: Callable[[], None], params: Mapping[str, Value], repeats: int) -> list[float]:
+        """Times in ms of `repeats` launches, one after the other. Raises LaunchError, WrongResult."""
+        if not repeats:
+            return []
+        self.iterations = repeats
+        (observer,) = self.dev.observers
+        observer.times = []  # a run that was wrong has left those before it
+        self._stopwatch.expect(call)
+        instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
+        with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it
+            result = self.benchmark(call, None, instance, verbose=False, objective="time")
+        if "__error__" in result:
+            raise LaunchError("the device refused the launch", "too many resources")
+        return list(result["times"])

@@ -1,0 +1,231 @@
+"""The comparison of an output with its reference on the host, and how far they may lie apart.
+
+`bench_kernels.cu` judges elements by the same rule on the device, bit by bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError, WrongResult
+from tuner.space import dtypes
+from tuner.space.dtypes import DType
+from tuner.space.values.tolerance import EPSILON, Tolerance
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
+    from tuner.space.values.elements import Elements
+
+_NONE = np.zeros((), bool)
+CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How far elements of an output of `dtype` may lie from their answers: within atol + rtol |answer|, or within
+    `ulp` units in the last place of the answer, whichever is more. The fraction `wrong` of them may be further off."""
+
+    dtype: DType
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulp: float = 0.0
+    wrong: float = 0.0
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it is the same for every element."""
+        return self.rtol == self.ulp == 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every element must equal its answer."""
+        return self.atol == self.rtol == self.ulp == self.wrong == 0
+
+    @property
+    def precision(self) -> tuple[int, int]:
+        """The bits of a fraction, and the least exponent, of a type that is not exact."""
+        return self.dtype.digits, self.dtype.least_exponent
+
+    def most_wrong(self, count: int) -> int:
+        """How many of `count` elements may be further off."""
+        return int(self.wrong * count)
+
+    def limits(self, answers: Array) -> Array | float:
+        """The largest error of each element that has one of these answers."""
+        if self.is_uniform:
+            return self.atol
+        sizes = np.abs(answers.astype(np.float64, copy=False) if self.dtype.is_exact else answers)
+        if np.iscomplexobj(answers):  # or beside an infinite part, the other may be anything
+            sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+        limits = self.atol + self.rtol * sizes
+        return np.asarray(np.maximum(limits, self.ulp * self._units(sizes)) if self.ulp else limits)
+
+    def _units(self, sizes: Array) -> Array | float:
+        """The unit in the last place at numbers of these sizes, in float64."""
+        if self.dtype.is_exact:
+            return 1.0
+        bits, least = self.precision
+        exponents = (sizes.view(np.int64) >> 52 & 2047) - 1023
+        return np.asarray(np.ldexp(1.0, np.maximum(exponents, least) - bits))
+
+    def __str__(self) -> str:
+        if self.is_uniform:
+            return f"{self.atol:.2g}"
+        terms = [f"{self.atol:.2g}"] if self.atol else []
+        terms += [f"{self.rtol:.2g} |answer|"] if self.rtol else []
+        text = " + ".join(terms)
+        return f"{text or '0'} or {self.ulp:g} ulp" if self.ulp else text
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The largest error of an output, the bound for it, and how many elements are further off, as allowed.
+
+    Where elements have bounds of their own, errors are measured in them, and the bound is 1.
+    """
+
+    error: float
+    bound: float
+    wrong: int = 0
+
+    @property
+    def share(self) -> float:
+        """The error as a part of its bound."""
+        return self.error / self.bound if self.bound else 0.0
+
+    @staticmethod
+    def of(worst: float, wrong: int, bound: Bound) -> Verdict:
+        """`worst` is the largest error of a right element, in its own bound where that is not uniform."""
+        return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
+
+
+def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Elements) -> Bound:
+    """How far the elements of `name`, of this type, may lie from `answer`.
+
+    The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`. Where it gives no distance, that
+    is 16 epsilon times the largest finite magnitude in `answer` (at least 1), twice that where the answer was rounded
+    too, by a kernel, and 0 for integers. Raises SpaceError for a tolerance without a value.
+    """
+    try:
+        terms = op.tolerance.get(name, Tolerance()).values({**scope.names, EPSILON: dtype.epsilon})
+    except ExpressionError as error:
+        raise SpaceError(f"operation.tolerance: {name}: {error}") from None
+    if terms.keys() <= {"wrong"} and not dtype.is_exact:
+        roundings = 2 if op.reference.kind in ("kernel", "config") else 1
+        terms["atol"] = 16 * roundings * dtype.epsilon * max(1.0, answer.largest)
+    return Bound(dtype, **terms)
+
+
+class Tally:
+    """Counts the wrong elements of one output, chunk by chunk.
+
+    wrong: elements that are further off than the bound. unwritten: those of them that still hold the poison.
+    worst: as in `Verdict.of`. first: the index of the first wrong element, -1 where there is none.
+    """
+
+    def __init__(self, bound: Bound, count: int) -> None:
+        self._bound, self._most = bound, bound.most_wrong(count)
+        self.wrong = self.unwritten = 0
+        self.worst, self.first = 0.0, -1
+
+    @property
+    def is_right(self) -> bool:
+        return self.wrong <= self._most and not self.unwritten
+
+    def add(self, start: int, actual: Array, expected: Array, poison: Array | None = None) -> None:
+        """Count a chunk, which begins at element `start`. `poison` is what integers hold that nobody has written."""
+        dtype = dtypes.of(actual.dtype)
+        if dtype.kind == "boolean":
+            actual = actual.view(dtype.bits)  # any other byte than 0 and 1 is wrong, too
+        error = error_of(actual.astype(dtype.wide, copy=False) if dtype.foreign else actual, expected)
+        limits = self._bound.limits(expected)
+        right = (error == 0) | ((error <= limits) & np.isfinite(error))
+        if dtype.is_exact:
+            unwritten = ~right & (actual == poison.view(actual.dtype)) if poison is not None else _NONE
+        else:
+            unwritten = _is_poison(actual, dtype)
+            right &= ~unwritten
+        if not right.all():
+            self.first = start + int(np.argmin(right)) if self.first < 0 else self.first
+            self.wrong += int(right.size - np.count_nonzero(right))
+            self.unwritten += int(np.count_nonzero(unwritten))
+        if not self._bound.is_uniform:
+            error = np.divide(error, limits, out=np.zeros_like(error), where=right & (error > 0))
+        self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
+
+
+def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison: Array | None = None) -> Verdict:
+    """The verdict on `output`, whose reference is `answer`, of the same shape.
+
+    An element is right within its bound, or where it is the same infinity, or where both are NaN. It is wrong wherever
+    it still holds the poison: that is NaN, or for integers what `poison` holds there. Raises WrongResult, which names
+    the first wrong element.
+    """
+    tally = Tally(bound, output.size)
+    with np.errstate(all="ignore"):
+        for start, actual in output.parts(CHUNK):
+            chunk = slice(start, start + actual.size)
+            expected = answer.part(chunk.start, chunk.stop)
+            tally.add(start, actual, expected, None if poison is None else poison.reshape(-1)[chunk])
+    if tally.is_right:
+        return Verdict.of(tally.worst, tally.wrong, bound)
+    first = tally.first
+    found, right = output.part(first, first + 1), answer.part(first, first + 1)
+    what = _difference(element_name(name, first, answer.shape), found, right[0])
+    raise WrongResult(
+        f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
+        f"{_excess(tally, bound, output.size)}",
+        "not a number" if np.isnan(found[0]) else None,  # or not written: outputs begin as NaN
+    )
+
+
+def element_name(name: str, number: int, shape: tuple[int, ...]) -> str:
+    """`y[3, 0]`: the element with this number in row-major order."""
+    index = ", ".join(str(int(i)) for i in np.unravel_index(number, shape))
+    return f"{name}[{index}]" if index else name
+
+
+def _excess(tally: Tally, bound: Bound, count: int) -> str:
+    if not bound.wrong:
+        return ""
+    unwritten = f", and {tally.unwritten} were not written" if tally.unwritten else ""
+    return f"; {bound.most_wrong(count)} may be{unwritten}"
+
+
+def error_of(actual: Array, expected: Array) -> Array:
+    """How far the elements lie apart; those of a complex array by the absolute value of their difference. The same
+    infinity, or NaN in both, is no error. That of integers is exact, also beyond 2**53."""
+    if np.iscomplexobj(actual):
+        return np.hypot(error_of(actual.real, expected.real), error_of(actual.imag, expected.imag))
+    if all(dtypes.of(side.dtype).is_exact for side in (actual, expected)):
+        a, b = actual.astype(np.uint64), expected.astype(np.uint64)  # modulo 2**64, so that no difference overflows
+        return np.where(actual > expected, a - b, b - a).astype(np.float64)
+    error = np.asarray(np.abs(np.subtract(actual, expected, dtype=np.float64)))
+    if not np.isfinite(error).all():
+        error[(actual == expected) | (np.isnan(actual) & np.isnan(expected))] = 0.0
+    return error
+
+
+def _difference(element: str, actual: Array, expected: np.generic) -> str:
+    """What is wrong with an element, with as many digits as tell."""
+    dtype = dtypes.of(actual.dtype)
+    if not dtype.is_exact and _is_poison(actual, dtype).any():
+        return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"
+    texts = [[_shown(value, digits) for value in (actual[0], expected)] for digits in (7, 17)]
+    found, right = texts[0] if texts[0][0] != texts[0][1] else texts[1]
+    return f"{element} = {found}, {right} expected"
+
+
+def _shown(element: np.generic, digits: int) -> str:
+    return str(element) if dtypes.of(element.dtype).is_exact else f"{element.item():.{digits}g}"
+
+
+def _is_poison(elements: Array, dtype: DType) -> Array:
+    """Where an element, or a part of it, is the NaN whose bits are all 1."""
+    bits = elements.view(dtype.bits).reshape(-1, dtype.parts)
+    return np.asarray((bits == np.array(-1).astype(dtype.bits)).any(axis=1))

@@ -1,0 +1,126 @@
+"""Sets of inputs for one problem, and what is right for each."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.errors import DeviceError
+from tuner.measure.verify.comparison import Bound, bound
+from tuner.space import operation
+from tuner.space.answers import derivation
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DType
+from tuner.space.model import Argument, Operation
+from tuner.space.scope import Scope
+from tuner.space.values.elements import Elements, Held
+from tuner.space.values.forms import ConfigReference, KernelReference
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.measure.answers.referee import Referee
+    from tuner.space.answers.cache import ReferenceCache
+
+SEARCH_SETS = 2  # that a search takes turns with
+DEAR_SECONDS = 60.0  # products of one set that take longer are computed for that set alone
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """`contents` of every array before a launch, drawn from `seed`; all `outputs`, and those that are `write_only`, by
+    their role, or because no answer depends on what they held. Of all that is compared, outputs and derived values,
+    there are the `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
+
+    seed: int
+    contents: Mapping[str, Elements]
+    answers: Mapping[str, Elements]
+    bounds: Mapping[str, Bound]
+    outputs: frozenset[str]
+    write_only: frozenset[str]
+
+
+def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
+    """The set of a seed. Raises SpaceError where its contents or answers cannot be computed."""
+    return answered(referee, scope, referee.inputs(scope, seed), seed)
+
+
+def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], seed: int) -> InputSet:
+    """The set with these contents. Raises DeviceError where its reference does not fit in memory, SpaceError where
+    reference, derived values and tolerance have no value or do not fit one another."""
+    op = referee.space.operation
+    try:
+        answers, names_read = referee.answers(scope, contents, seed)
+        derivation.check(op, scope, contents, answers)
+    except MemoryError:
+        size = operation.array_bytes(op, scope) / 1e9
+        raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
+    bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
+    outputs = frozenset(a.name for a in op.outputs)
+    read = names_read.intersection(a.name for a in op.outputs if a.role == "inout")
+    return InputSet(seed, contents, answers, bounds, outputs, outputs - read)
+
+
+def _dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:
+    """The type of what is compared."""
+    arguments = {argument.name: argument for argument in op.arrays}
+    return dtype(arguments[name], scope) if name in arguments else derivation.dtype(op, scope, name, answer)
+
+
+def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
+    """Whether another seed gives other answers, because an array is drawn that they depend on, and gives them in a
+    reasonable time."""
+    drawn = (argument.name for argument in op.arrays if argument.fill is None or argument.fill.is_random)
+    varies = any(name not in inputs.write_only for name in drawn)
+    return varies and cache.seconds(0) <= DEAR_SECONDS
+
+
+def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> None:
+    """Raise DeviceError where the device has too little memory for one set, and for arrays of so many bytes with
+    padding."""
+    needed = _device_bytes(op, scope, 1) + padded
+    if needed > device.memory:
+        raise DeviceError(
+            f"{device.id}: arrays and references take {needed / 1e9:.1f} GB; {device.name} offers "
+            f"{device.memory / 1e9:.1f} GB; try a smaller size"
+        )
+
+
+def affordable(
+    device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache, padded: int = 0
+) -> int:
+    """How many sets a search takes turns with: SEARCH_SETS, or 1 where `inputs`, the first, never change, or where
+    memory, of which arrays with padding take so many bytes, or time does not allow more."""
+    if not is_renewable(op, inputs, cache):
+        return 1
+    on_device = _device_bytes(op, scope, SEARCH_SETS) + padded
+    on_host = (SEARCH_SETS + 1) * _host_bytes(inputs) + 2 * padded
+    if device.on_processor:
+        on_device, on_host = 0, on_device + on_host
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return SEARCH_SETS if on_device <= device.memory and on_host <= free / 2 else 1
+
+
+def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
+    """The arrays; for each set, a copy of what a launch reads and a reference for each output."""
+    arrays = operation.array_bytes(op, scope)
+    references = sum(_reference_bytes(argument, scope) for argument in op.outputs)
+    other_options = references
+    only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
+    launched = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
+    return arrays + sets * (arrays - only_written + references) + other_options + launched
+
+
+def _reference_bytes(argument: Argument, scope: Scope) -> int:
+    element = dtype(argument, scope)
+    itemsize = element.itemsize if element.is_exact else element.wide.itemsize
+    return math.prod(operation.shape(argument, scope)) * itemsize
+
+
+def _host_bytes(inputs: InputSet) -> int:
+    """What a set takes on the host: each answer there may be made of a product as large."""
+    held = [elements for elements in inputs.contents.values() if isinstance(elements, Held)]
+    answers = [answer for answer in inputs.answers.values() if isinstance(answer, Held)]
+    return sum(elements.nbytes for elements in held) + 2 * sum(answer.nbytes for answer in answers)

@@ -1,0 +1,146 @@
+"""A set of inputs on the device: what a run begins with, and what its outputs are compared with."""
+
+import secrets
+from collections.abc import Mapping
+
+import numpy as np
+
+from tuner.devices.base import Array, Buffer
+from tuner.measure.answers.placing import Placed, Placer
+from tuner.measure.answers.poison import NAN, NUMBER, scrambled
+from tuner.measure.kernels.bench_kernels import BenchKernels
+from tuner.measure.kernels.device_kernels import Call
+from tuner.measure.verify.input_sets import InputSet
+from tuner.space.dtypes import DType
+from tuner.space.values.elements import Elements, Held
+
+
+class Layout:
+    """Copies of the arrays that a launch reads, references of the outputs, and calls that use both."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        kernels: BenchKernels,
+        buffers: Mapping[str, Buffer],
+        inputs: InputSet,
+        copies: Mapping[str, Buffer] | None = None,
+        references: Mapping[str, Buffer] | None = None,
+    ) -> None:
+        """`buffers` are the arrays of the launch, without those that differ by configuration. `copies` and `references`
+        are memory of an earlier layout that this one takes over. Raises DeviceError where there is too little."""
+        device = self._device = placer.device
+        self._placer, self._kernels, self._buffers, self.inputs = placer, kernels, buffers, inputs
+        self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
+        compared = inputs.answers.keys() & inputs.outputs
+        self._references = {
+            name: _reference(inputs.answers[name], self._dtype(name))
+            for name in sorted(compared)
+            if not self._is_real(name) or device.has_doubles
+        }
+        written = sorted(inputs.write_only & buffers.keys())
+        self._secrets = {name: secrets.randbits(31) for name in written if not self._is_real(name)}
+        self.compared = {name for name in self._references if self._can_compare(name)}
+        self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
+        self.references = {
+            name: data.memory if isinstance(data, Placed) else self._uploaded(data, (references or {}).get(name))
+            for name, data in self._references.items()
+        }
+        both = ((self._data, self.copies), (self._references, self.references))
+        self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
+        self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not isinstance(d, Held)}
+        self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
+        if not device.on_processor:  # there, what was just written is in the cache
+            self._restore += [kernels.touch(buffers[name]) for name in self.copies]
+        self._poison = {
+            fill: [call for name in written for call in self._poisoning(name, fill)] for fill in (NAN, NUMBER)
+        }
+        self._check_outputs = [
+            kernels.check_output(
+                name, self._dtype(name), buffers[name], self.references[name], bound, self._secrets.get(name)
+            )
+            for name, bound in inputs.bounds.items()
+            if name in self.compared
+        ]
+        self._check_inputs = [
+            kernels.check_input(name, buffers[name], copy)
+            for name, copy in self.copies.items()
+            if name not in inputs.outputs
+        ]
+
+    def _dtype(self, name: str) -> DType:
+        return self.inputs.contents[name].element
+
+    def _is_real(self, name: str) -> bool:
+        return not self._dtype(name).is_exact
+
+    def _can_compare(self, name: str) -> bool:
+        """Whether the device can compare an output with its reference there."""
+        answer, bound = self.inputs.answers[name], self.inputs.bounds[name]
+        exact = self._is_real(name) or np.array_equal(self._references[name].array(), answer.array())
+        return exact and (self._device.has_doubles or bound.is_exact)
+
+    def _poisoning(self, name: str, fill: int) -> list[Call]:
+        """What poisons an output. Integers without an answer are added to nothing."""
+        array, kernels = self._buffers[name], self._kernels
+        if self._is_real(name):
+            return [kernels.poison(array, fill)]
+        own = [] if name in self.references else [kernels.poison(array, 0)]
+        reference = self.references.get(name, array)
+        return [*own, kernels.scramble(self._dtype(name), array, reference, self._secrets[name])]
+
+    def poison_of(self, name: str) -> Array | None:
+        """What an output of integers holds where nobody has written it; None where it is not poisoned so."""
+        if name not in self._secrets or name not in self._references:
+            return None
+        return scrambled(self._references[name].array(), self._secrets[name])
+
+    def _uploaded(self, data: Elements, memory: Buffer | None) -> Buffer:
+        if memory is None:
+            return self._placer.placed(data)
+        self._placer.place(data, memory)
+        return memory
+
+    def prepare(self, fill: int) -> None:
+        """Enqueue what makes the arrays ready for a run: inputs as they were, outputs filled with poison.
+
+        Inputs are read and outputs are written last, which warms the caches as a run does.
+        """
+        for call in (*self._restore, *self._poison[fill]):
+            call()
+
+    def check_outputs(self) -> None:
+        """Enqueue the comparison of all outputs that have a reference on the device."""
+        for call in self._check_outputs:
+            call()
+
+    def check_inputs(self) -> None:
+        """Enqueue the comparison of all arrays that a kernel may only read."""
+        for call in self._check_inputs:
+            call()
+
+    def mend(self) -> bool:
+        """Write copies and references again where a stray write has hit them; whether one has."""
+        hits = [number for number in range(len(self._placed)) if self._is_hit(number)]
+        for number in hits:
+            memory, data = self._placed[number]
+            self._placer.place(data, memory)
+            if number in self._checksums:  # a product may be summed in another order
+                self._checksums[number] = self._placer.checksum(memory)
+        return bool(hits)
+
+    def _is_hit(self, number: int) -> bool:
+        memory, data = self._placed[number]
+        if number in self._checksums:
+            return self._placer.checksum(memory) != self._checksums[number]
+        found = np.empty(data.shape, data.dtype)
+        self._device.read(memory.handle, found)
+        return found.tobytes() != data.array().tobytes()
+
+
+def _reference(answer: Elements, dtype: DType) -> Elements:
+    """`answer` in the type that the device compares with; integers that do not hold it are somewhere near."""
+    if not dtype.is_exact:
+        return answer
+    with np.errstate(invalid="ignore"):
+        return Held(answer.array(dtype.numpy))

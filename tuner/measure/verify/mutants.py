@@ -1,0 +1,191 @@
+"""The check of the check: wrong outputs, made from the right ones, that the comparison must reject before a run begins.
+
+A tolerance that accepts one of them accepts wrong kernels, too. Mutants are judged chunk by chunk, and no further than
+until they are rejected: so even a large output takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.measure.answers import poison
+from tuner.measure.verify.comparison import Bound, Tally, error_of
+from tuner.space import dtypes
+from tuner.space.answers import derivation
+from tuner.space.dtypes import DType
+from tuner.space.values.elements import Elements, held
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array
+    from tuner.measure.verify.input_sets import InputSet
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
+
+CHUNK = 1 << 14  # elements; most mutants are rejected in the first
+SAMPLE = 4096  # elements that replaced ones are chosen from
+REPLACED = 16
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What is compared under a name: its `answer`, and the type and `bound` of its elements."""
+
+    name: str
+    answer: Elements
+    dtype: DType
+    bound: Bound
+
+    def expected(self, elements: slice | Array) -> Array:
+        """The answers of these elements."""
+        if isinstance(elements, slice):
+            return self.answer.part(elements.start, min(elements.stop, self.answer.size))
+        return self.answer.at(elements)
+
+    def right(self, elements: slice | Array) -> Array:
+        """These elements as a right kernel writes them."""
+        chosen = self.expected(elements)
+        if self.dtype.is_exact and chosen.dtype == np.float64:
+            chosen = np.rint(chosen)
+        return chosen.astype(self.dtype.numpy)
+
+
+@dataclass(frozen=True)
+class _Mutant:
+    """A wrong output, by its `elements` in a chunk. `is_poison`: integers that nobody has written hold these.
+    `is_skippable`: it may be what is right."""
+
+    kind: str
+    elements: Callable[[slice], Array]
+    is_poison: bool = False
+    is_skippable: bool = True
+
+
+def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
+    """Judge the mutants of everything that is compared. Returns those that need not be rejected, as `shift of y`: they
+    equal the answer, or `accept:` or a fraction that may be wrong says that they are meant.
+
+    Raises SpaceError where one is accepted that `accept` does not name.
+    """
+    skipped: list[str] = []
+    with np.errstate(all="ignore"):
+        for name, answer in inputs.answers.items():
+            dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
+            output = _Output(name, answer, dtype, inputs.bounds[name])
+            for mutant in _whole(op, scope, inputs, output):
+                if mutant.kind in op.accept or not _is_rejected(output, mutant):
+                    skipped.append(f"{mutant.kind} of {name}")
+            may_be_wrong = "replaced" in op.accept or output.bound.most_wrong(output.answer.size) > 0
+            if may_be_wrong or not _are_replaced_rejected(output):
+                skipped.append(f"replaced of {name}")
+    return skipped
+
+
+def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
+    """The mutants that may differ from the answer everywhere."""
+    yield _untouched(op, scope, inputs, output)
+    yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
+    yield _Mutant("shift", lambda chunk: _shifted(output, chunk))
+
+
+def _shifted(output: _Output, chunk: slice) -> Array:
+    """The elements that stand one place before those of a chunk; the last stands before the first."""
+    count = output.answer.size
+    if chunk.start:
+        return output.right(slice(chunk.start - 1, min(chunk.stop, count) - 1))
+    return np.concatenate([output.right(slice(count - 1, count)), output.right(slice(0, min(chunk.stop, count) - 1))])
+
+
+def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
+    """The output as a kernel finds it: its poison, or what it reads of an earlier result."""
+    if output.name in inputs.write_only:
+        return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
+    if output.name not in op.derive:
+        found = inputs.contents[output.name]
+        return _Mutant("poison", lambda chunk: found.part(chunk.start, min(chunk.stop, found.size)))
+    derived = _derived_from_poison(op, scope, inputs, output)
+    holds_earlier = not inputs.write_only.issuperset(derivation.outputs_read(op, output.name))
+    return _Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
+
+
+def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Array:
+    """The derived value where nobody has written the outputs, which may hold an earlier result; NaN where it has
+    none."""
+    read = inputs.write_only.intersection(derivation.outputs_read(op, output.name))
+    arrays = {name: np.zeros(inputs.contents[name].shape, inputs.contents[name].dtype) for name in read}
+    poisoned = {name: poison.poisoned(data).reshape(data.shape) for name, data in arrays.items()}
+    try:
+        return derivation.values(op, scope, {**inputs.contents, **held(poisoned)})[output.name]
+    except (SpaceError, ExpressionError):
+        return np.full(output.answer.size, np.nan)
+
+
+def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
+    """Whether a mutant is rejected; False where it equals the answer. Raises SpaceError where it is accepted."""
+    tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
+    for start in range(0, output.answer.size, CHUNK):
+        chunk = slice(start, start + CHUNK)
+        elements = mutant.elements(chunk)
+        if np.array_equal(elements, output.right(chunk), equal_nan=not output.dtype.is_exact):
+            continue
+        differs = True
+        tally.add(start, elements, output.expected(chunk), elements if mutant.is_poison else None)
+        if not tally.is_right:
+            return True
+        largest = max(largest, _largest_difference(elements, output.expected(chunk)))
+    if not differs and mutant.is_skippable:
+        return False
+    raise _accepted(output, mutant.kind, largest)
+
+
+def _largest_difference(elements: Array, answers: Array) -> float:
+    difference = error_of(elements.astype(dtypes.of(elements.dtype).wide), answers)
+    return float(np.max(difference, initial=0.0, where=np.isfinite(difference)))
+
+
+def _are_replaced_rejected(output: _Output) -> bool:
+    """Whether outputs are rejected in which one element is another one; False where all elements are equal. Raises
+    SpaceError where one is accepted."""
+    any_pair = False
+    for target, source in _pairs(output):
+        any_pair = True
+        element, answer = output.right(np.array([source])), output.answer.at(np.array([target]))
+        tally = Tally(output.bound, output.answer.size)
+        tally.add(target, element, answer)
+        if tally.is_right:
+            raise _accepted(output, "replaced", _largest_difference(element, answer), target)
+    return any_pair
+
+
+def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
+    """Up to REPLACED pairs of elements that differ. In a sorted sample they are a quarter of the distinct values apart:
+    so small elements are replaced by small ones, and none by one that is as good as the same."""
+    count = output.answer.size
+    sample = np.arange(count) if count <= SAMPLE else np.random.default_rng(0).choice(count, SAMPLE)
+    _, places = np.unique(output.right(sample).astype(output.dtype.wide), return_index=True)
+    distance = max(1, len(places) // 4)
+    lower = np.unique(np.linspace(0, len(places) - 1 - distance, REPLACED).astype(int))
+    for number, low in enumerate(lower if len(places) > 1 else ()):
+        pair = int(sample[places[low]]), int(sample[places[low + distance]])
+        yield pair if number % 2 else pair[::-1]
+
+
+def _accepted(output: _Output, kind: str, largest: float, element: int | None = None) -> SpaceError:
+    """The message about a mutant that the comparison accepts."""
+    what = {
+        "poison": "an output that no kernel has written",
+        "zeros": "zeros",
+        "shift": "the output shifted by one element",
+        "replaced": f"an output in which another element stands in the place of number {element}",
+    }[kind]
+    wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
+    advice = "" if kind == "poison" else f", or write `accept: [{kind}]` where that is meant"
+    return SpaceError(
+        f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
+        f"the tolerance is {output.bound}{wrong}; write a smaller tolerance, such as rtol, or other inputs by "
+        f"`fill:`{advice}"
+    )

@@ -1,0 +1,254 @@
+"""Records as Markdown tables: no column is empty, and each figure has its unit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tuner.space.texts import config_text, problem_text, short_size, types_text
+from tuner.store import verdicts
+
+if TYPE_CHECKING:
+    from tuner.report.store_tables import ReportRow
+    from tuner.store.record import Record
+
+LADDER_SIZE = "4096"  # at which most tutorials print their times
+GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
+
+
+def results_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each family of kernels and device, with a line per kernel.
+
+    It shows the rate and the shares of the vendor's library, by its default and by the best of its algorithms, at each
+    size, or all rates where there is no such library, and the best configuration at the largest size. A line for each
+    of the two follows their kernels: the median of its rates in their finals.
+    """
+    return "\n\n".join(_results(name, device, rows) for (name, device), rows in _families(table).items())
+
+
+def _results(name: str, device: str, table: list[ReportRow]) -> str:
+    columns = _columns(table)
+    lines = [
+        f"| {name} on {device} | {' | '.join(columns)} | best configuration at the largest |",
+        "|---|" + "---|" * (len(columns) + 1),
+    ]
+    library_rates: dict[str, dict[str, list[float]]] = {}
+    for (kernel, _), records in _groups(table).items():
+        cells = [_cell(records.get(column)) for column in columns]
+        largest = next(records[column] for column in reversed(columns) if column in records)
+        lines.append(f"| {kernel} | {' | '.join(cells)} | {config_text(largest.config)} |")
+        for column, record in records.items():
+            for library, rate in _library_rates(record).items():
+                library_rates.setdefault(library, {}).setdefault(column, []).append(rate)
+    for library, by_size in library_rates.items():
+        cells = [f"{_rate(median(by_size[column]))} GFLOP/s" if column in by_size else "" for column in columns]
+        lines.append(f"| {library} | {' | '.join(cells)} |  |")
+    return "\n".join(lines)
+
+
+def gains_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each family of kernels and device, with a line per kernel; empty without records.
+
+    It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
+    configuration, the gain, and both shares of the vendor's library, by its default and by the best of its algorithms.
+    """
+    return "\n\n".join(_gains(name, device, rows) for (name, device), rows in _families(table).items())
+
+
+def _gains(name: str, device: str, table: list[ReportRow]) -> str:
+    columns = _columns(table)
+    lines = [f"| {name} on {device} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for (kernel, _), records in _groups(table).items():
+        cells = [_gain(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
+        lines.append(f"| {kernel} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def ladder_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
+    share of the vendor's library, that of the best of its algorithms, and how many times faster it is than with the
+    published constants. The library has lines of its own after the kernels that it was measured beside. Empty where
+    there is no record."""
+    groups = _groups(table)
+    devices = dict.fromkeys(device for _, device in groups)
+    return "\n\n".join(
+        _ladder(device, {kernel: records[LADDER_SIZE] for (kernel, on), records in groups.items() if on == device})
+        for device in devices
+    )
+
+
+def gallery_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, with a line per kernel; empty without records.
+
+    It shows the largest problem, the rate there, the time in ms with the space's default and with the best
+    configuration, the gain, that at smaller sizes, and the best configuration.
+    """
+    return "\n\n".join(_gallery(device, rows) for (_, device), rows in _families(table).items())
+
+
+def _gallery(device: str, table: list[ReportRow]) -> str:
+    header = [
+        f"{GALLERY} on {device}",
+        "largest problem",
+        "rate",
+        "tuning gains",
+        "at smaller sizes",
+        "best configuration",
+    ]
+    rows = []
+    for (kernel, _), by_size in _groups(table).items():
+        *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
+        gains = [f"{_gained(r)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
+        rows.append([
+            kernel.removeprefix(GALLERY + "/"),
+            problem_text(largest.sizes, {}),
+            _work_rates(largest) + _origin(largest),
+            _gain(largest) if largest.default_ms else "",
+            ", ".join(gains),
+            config_text(largest.config),
+        ])  # fmt: skip
+    return _table(header, rows, numbers=0)
+
+
+def _work_rates(record: Record) -> str:
+    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`, as far as they are known; the time where no work is
+    counted."""
+    arithmetic = _rate(record.gflops) + " GFLOP/s" + _of(record.vs_peak, record.peak) if record.gflops else ""
+    bandwidth = _rate(record.gbytes) + " GB/s" + _of(record.vs_memory, record.memory) if record.gbytes else ""
+    return ", ".join(filter(None, (arithmetic, bandwidth))) or f"{record.time_ms:.4g} ms"
+
+
+def _of(share: float | None, ceiling: str | None) -> str:
+    return f" ({share:.1%} of {ceiling})" if share else ""
+
+
+def _ladder(device: str, records: Mapping[str, Record]) -> str:
+    """The table of one device from its `records`, by kernel."""
+    names = dict.fromkeys(_brand(record.library) for record in records.values() if record.library)
+    best = dict.fromkeys(_brand(record.best_library) for record in records.values() if record.best_library)
+    header = [
+        f"{device} at {LADDER_SIZE}",
+        "rate",
+        f"share of {' or '.join(names)}",
+        f"share of the best of {' or '.join(best)}",
+        "gain over the published constants",
+    ]
+    rows: list[list[str]] = []
+    for name, kernels in itertools.groupby(records, key=family):
+        library_rates: dict[str, list[float]] = {}
+        for kernel in kernels:
+            record = records[kernel]
+            gain = _gained(record)
+            shares = (_share(record.vs_library), _share(record.vs_best_library))
+            rows.append([kernel, _rate_cell(record) + _origin(record), *shares, gain])
+            for library, rate in _library_rates(record).items():
+                library_rates.setdefault(library, []).append(rate)
+        rows += [[f"{name}: {lib}", f"{_rate(median(r))} GFLOP/s", "", "", ""] for lib, r in library_rates.items()]
+    return _table(header, rows, numbers=4)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> str:
+    """A Markdown table without the columns that are empty; the last `numbers` columns are aligned to the right."""
+    shown = [column for column in range(len(header)) if any(row[column] for row in rows)]
+    marks = ["---"] * (len(header) - numbers) + ["---:"] * numbers
+    lines = [f"| {' | '.join(cells[column] for column in shown)} |" for cells in (header, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(marks[column] for column in shown)}|", *lines[1:]])
+
+
+def _gain(record: Record) -> str:
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS, 74.9 to 89.0% of cuBLASLt`."""
+    assert record.default_ms is not None
+    before, after = record.default_ms, record.time_ms
+    shares = [
+        f"{100 * time_ms / before:.1f} to {time_ms / after:.1%} of {_brand(name)}"
+        for name, time_ms in _libraries(record)
+    ]
+    return ", ".join([f"{before:.4g} to {after:.4g} ms", _gained(record), *shares])
+
+
+def _gained(record: Record) -> str:
+    """`1.19 x` over the default, or why nobody can tell; empty where the default was not measured."""
+    if record.default_ms is None:
+        return ""
+    ratio = record.default_ms / record.time_ms
+    return verdicts.of_default(record) or (f"{ratio:.2f} x" if ratio < 100 else f"{ratio:,.0f} x")
+
+
+def _libraries(record: Record) -> list[tuple[str, float]]:
+    """The vendor's library in the final of `record`, with its time in ms: by its default, and by the best of its
+    algorithms, where they were measured."""
+    named = (record.library, record.library_ms), (record.best_library, record.best_library_ms)
+    return [(name, time_ms) for name, time_ms in named if name and time_ms]
+
+
+def _library_rates(record: Record) -> dict[str, float]:
+    """GFLOP/s of these, by name and the types that they multiplied."""
+    work = (record.gflops or 0.0) * record.time_ms
+    return {name + types_text(record.types): work / time_ms for name, time_ms in _libraries(record) if work}
+
+
+def _columns(table: list[ReportRow]) -> list[str]:
+    """All sizes, ascending."""
+    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
+    return list(dict.fromkeys(name for _, name in sizes))
+
+
+def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
+    """The records of each kernel and device, by size."""
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
+    for row in table:
+        groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+    return groups
+
+
+def _families(table: list[ReportRow]) -> dict[tuple[str, str], list[ReportRow]]:
+    """The rows of each family and device, so that sizes that only others have make no empty columns."""
+    families: dict[tuple[str, str], list[ReportRow]] = {}
+    for row in table:
+        families.setdefault((family(row.kernel), row.record.device), []).append(row)
+    return dict(sorted(families.items()))
+
+
+def family(kernel: str) -> str:
+    """What stands before the last part of a kernel's name."""
+    return kernel.rpartition("/")[0] or kernel
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _cell(record: Record | None) -> str:
+    """`34,803 GFLOP/s, 68.4% of cuBLAS, 67.1% of cuBLASLt`: the rate and the shares of the library; all rates where
+    there is none."""
+    if record is None:
+        return ""
+    if record.gbytes and not record.vs_library:
+        return _work_rates(record) + _origin(record)
+    shares = [f"{time_ms / record.time_ms:.1%} of {_brand(name)}" for name, time_ms in _libraries(record)]
+    return ", ".join([_rate_cell(record), *shares]) + _origin(record)
+
+
+def _rate_cell(record: Record) -> str:
+    """`34,803 GFLOP/s`; in GB/s where only bytes are counted; the time where no work is counted."""
+    if record.gflops:
+        return f"{_rate(record.gflops)} GFLOP/s"
+    return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+
+
+def _share(value: float | None) -> str:
+    """`68.4%` of the vendor's library, where it was measured."""
+    return f"{value:.1%}" if value else ""
+
+
+def _brand(library: str) -> str:
+    """`cuBLAS` of `cuBLAS 13.1.0`."""
+    return library.partition(" ")[0]
+
+
+def _origin(record: Record) -> str:
+    """`, imported` or `, unverified` where nothing has verified the record here; what did if that is code."""
+    return f", {record.origin}" if record.origin else ""

@@ -1,0 +1,137 @@
+"""A comparison as a table, a chart and a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tuner.report.pages import page, vega
+from tuner.report.pages.page import Cell, Grid, Section
+from tuner.report.pages.vega_lite import Chart, Spec, rows, spec
+from tuner.report.pages.words import number, percent, times
+from tuner.space.texts import config_text
+from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.report.comparison import Comparison, Competitor
+
+
+def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows, without empty columns."""
+    header = [
+        *found.varying, "ms", "spread", "as fast as the first", "GFLOP/s", "GB/s", "of the library", "of the ceiling",
+        "gain over default", "configuration",
+    ]  # fmt: skip
+    lines = []
+    for c in found.competitors:
+        known, record = c.rates, c.record
+        lines.append(
+            [
+                *c.place(found.varying),
+                number(record.time_ms),
+                percent(record.spread),
+                found.verdict(c) or times(found.ratio(c)),
+                number(known.gflops),
+                number(known.gbytes),
+                percent(record.vs_library),
+                f"{percent(c.ceiling[1])} of {c.ceiling[0]}" if c.ceiling else "",
+                c.gain_verdict or times(c.gain),
+                config_text(record.config),
+            ]
+        )
+    full = [i for i in range(len(header)) if any(line[i] for line in lines)]
+    return [header[i] for i in full], [[line[i] for i in full] for line in lines]
+
+
+def _unit(everyone: Sequence[Competitor]) -> tuple[str, str]:
+    """The unit that all are compared in, and the name of that rate; no name for a time. Where memory bounds all of
+    them, bytes say more."""
+    ways = [("GFLOP/s", "gflops"), ("GB/s", "gbytes")]
+    if all(c.roof is not None and c.roof.is_of_memory for c in everyone):
+        ways.reverse()
+    known = ((unit, name) for unit, name in ways if all(getattr(c.rates, name) for c in everyone))
+    return next(known, ("ms", ""))
+
+
+def _ceiling(competitor: Competitor, rate: str) -> float | None:
+    """The ceiling in the unit of this rate."""
+    value: float | None = getattr(competitor.rates, rate, None)
+    if value is None:
+        return None
+    if competitor.roof is not None:
+        return value / competitor.roof.share(competitor.rates)
+    share = competitor.rates.vs_peak if rate == "gflops" else competitor.rates.vs_memory
+    return value / share if share else None
+
+
+_MARKS = {  # in a chart: their names and colours
+    "library": ("the vendor's library", "warm"),
+    "ceiling": ("the ceiling that bounds it", "ink"),
+}
+
+
+def chart(found: Comparison) -> Chart:
+    """A bar for each competitor, with marks at the library and at the ceiling."""
+    first, rest = found.varying[0], found.varying[1:]
+    everyone = found.competitors
+    unit, rate = _unit(everyone)
+    families = {c.kernel.rpartition("/")[0] for c in everyone}
+    family = f"{families.pop()}/" if first == "kernel" and len(families) == 1 else ""
+    data = []
+    for c in everyone:
+        value = getattr(c.rates, rate) if rate else c.record.time_ms
+        library = c.record.vs_library and (value / c.record.vs_library if rate else c.record.library_ms)
+        name = c.place((first,))[0]
+        texts = name.removeprefix(family), ", ".join(c.place(rest)), f"{c.record.time_ms:.4g} ms"
+        data.append((*texts, value, library or None, _ceiling(c, rate)))
+    values = rows(("name", "group", "label", "value", "library", "ceiling"), data)
+    y: Spec = {
+        "field": "name", "type": "nominal", "sort": None, "title": found.axis(first), "axis": {"labelLimit": 190},
+    }  # fmt: skip
+    offset: Spec = {"yOffset": {"field": "group", "sort": None}} if rest else {}
+    x: Spec = {"type": "quantitative", "title": f"{unit}, {'less' if unit == 'ms' else 'more'} is better"}
+    legend: Spec = {"orient": "bottom", "title": ", ".join(map(found.axis, rest)), "columns": 3}
+    colours: Spec = (
+        {"field": "group", "type": "nominal", "sort": None, "legend": legend} if rest else {"value": {"expr": "accent"}}
+    )
+    tips = [{"field": field, "type": "nominal"} for field in ("name", "group", "label", "value")]
+    layers: list[Spec] = [
+        {"mark": "bar", "encoding": {"y": y, **offset, "x": {**x, "field": "value"}, "color": colours, "tooltip": tips}}
+    ]
+    for field, (name, ink) in _MARKS.items():
+        if not any(row[field] for row in values):
+            continue
+        scale = {"domain": [name], "range": [{"expr": ink}]}
+        shown: Spec = {
+            "orient": "bottom", "title": None, "labelLimit": 300, "symbolType": "stroke", "symbolSize": 120,
+            "symbolStrokeColor": {"expr": ink}, "symbolStrokeWidth": 2,
+        }  # fmt: skip
+        colours = {"datum": name, "type": "nominal", "scale": scale, "legend": shown}
+        layers.append(
+            {
+                "transform": [{"filter": f"isValid(datum.{field})"}],
+                "mark": {"type": "tick", "thickness": 2, "opacity": 1},
+                "encoding": {
+                    "y": y, **offset, "x": {**x, "field": field}, "color": colours, "tooltip": [{"field": field}],
+                },
+            }
+        )  # fmt: skip
+    height = (26 if not rest else 16) * len(values)
+    independent = {"scale": {"color": "independent"}}
+    return Chart("compared", "Side by side", "", spec(values, height, layers, resolve=independent))
+
+
+def html(found: Comparison) -> str:
+    """The comparison as a page. Raises RequestError where vl-convert is not installed."""
+    header, lines = table(found)
+    cells = [[*line[:-1], Cell(line[-1], code=True)] for line in lines]
+    section = Section.of(chart(found), Grid(header, cells))
+    stores = dict.fromkeys(c.store for c in found.competitors if c.store)
+    lead = [f"{len(found.competitors)} records.", *(f"Store: `{name}`" for name in stores)]
+    return page.render(found.title, lead, [section], f"Made by tuner {VERSION}.")
+
+
+def picture(found: Comparison, suffix: str) -> bytes:
+    """The chart as an .svg or .png file. Raises RequestError where vl-convert is not installed."""
+    return vega.picture([chart(found)], found.title, suffix)

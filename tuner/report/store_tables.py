@@ -1,0 +1,118 @@
+"""Markdown tables of the records in the store."""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner import catalog, paths
+from tuner.catalog import CatalogEntry, wheels
+from tuner.errors import RequestError
+from tuner.report import markdown
+from tuner.report.markdown import GALLERY, LADDER_SIZE, family
+from tuner.space.texts import options_text, short_size, types_text
+from tuner.store.store import Place, Record, Store
+
+GIVEN = "given"  # the strategy of records that no search has made
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """A record and its kernel; `options` are those that it was not tuned with by default, in words."""
+
+    kernel: str
+    record: Record
+    options: str = ""
+
+    @property
+    def title(self) -> str:
+        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`, and such options."""
+        return self.kernel + types_text(self.record.types) + self.options
+
+
+def rows(
+    device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None
+) -> list[ReportRow]:
+    """The records of all kernels, by kernel, device and size, the latest of a problem first. `device` is a kind of
+    device, or part of a name.
+
+    `say` gets a message for each line that holds no record. Raises RequestError if there are records, but none of
+    `device`.
+    """
+    roots = [results or paths.user_results(), paths.shipped("results")]
+    of_wheels = [wheel.folder / "results" for wheel in wheels.installed()[0]]
+    files = {
+        path.relative_to(root).with_suffix("").as_posix()
+        for root in (*roots, *of_wheels)
+        for path in root.rglob("*.jsonl")
+    }
+    table, told = [], set[str]()
+    for kernel in sorted(files):
+        store = Store(kernel, results, [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels])
+        for problem in store.problems:
+            if problem not in told:  # one of a folder is each kernel's
+                say(problem)
+            told.add(problem)
+        records = sorted((record for record in store.records if record.is_plain), key=lambda r: r.date, reverse=True)
+        table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
+    entries = catalog.every()[0]
+    current = {entry.name for entry in entries}
+    defaults = default_options(entries, {row.kernel for row in table if row.record.options})
+    table = [replace(row, options=changed_options(row.kernel, row.record, defaults)) for row in table]
+    known = {row.record.key for row in table if row.kernel in current}
+    table = [row for row in table if row.kernel in current or row.record.key not in known]  # those of a kernel renamed
+    matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
+    if table and not matches:
+        names = ", ".join(sorted({row.record.device for row in table}))
+        raise RequestError(f"--device {paths.shown(device)}: the store knows none of this name; it has {names}")
+    return matches
+
+
+def default_options(entries: Iterable[CatalogEntry], kernels: Container[str]) -> dict[str, Mapping[str, float]]:
+    """The options of these `kernels` where nothing sets them, as far as they are among `entries`."""
+    asked = [entry for entry in entries if entry.name in kernels]
+    return {entry.name: space.operation.options for entry, space in catalog.loaded(asked, [])}
+
+
+def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[str, float]]) -> str:
+    """`, alpha=2`: the options of a record that are not at the defaults of the kernel, as far as it is known here."""
+    known = defaults.get(kernel, {})
+    return options_text({name: value for name, value in record.options.items() if name in known}, known)
+
+
+def tables(table: list[ReportRow]) -> dict[str, str]:
+    """The Markdown tables, by name: `results` and, where the store has records for them, `gains`, `ladder` and
+    `gallery`. What the last one shows is in no other. The many sizes of a cover are in none, where a family has others.
+    """
+    searched = {(family(row.kernel), row.record.device) for row in table if row.record.strategy != GIVEN}
+    table = [r for r in table if r.record.strategy != GIVEN or (family(r.kernel), r.record.device) not in searched]
+    gallery = [row for row in table if family(row.kernel) == GALLERY]
+    stages = [row for row in table if family(row.kernel) != GALLERY]
+    optional = {
+        "gains": markdown.gains_table([row for row in stages if row.record.default_ms is not None]),
+        "ladder": markdown.ladder_table([row for row in stages if short_size(row.record.sizes) == LADDER_SIZE]),
+        "gallery": markdown.gallery_table(gallery),
+    }
+    return {"results": markdown.results_table(stages)} | {name: text for name, text in optional.items() if text}
+
+
+def put_into(file: Path, tables: Mapping[str, str]) -> None:
+    """Replace the text between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table NAME.
+
+    Tables without markers are left out. Raises RequestError if no table has markers, or a marker has no end.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{paths.shown(file)}: cannot be read: {error}") from None
+    markers = {name: (f"<!-- {name}: begin -->", f"<!-- {name}: end -->") for name in tables}
+    present = {name: pair for name, pair in markers.items() if pair[0] in text}
+    if not present:
+        lines = ", or ".join(f"{begin} and {end}" for begin, end in markers.values())
+        raise RequestError(f"{file}: there is no place for a table; add the lines {lines}")
+    for name, (begin, end) in present.items():
+        head, _, rest = text.partition(begin)
+        _, closing, tail = rest.partition(end)
+        if not closing:
+            raise RequestError(f"{file}: {begin} has no {end} after it; add it where the table ends")
+        text = f"{head}{begin}\n{tables[name]}\n{end}{tail}"
+    paths.replace(file, text.encode())

@@ -1,0 +1,1 @@
+"""Expected outputs on the host: evaluating the reference of an operation, and caching what it gives."""

@@ -1,0 +1,181 @@
+"""The answers that outputs are compared with: from expressions, and in the form that all references give them."""
+
+import ast
+import copy
+import re
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import shown
+from tuner.space import dtypes
+from tuner.space.answers.cache import ReferenceCache, SetCache
+from tuner.space.dtypes import DType
+from tuner.space.expressions import array_expressions, braces, names_in, parse
+from tuner.space.model import Space, Step
+from tuner.space.scope import Scope
+from tuner.space.sources import includes
+from tuner.space.values.elements import Elements
+from tuner.space.values.forms import ExpressionReference, KernelReference
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def answers(
+    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Elements], cache: SetCache | None = None
+) -> tuple[dict[str, Array], frozenset[str]]:
+    """The correct contents of each output, and the names of the arrays that they were computed from.
+
+    They are float64, complex128 where the output is complex, or int64 where the output and its reference hold integers.
+    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
+    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
+    computed, holds what its output cannot, or has another shape; a single number fits an output of one element.
+    """
+    names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
+    outputs: dict[str, Array] = {}
+    for name, expression in reference.outputs.items():
+        tree = products_by_name(expression.tree, arrays.keys())
+        try:
+            value = np.asarray(array_expressions.value_of(tree, names, expression.text))
+        except ExpressionError as error:
+            raise type(error)(f"reference {error}") from None
+        outputs[name] = as_answer(value, name, arrays.get(name), f"reference `{shown(expression.text)}`")
+    return outputs, frozenset(names.read)
+
+
+def as_answer(value: Array, name: str, output: Elements | None, origin: str) -> Array:
+    """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers. A derived
+    value has no output.
+
+    Raises SpaceError, which begins with `origin`, where it has another shape or holds no numbers.
+    """
+    if output is None:
+        held = dtypes.DTYPES.get(value.dtype.name, dtypes.DTYPES["float64"])
+        return value.astype(_answer_dtype(value, name, held, origin))
+    if value.ndim == 0 and output.size == 1:
+        value = value.reshape(output.shape)
+    if value.shape != output.shape:
+        raise SpaceError(f"{origin} has shape {value.shape}; {name} has {output.shape}")
+    held = dtypes.of(output.dtype)
+    answer = value.astype(_answer_dtype(value, name, held, origin))
+    if held.is_exact:
+        _check_range(answer, name, held, origin)
+    return answer
+
+
+def _check_range(answer: Array, name: str, held: DType, origin: str) -> None:
+    """Raise SpaceError for an answer that no integer of the output's type can be."""
+    with np.errstate(invalid="ignore"):
+        outside = ~((answer >= held.low) & (answer <= held.high)) if answer.dtype.kind != "b" else np.zeros(1, bool)
+    if outside.any():
+        first = int(np.argmax(outside))
+        index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
+        raise SpaceError(
+            f"{origin} gives {answer.reshape(-1)[first]} for {name}[{index}], a {held.name}, which holds "
+            f"{held.low:.0f} to {held.high:.0f}; clip it, or declare a wider dtype"
+        )
+
+
+def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dtype[Any]:
+    """The type of the answer for an output. Raises SpaceError where `value` cannot be one."""
+    given = dtypes.DTYPES.get(value.dtype.name)
+    if given is None:
+        raise SpaceError(f"{origin} holds {shown(value.dtype)}, no numbers")
+    if given.kind == "complex" and output.kind != "complex":
+        raise SpaceError(f"{origin} holds complex numbers, and {name} {output.name}; take abs, real or imag of it")
+    if output.is_exact and given.is_exact:
+        return given.wide if given.name == "uint64" else np.dtype("int64")
+    return np.dtype("complex128" if output.kind == "complex" else "float64")
+
+
+def as_space(space: Space, form: KernelReference) -> Space:
+    """The kernel that gives the answers of `space`, as a space of one configuration without parameters.
+
+    It has the arguments that the kernel takes, and those that it reaches otherwise: the arrays that its tensor maps
+    describe, and variables of its source. Raises SpaceError where the source cannot be read.
+    """
+    by_name = {argument.name: argument for argument in space.operation.arguments}
+    known = space.operation.types.keys()
+    options = {
+        language: tuple(option for option in options if known >= set(braces.names(option)))
+        for language, options in space.compile_options.items()
+    }
+    step = Step(
+        kernel=form.kernel,
+        source=form.source or space.steps[0].source,
+        arguments=form.arguments,
+        grid=form.grid,
+        block=form.block,
+        shared_memory=parse(0),
+    )
+    return replace(
+        space,
+        steps=(step,),
+        operation=replace(
+            space.operation, arguments=tuple(by_name[name] for name in (*form.arguments, *_reached(space, step)))
+        ),
+        parameters={},
+        restrictions=(),
+        derived={},
+        default={},
+        compile_options=options,
+    )
+
+
+def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
+    """The tree with a name, such as `A @ B`, for each product of whole arrays."""
+    replaced: ast.expr = _ProductsByName(arrays).visit(copy.deepcopy(tree))
+    return replaced
+
+
+def _reached(space: Space, step: Step) -> list[str]:
+    """The arguments that a step's kernel reaches without taking them."""
+    text, found = includes.without_comments(includes.inlined(step.source, space.include)), list[str]()
+    for argument in space.operation.arguments:
+        if argument.kind is None:
+            continue
+        if argument.name in step.arguments:
+            found += argument.kind.describes
+        elif argument.kind.is_symbol and re.search(rf"\b{argument.name}\b", text):
+            found.append(argument.name)
+    return [name for name in dict.fromkeys(found) if name not in step.arguments]
+
+
+class _ProductsByName(ast.NodeTransformer):
+    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
+
+    def __init__(self, arrays: Container[str]) -> None:
+        self._arrays = arrays
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.MatMult) and all(name in self._arrays for name in names_in(node)):
+            return ast.Name(ast.unparse(node))
+        self.generic_visit(node)
+        return node
+
+
+class _Names(dict[str, Any]):
+    """The values of a reference's names. An array is widened, and joins `read`, when it is first read."""
+
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], cache: SetCache) -> None:
+        super().__init__(scalars)
+        self._arrays, self._cache = arrays, cache
+        self.read: set[str] = set()
+
+    def __missing__(self, name: str) -> Array:
+        if "@" in name:
+            product = array_expressions.parse(name)
+            self.read |= product.names
+            return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
+        self.read.add(name)
+        elements = self._arrays[name]
+        self[name] = value = elements.array(elements.element.wide)
+        return value
+
+
+def widened(array: Array) -> Array:
+    """The array as float64 or complex128, or as int64 if it holds integers, so that sums neither round nor overflow."""
+    return array.astype(dtypes.of(array.dtype).wide)

@@ -1,0 +1,115 @@
+"""Whether what a file says of the right answers can be: its text, and what an expression gives at small sizes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tuner.errors import NoConfiguration, SpaceError
+from tuner.paths import shown
+from tuner.space import operation
+from tuner.space.answers import derivation, reference
+from tuner.space.default import excluding_all, nominal
+from tuner.space.expressions import braces
+from tuner.space.expressions.array_functions import TRYING, OutOfBounds, bounded
+from tuner.space.model import Operation, Space
+from tuner.space.scope import Scope
+from tuner.space.sources import agreement
+from tuner.space.sources.includes import inlined, without_comments
+from tuner.space.texts import size_text
+from tuner.space.values import python_function
+from tuner.space.values.elements import held
+from tuner.space.values.forms import ExpressionReference, KernelReference, PythonReference
+
+MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
+
+Found = tuple[tuple[str | int, ...], str]  # a fault: the key that it belongs to, and the message
+
+
+def fault_of_text(space: Space) -> Found | None:
+    """What is wrong with the reference as far as its text tells."""
+    return _code_fault(space) or _role_fault(space.operation)
+
+
+def fault_of_values(space: Space, scope: Scope) -> str | None:
+    """What is wrong with the reference at small sizes: nothing, if one set of them shows no fault."""
+    op, message = space.operation, None
+    if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
+        return None  # nothing is run that the file names
+    for small in _small(space, scope):
+        try:
+            small = nominal(space, small)
+            if operation.array_bytes(op, small) > MOST_BYTES:
+                continue
+            arrays = operation.inputs(_tiled(op), small)
+        except (SpaceError, NoConfiguration):
+            continue  # the kernel has no such sizes
+        try:
+            with np.errstate(all="ignore"), bounded(TRYING):
+                answers, _ = reference.answers(op.reference, small, arrays)
+                derivation.check(op, small, arrays, held(answers))
+            return None
+        except OutOfBounds:
+            continue  # the indices are meant for larger arrays
+        except SpaceError as error:
+            message = message or f"{error}, at {size_text(small.sizes)}"
+    return message
+
+
+def _code_fault(space: Space) -> Found | None:
+    """What is wrong with a function or a kernel that gives the answers, as far as its text tells."""
+    where, form = ("operation", "reference"), space.operation.reference
+    try:
+        if isinstance(form, PythonReference):
+            python_function.check(form.function)
+        elif isinstance(form, KernelReference):
+            of_reference = reference.as_space(space, form)
+            source = of_reference.steps[0].source
+            text = inlined(source, space.include)
+            if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
+                return (*where, "kernel"), f"{shown(source)} has no kernel {form.kernel}"
+            for fault in agreement.faults(of_reference, {source: text}):
+                return where, fault.message
+    except SpaceError as error:
+        return where, str(error)
+    return None
+
+
+def _role_fault(op: Operation) -> Found | None:
+    """An output that the reference reads, though its role says that the kernel does not."""
+    if not isinstance(op.reference, ExpressionReference):
+        return None
+    read = {name for expression in op.reference.outputs.values() for name in expression.names}
+    for position, argument in enumerate(op.arguments):
+        if argument.role == "out" and argument.name in read:
+            message = f"{argument.name}: the reference reads what it holds before the launch; write role: inout"
+            return ("operation", "arguments", position, "role"), message
+    return None
+
+
+def _tiled(op: Operation) -> Operation:
+    """The operation with files that fit any size."""
+    arguments = (replace(a, fill=a.fill and replace(a.fill, tile=True)) for a in op.arguments)
+    return replace(op, arguments=tuple(arguments))
+
+
+def _small(space: Space, scope: Scope) -> list[Scope]:
+    """Small sizes that differ from each other, so that shapes in the wrong order do; alike ones, where the space allows
+    no such sizes."""
+    count = len(space.operation.sizes)
+    distinct = (
+        [5 + i for i in range(count)],
+        [5 + count - i for i in range(count)],
+        [4 << i for i in range(count)],
+        [64 << i for i in range(count)],
+        [64 << (count - i) for i in range(count)],
+    )
+    allowed = [small for values in distinct if not excluding_all(space, small := _of_sizes(space, scope, values))]
+    return allowed or [_of_sizes(space, scope, [size] * count) for size in (5, 4, 64)]
+
+
+def _of_sizes(space: Space, scope: Scope, values: Sequence[int]) -> Scope:
+    """`scope` at these sizes, none of them larger than its default."""
+    given = zip(space.operation.sizes.items(), values, strict=True)
+    return replace(scope, sizes={name: min(default or value, value) for (name, default), value in given})

@@ -1,0 +1,290 @@
+"""The functions that references may call: NumPy's and SciPy's, by their names and with their meaning.
+
+They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. Each one is bounded: what would take more
+elements or products than `Bounds` allow is refused before it is computed.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError
+from tuner.space import dtypes
+from tuner.space.dtypes import DTYPES
+from tuner.space.expressions import correlation
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class OutOfBounds(ExpressionError):
+    """An index lies outside an array, or an array is larger than may be tried: with other arrays, or in a run, the same
+    expression may have a value."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most elements that one array may have, and the most products of one einsum, convolution or `@`."""
+
+    elements: int
+    products: int
+
+
+TUNING = Bounds(2**31, 2**46)  # an hour of one core
+TRYING = Bounds(2**22, 2**30)  # of arrays of a few elements
+_bounds: ContextVar[Bounds] = ContextVar("bounds", default=TUNING)
+
+
+@contextlib.contextmanager
+def bounded(bounds: Bounds) -> Iterator[None]:
+    """These bounds hold meanwhile."""
+    token = _bounds.set(bounds)
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
+
+
+@dataclass(frozen=True)
+class ArrayFunction:
+    """A function of arrays. `usage` shows its arguments; `least` and `most` are how many it takes by position. `counts`
+    are the positions of whole numbers, which an option, a float, may be; keywords are such numbers, too.
+
+    `elements` computes the size of its result from its arguments, where the result may be larger than they are.
+    """
+
+    call: Callable[..., Any]
+    usage: str
+    least: int = 1
+    most: int = 1
+    keywords: frozenset[str] = frozenset()
+    elements: Callable[..., int] | None = None
+    counts: tuple[int, ...] = ()
+
+    def __call__(self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Its value. Raises ExpressionError for arguments that it does not take, or a result that is too large."""
+        if not self.least <= len(arguments) <= self.most or keywords.keys() - self.keywords:
+            raise ExpressionError(f"{name}() is called as {self.usage}")
+        arguments = [whole(each) if i in self.counts else each for i, each in enumerate(arguments)]
+        keywords = {name: value if name == "value" else whole(value) for name, value in keywords.items()}
+        if self.elements is not None:
+            check_elements(self.elements(*arguments, **keywords), f"{name}()")
+        return self.call(*arguments, **keywords)
+
+
+def whole(value: Any) -> Any:
+    """`value`, with the integers that its floats are: options are floats, and shapes and lengths are integers."""
+    if isinstance(value, tuple | list):
+        return type(value)(whole(each) for each in value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def check_elements(count: int, what: str) -> None:
+    """Raise ExpressionError for more elements than an array may have, OutOfBounds for more than may be tried."""
+    _check(count, _bounds.get().elements, TUNING.elements, f"{what} would have {_rounded(count)} elements")
+
+
+def _check_products(count: int, what: str) -> None:
+    """Raise ExpressionError for more products than one function may compute, OutOfBounds for more than may be tried."""
+    _check(count, _bounds.get().products, TUNING.products, f"{what} would take {_rounded(count)} products")
+
+
+def _check(count: int, most: int, most_ever: int, what: str) -> None:
+    if count > most:
+        kind = ExpressionError if count > most_ever else OutOfBounds
+        raise kind(f"{what}; at most {most_ever if kind is ExpressionError else most} are allowed")
+
+
+def _rounded(count: int) -> str:
+    return f"{count:.3g}" if count < 2**1000 else "far too many"
+
+
+def _scipy(module: str, function: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(f"scipy.{module}"), function)(*arguments, **keywords)
+
+    return call
+
+
+def _broadcast(*arrays: Any, **_: Any) -> int:
+    return math.prod(np.broadcast_shapes(*map(np.shape, arrays)))
+
+
+def _total(shape: Any, *_: Any, **__: Any) -> int:
+    return math.prod(abs(int(extent)) for extent in (shape if isinstance(shape, tuple | list) else (shape,)))
+
+
+def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """One array is reduced; several are compared element by element, as Python's max and min do with numbers."""
+
+    def call(*arrays: Any, **keywords: Any) -> Any:
+        if len(arrays) == 1:
+            return reduce(arrays[0], **keywords)
+        if keywords:
+            raise ExpressionError("of several arrays, max() and min() take no axis")
+        value = arrays[0]
+        for other in arrays[1:]:
+            value = pair(value, other)
+        return value
+
+    return call
+
+
+def _astype(array: Any, dtype: Any) -> Any:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ExpressionError(f"astype(x, {dtype!r}): known are {', '.join(DTYPES)}")
+    return np.asarray(array).astype(DTYPES[dtype].numpy)
+
+
+def _take(array: Any, indices: Any, axis: int | None = None) -> Any:
+    return np.take(array, np.asarray(indices, dtype=np.int64), axis=axis)
+
+
+def _taken(array: Any, indices: Any, axis: int | None = None) -> int:
+    return np.size(indices) * (1 if axis is None else np.size(array) // max(1, np.shape(array)[axis]))
+
+
+def _bincount(array: Any, weights: Any = None, minlength: int = 0) -> Any:
+    values = np.asarray(array).reshape(-1)
+    integers = values.astype(np.int64)
+    if not np.array_equal(integers, values):
+        raise ExpressionError("bincount() counts whole numbers; write floor(x) or astype(x, 'int64')")
+    check_elements(int(integers.max(initial=0)) + 1, "bincount()")
+    return np.bincount(integers, None if weights is None else np.asarray(weights).reshape(-1), minlength)
+
+
+def _pad(array: Any, width: Any, mode: Any = "constant", value: float = 0.0) -> Any:
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise ExpressionError(f"pad(): mode {mode!r}; known are constant, edge, reflect, symmetric, wrap")
+    constant = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(array, width, mode, **constant)
+
+
+def _padded(array: Any, width: Any, **_: Any) -> int:
+    most = int(np.max(np.abs(np.asarray(width))))
+    return math.prod(extent + 2 * most for extent in np.shape(array))
+
+
+def _einsum(subscripts: Any, *arrays: Any) -> Any:
+    return np.einsum(subscripts, *arrays, optimize=("greedy", _bounds.get().elements))
+
+
+def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
+    if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
+        raise ExpressionError("einsum() is called as einsum('ij,jk->ik', a, b): with an arrow, without dots")
+    inputs, _, output = subscripts.replace(" ", "").partition("->")
+    extents: dict[str, int] = {}
+    for letters, array in zip(inputs.split(","), arrays, strict=False):
+        for letter, extent in zip(letters, np.shape(array), strict=False):
+            extents[letter] = max(extent, extents.get(letter, 1))
+    _check_products(math.prod(extents.values()), "einsum()")
+    return math.prod(extents.get(letter, 1) for letter in output)
+
+
+def _convolved(array: Any, kernel: Any, **_: Any) -> int:
+    _check_products(np.size(array) * np.size(kernel), "the convolution")
+    return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
+
+
+def matrix_product(left: Any, right: Any) -> Any:
+    """`left @ right`. A product of integers is exact, and is computed in float64 where that is."""
+    left, right = np.asarray(left), np.asarray(right)
+    if left.ndim and right.ndim:
+        batch = math.prod(np.broadcast_shapes(left.shape[:-2], right.shape[:-2]))
+        rows, columns = (left.shape[-2] if left.ndim > 1 else 1), (right.shape[-1] if right.ndim > 1 else 1)
+        check_elements(batch * rows * columns, "the matrix product")
+        _check_products(batch * rows * columns * left.shape[-1], "the matrix product")
+    if left.ndim and all(dtypes.of(side.dtype).kind == "integer" for side in (left, right)):
+        largest = [int(np.max(np.abs(side.astype(np.float64)), initial=0)) for side in (left, right)]
+        if left.shape[-1] * largest[0] * largest[1] < 2**53:
+            return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+    return np.matmul(left, right)
+
+
+def _table() -> dict[str, ArrayFunction]:
+    axis = frozenset({"axis", "keepdims"})
+    table = {
+        name: ArrayFunction(getattr(np, name), f"{name}(x)")
+        for name in (
+            "abs", "arccos", "arcsin", "arctan", "cbrt", "ceil", "conj", "cos", "cosh", "exp", "exp2", "expm1",
+            "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "real", "rint", "sign",
+            "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+        )
+    }  # fmt: skip
+    table |= {
+        name: ArrayFunction(_scipy("special", name), f"{name}(x)") for name in ("erf", "erfc", "gamma", "gammaln")
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=_broadcast)
+        for name in ("arctan2", "fmod", "hypot")
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None, keepdims=False)", keywords=axis)
+        for name in ("all", "any", "mean", "prod", "std", "sum", "var")
+    }
+    table |= {
+        name: ArrayFunction(
+            _extreme(reduce, pair), f"{name}(x, axis=None, keepdims=False), or {name}(x, y)", 1, 100, axis, _broadcast
+        )
+        for name, reduce, pair in (("max", np.max, np.maximum), ("min", np.min, np.minimum))
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None)", keywords=frozenset({"axis"}))
+        for name in ("argmax", "argmin", "argsort", "cumprod", "cumsum", "flip", "sort", "squeeze")
+    }
+    only_axis = frozenset({"axis"})
+    table |= {
+        "arange": ArrayFunction(np.arange, "arange(n)", elements=_total),
+        "astype": ArrayFunction(_astype, "astype(x, 'float32')", 2, 2),
+        "bincount": ArrayFunction(
+            _bincount, "bincount(x, weights=None, minlength=0)", keywords=frozenset({"weights", "minlength"}),
+            elements=lambda array, weights=None, minlength=0: minlength,
+        ),
+        "broadcast_to": ArrayFunction(
+            np.broadcast_to, "broadcast_to(x, (m, n))", 2, 2, elements=lambda array, shape: _total(shape), counts=(1,)
+        ),
+        "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=_broadcast),
+        "concatenate": ArrayFunction(np.concatenate, "concatenate((x, y), axis=0)", keywords=only_axis),
+        "convolve": ArrayFunction(
+            correlation.convolve, "convolve(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+        ),
+        "correlate": ArrayFunction(
+            correlation.correlate, "correlate(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+        ),
+        "diagonal": ArrayFunction(np.diagonal, "diagonal(x)"),
+        "einsum": ArrayFunction(_einsum, "einsum('ij,jk->ik', a, b)", 2, 9, elements=_einsum_elements),
+        "expand_dims": ArrayFunction(np.expand_dims, "expand_dims(x, axis=0)", keywords=only_axis),
+        "full": ArrayFunction(np.full, "full((m, n), value)", 2, 2, elements=_total, counts=(0,)),
+        "matmul": ArrayFunction(matrix_product, "matmul(a, b)", 2, 2),
+        "ones": ArrayFunction(np.ones, "ones((m, n))", elements=_total, counts=(0,)),
+        "pad": ArrayFunction(
+            _pad, "pad(x, width, mode='constant', value=0)", 2, 2, frozenset({"mode", "value"}), _padded, (1,)
+        ),
+        "repeat": ArrayFunction(
+            np.repeat, "repeat(x, count, axis=None)", 2, 2, only_axis,
+            lambda array, count, axis=None: int(np.size(array) * np.max(count)), (1,),
+        ),
+        "reshape": ArrayFunction(np.reshape, "reshape(x, (m, n))", 2, 2, counts=(1,)),
+        "roll": ArrayFunction(np.roll, "roll(x, shift, axis=None)", 2, 2, only_axis, counts=(1,)),
+        "round": ArrayFunction(np.round, "round(x)"),
+        "stack": ArrayFunction(np.stack, "stack((x, y), axis=0)", keywords=only_axis),
+        "take": ArrayFunction(_take, "take(x, indices, axis=None)", 2, 2, only_axis, _taken),
+        "tile": ArrayFunction(
+            np.tile, "tile(x, (2, 3))", 2, 2, elements=lambda array, times: np.size(array) * _total(times), counts=(1,)
+        ),
+        "transpose": ArrayFunction(np.transpose, "transpose(x, (1, 0))", 1, 2),
+        "tril": ArrayFunction(np.tril, "tril(x)"),
+        "triu": ArrayFunction(np.triu, "triu(x)"),
+        "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=_broadcast),
+        "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total, counts=(0,)),
+    }  # fmt: skip
+    return dict(sorted(table.items()))
+
+
+ARRAY_FUNCTIONS: Mapping[str, ArrayFunction] = _table()

@@ -1,0 +1,112 @@
+"""The keys of an operation that say how outputs are compared: `derive:` and `tolerance:`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.paths import shown
+from tuner.space import expressions
+from tuner.space.expressions import Expression, arithmetic, array_expressions
+from tuner.space.file.name_check import check_names, check_passed
+from tuner.space.file.schema import OperationModel
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.model import Argument
+from tuner.space.values.tolerance import EPSILON, TERMS, Tolerance, value_of
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What needs a reference: derived values, and outputs that none of them reads. `others` may have one."""
+
+    needed: list[str]
+    others: list[str]
+
+    def fits(self, names: Collection[str]) -> bool:
+        """Whether references of these names are those that are needed."""
+        return bool(self.needed) and set(self.needed) <= set(names) <= {*self.needed, *self.others}
+
+
+class ComparisonReader:
+    """Reads those keys from the operation at `prefix` in a document, which has these `arguments`."""
+
+    def __init__(
+        self,
+        document: Document,
+        prefix: Where,
+        model: OperationModel,
+        scope_names: set[str],
+        arguments: Sequence[Argument],
+    ) -> None:
+        self._document, self._prefix, self._model = document, prefix, model
+        self._scope_names = scope_names
+        self._arguments = arguments
+        self._arrays = [argument.name for argument in arguments if argument.is_array]
+        self._outputs = [argument.name for argument in arguments if argument.role in ("out", "inout")]
+
+    def derive(self) -> dict[str, Expression]:
+        """Raises SpaceError for a name that is taken, and for an expression that reads no output."""
+        derive: dict[str, Expression] = {}
+        for name, formula in self._model.derive.items():
+            where = (*self._prefix, "derive", name)
+            try:
+                derive[name] = expression = array_expressions.parse(formula)
+            except ExpressionError as error:
+                raise self._document.error(where, str(error)) from None
+            taken = {*self._scope_names, *(argument.name for argument in self._arguments), *arithmetic.FUNCTIONS}
+            if name in taken:
+                raise self._document.error(where, "this name is taken; choose another")
+            check_passed(self._document, where, expression, self._arguments)
+            check_names(self._document, where, expression, {*self._scope_names, *self._arrays})
+            if not expression.names & set(self._outputs):
+                raise self._document.error(
+                    where,
+                    f"`{shown(expression.text)}` reads no output; name one of {', '.join(self._outputs) or 'none'}",
+                )
+        return derive
+
+    def compared(self, derive: Mapping[str, Expression]) -> Compared:
+        """The names that a reference may have."""
+        read = {name for expression in derive.values() for name in expression.names}
+        needed = [*derive, *(name for name in self._outputs if name not in read)]
+        return Compared(needed, [name for name in self._outputs if name in read])
+
+    def tolerance(self, compared: Sequence[str]) -> dict[str, Tolerance]:
+        """By the name of what is compared. Raises SpaceError for a term or name that there is not, and for a constant
+        that no tolerance may be."""
+        given, where = self._model.tolerance, (*self._prefix, "tolerance")
+        if given is None:
+            return {}
+        if self._model.reference == "none":
+            raise self._document.error(where, "nothing is compared with `reference: none`; leave one of them out")
+        if not isinstance(given, dict) or (given.keys() <= set(TERMS) and not given.keys() <= set(compared)):
+            return dict.fromkeys(compared, self._terms(given, where))
+        for name in given:
+            if name not in compared and name not in TERMS:
+                raise self._document.error((*where, name), expressions.unknown_name(name, [*compared, *TERMS]))
+        for name in given:
+            if name not in compared:
+                advice = f"write the terms of each output, as in `{compared[0]}: {{{name}: 1e-5}}`"
+                raise self._document.error((*where, name), f"terms and outputs cannot be mixed; {advice}")
+        return {name: self._terms(value, (*where, name)) for name, value in given.items()}
+
+    def _terms(self, given: Any, where: Where) -> Tolerance:
+        """Of a mapping by term, or of a bare expression."""
+        terms: dict[str, Any] = given if isinstance(given, dict) else {"atol": given}
+        for term, expression in terms.items():
+            self._check_term(term, expression, (*where, term) if terms is given else where)
+        return Tolerance(**terms)
+
+    def _check_term(self, term: str, expression: Any, where: Where) -> None:
+        if term not in TERMS:
+            raise self._document.error(where, expressions.unknown_name(term, TERMS))
+        if isinstance(expression, dict):
+            raise self._document.error(where, "a mapping; an expression is needed")
+        check_names(self._document, where, expression, {*self._scope_names, EPSILON})
+        try:
+            if not expression.names:
+                value_of(term, expression, {})
+        except ExpressionError as error:
+            raise self._document.error(where, str(error)) from None

@@ -1,0 +1,204 @@
+"""A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import quoted, shown
+from tuner.space import operation as operations
+from tuner.space.answers import trial
+from tuner.space.chosen_types import Types
+from tuner.space.default import excluding_all
+from tuner.space.dtypes import DTYPES, DType
+from tuner.space.expressions import Expression
+from tuner.space.file import sample
+from tuner.space.model import Operation, Space
+from tuner.space.scope import COMMON_GPU, Limits, Scope
+from tuner.space.sources import rendering
+from tuner.space.texts import config_text, size_text
+from tuner.space.values import fills, python_function
+from tuner.space.values.fills import Fill
+from tuner.space.values.forms import KernelReference
+from tuner.space.values.tolerance import EPSILON, Tolerance
+
+Where = tuple[str | int, ...]
+Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came of a space: how many configurations were tried that break no restriction (in the language with
+    the most), on a device of which limits, and the first fault, as a message and the key that it belongs to.
+    `excludes_all` says that there is no valid configuration; without it, none of a sample may be valid."""
+
+    configurations: int
+    where: Where = ()
+    message: str | None = None
+    limits: Limits = COMMON_GPU
+    excludes_all: bool = False
+
+
+def evaluate(
+    space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int, limits: Sequence[Limits]
+) -> Evaluation:
+    """The space at these sizes and with these types, in each of its languages, up to the first fault. Of devices of
+    these `limits`, the first on which a configuration is valid is taken, or else the last.
+
+    The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
+    restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
+    the file; the device imposes the others.
+    """
+    if (fault := _file_fault(space.operation)) is not None:
+        return fault
+    if (found := trial.fault_of_text(space)) is not None:
+        return Evaluation(0, *found)
+    for device in limits:
+        scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
+        evaluation = _on_device(space, scopes, own_restrictions)
+        if evaluation.configurations or evaluation.message is not None:
+            break
+    if evaluation.configurations or evaluation.message is not None:
+        return evaluation
+    excludes_all = sample.takes_all(space) or all(excluding_all(space, scope) for scope in scopes)
+    return replace(evaluation, excludes_all=excludes_all)
+
+
+def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> Evaluation:
+    """The space in each of its languages on one device."""
+    most_tried, limits = 0, scopes[0].limits
+    for scope in scopes:
+        tried = 0
+        for where, check in _operation_checks(space):
+            if (message := _fault(check, scope.names)) is not None:
+                return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
+        if (message := _strides_fault(space, scope)) is not None:
+            return Evaluation(tried, ("operation", "arguments"), message)
+        if (message := trial.fault_of_values(space, scope)) is not None:
+            return Evaluation(tried, ("operation", "reference"), message)
+        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
+        for config in sample.configurations(space, scope, sample.SIZE // len(scopes)):
+            tried += 1
+            names = space.names(config, scope)
+            for where, check in checks:
+                if (message := _fault(check, names)) is not None:
+                    place = f"{shown(config_text(config))}, {size_text(scope.sizes)}"
+                    return Evaluation(tried, where, f"{message}, at {place}; mend it, or exclude that by a restriction")
+        most_tried = max(most_tried, tried)
+    return Evaluation(most_tried, limits=limits)
+
+
+def _strides_fault(space: Space, scope: Scope) -> str | None:
+    """Why no arrays, contiguous or with padding, meet the strides of their arguments."""
+    try:
+        operations.padded(space.operation, scope, space.alignment)
+    except SpaceError as error:
+        return str(error)
+    return None
+
+
+def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:
+    try:
+        check(names)
+    except SpaceError as error:
+        return str(error)
+    return None
+
+
+def _operation_checks(space: Space) -> Iterator[Check]:
+    op, chosen = space.operation, {*space.parameters, *space.derived}
+    for position, argument in enumerate(op.arguments):
+        for expression in argument.shape or ():
+            if not expression.names & chosen:
+                yield ("arguments", position, "shape"), _whole(expression, 1)
+        for expression in argument.value:
+            if not expression.names & chosen:
+                yield ("arguments", position, "value"), _number(expression)
+        if argument.fill is not None and argument.fill.expressions:
+            for dtype in op.types.get(argument.dtype, (argument.dtype,)):
+                yield ("arguments", position, "fill"), _filled(argument.fill, DTYPES[dtype])
+    for position, extent in enumerate(op.extent):
+        yield ("extent", position), _whole(extent, 1)
+    for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
+        if formula is not None:
+            yield (key,), _number(formula)
+    for tolerance in op.tolerance.values():
+        yield ("tolerance",), _tolerable(tolerance)
+    if isinstance(op.reference, KernelReference):
+        for key, extents in (("grid", op.reference.grid), ("block", op.reference.block)):
+            for position, extent in enumerate(extents):
+                yield ("reference", key, position), _whole(extent, 1)
+
+
+def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
+    """The checks of a configuration that breaks no restriction, but may leave one without a value."""
+    for name, expression in space.derived.items():
+        yield ("derived", name), expression.evaluate
+    for position, restriction in enumerate(space.restrictions[:own_restrictions]):
+        yield ("restrictions", position), _number(restriction.that)
+    for number, step in enumerate(space.steps):
+        for key, extents in (("block", step.block), ("grid", step.grid), ("cluster", step.cluster or ())):
+            for position, extent in enumerate(extents):
+                yield ("steps", number, key, position), _whole(extent, 1)
+        yield ("steps", number, "shared_memory"), _whole(step.shared_memory, 0)
+    for position, argument in enumerate(space.operation.arguments):
+        for extent in (argument.shape or ()) if argument.name in space.varying else ():
+            yield ("operation", "arguments", position, "shape"), _whole(extent, 1)
+        for key, expressions in (argument.kind.expressions if argument.kind is not None else {}).items():
+            for expression in expressions:
+                yield ("operation", "arguments", position, key), _whole(expression, 0)
+        for value in argument.value if argument.shape is None else ():
+            if value.names & {*space.parameters, *space.derived}:
+                yield ("operation", "arguments", position, "value"), _number(value)
+    for restriction in space.restrictions[own_restrictions:]:
+        yield (), _number(restriction.that)
+
+
+def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        rendering.kernels_of(space, {name: names[name] for name in space.parameters}, scope)
+
+    return check
+
+
+def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        value = expression.evaluate(names)
+        if not isinstance(value, int | float):
+            raise ExpressionError(
+                f"`{shown(expression.text)}` is {quoted(value)}; a number, or true or false, is needed"
+            )
+
+    return check
+
+
+def _tolerable(tolerance: Tolerance) -> Callable[[Mapping[str, Any]], object]:
+    return lambda names: tolerance.values({**names, EPSILON: 2.0**-24})
+
+
+def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        value = expression.integer(names)
+        if value < least:
+            raise ExpressionError(f"`{shown(expression.text)}` is {value}; at least {least} is needed")
+
+    return check
+
+
+def _filled(fill: Fill, dtype: DType) -> Callable[[Mapping[str, Any]], object]:
+    return lambda names: fill.at(names, dtype)
+
+
+def _file_fault(op: Operation) -> Evaluation | None:
+    """What is wrong with a file that fills an input; whether it fits is known once the size is."""
+    for position, argument in enumerate(op.arguments):
+        fill, where = argument.fill, ("operation", "arguments", position, "fill")
+        try:
+            if fill is not None and fill.file is not None:
+                choices = op.types.get(argument.dtype, (argument.dtype,))
+                fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
+            elif fill is not None and fill.function is not None:
+                python_function.check(fill.function)
+        except SpaceError as error:
+            return Evaluation(0, where, str(error))
+    return None

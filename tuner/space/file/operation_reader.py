@@ -1,0 +1,254 @@
+"""The operation of a space file: its keys against each other, then frozen."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Collection, Iterable
+
+from tuner.errors import SpaceError
+from tuner.paths import quoted, shown
+from tuner.space.dtypes import DTYPES, DType, canonical
+from tuner.space.expressions import Expression, arithmetic
+from tuner.space.file import kind_reader
+from tuner.space.file.comparison_reader import ComparisonReader
+from tuner.space.file.name_check import check_names
+from tuner.space.file.reference_reader import ReferenceReader
+from tuner.space.file.schema import ArgumentModel, SpaceModel
+from tuner.space.file.strides_reader import StridesReader
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.kinds import Kind
+from tuner.space.model import Argument, Operation
+from tuner.space.scope import Limits, Scope
+from tuner.space.values import fills
+from tuner.space.values.fills import Fill
+from tuner.space.values.forms import ExpressionReference
+
+DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
+
+
+class OperationReader:
+    """Reads the operation of a space. It stands in `shared`, a file of several spaces or the space's own `document`;
+    a space may have arguments of its own."""
+
+    def __init__(self, document: Document, shared: Document, model: SpaceModel) -> None:
+        self.document, self.shared, self.model = document, shared, model
+        op = model.operation
+        self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.prefix: Where = () if shared is not document else ("operation",)
+        self.chosen = {*model.parameters, *model.derived} - self.scope_names  # what differs by configuration
+        self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
+
+    def operation(self, languages: Collection[str]) -> Operation:
+        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
+        model, op, shared = self.model, self.model.operation, self.shared
+        prefix = self.prefix
+        reserved = {*DEVICE_NAMES, *arithmetic.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
+        for name in (*op.sizes, *op.options):
+            if name in reserved:
+                where = "sizes" if name in op.sizes else "options"
+                raise shared.error((*prefix, where, name), "this name is taken; choose another")
+        for name, size in op.sizes.items():
+            if size is not None and size < 1:
+                raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
+        self._check_types()
+        own = model.arguments is not None
+        document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
+        arguments_place = place
+        self.strides_reader = StridesReader(
+            model.arguments or op.arguments, op.sizes, {*self.scope_names, *self.chosen}
+        )
+        arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
+        for position, argument in enumerate(arguments):
+            if argument.name in {a.name for a in arguments[:position]}:
+                raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
+        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
+        derive = comparison.derive()
+        compared = comparison.compared(derive)
+        place = (*prefix, "reference")
+        of_reference = ReferenceReader(
+            shared, place, model, arguments, self.scope_names, self.types, languages, compared
+        )
+        try:
+            reference = of_reference.reference()
+        except SpaceError:
+            self._check_words(document, arguments_place, arguments)
+            raise
+        for key in ("flops", "bytes"):
+            if (expression := getattr(op, key)) is not None:
+                check_names(shared, (*prefix, key), expression, self.scope_names)
+        extent = tuple(model.extent or op.extent)
+        for expression in extent:
+            check_names(self.document, ("extent",), expression, self.scope_names)
+        operation = Operation(
+            sizes=op.sizes,
+            options=op.options,
+            extent=extent,
+            arguments=arguments,
+            reference=reference,
+            tolerance=comparison.tolerance(
+                list(reference.outputs) if isinstance(reference, ExpressionReference) else compared.needed
+            ),
+            flops=op.flops,
+            bytes=op.bytes,
+            library=op.library,
+            derive=derive,
+            accept=tuple(op.accept),
+            types=self.types,
+        )
+        self._check_coarse(document, arguments_place, operation)
+        kind_reader.check(document, arguments_place, operation, languages)
+        return operation
+
+    def _check_words(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
+        """Raise SpaceError for an argument whose name no expression can have. Other references can."""
+        for position, argument in enumerate(arguments):
+            if keyword.iskeyword(argument.name):
+                raise document.error(
+                    (*place, position, "name"),
+                    f"`{argument.name}` is a word of expressions, so that no reference can name it; rename it here and "
+                    "in the reference; the source may keep the name",
+                )
+
+    def _check_types(self) -> None:
+        """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
+        own = bool(self.model.types)
+        document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
+        taken = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken |= {*self.scope_names, *self.model.parameters, *self.model.derived}
+        taken |= {argument.name for argument in self.model.arguments or self.model.operation.arguments}
+        for name, allowed in self.types.items():
+            if name in taken:
+                raise document.error((*place, name), "this name is taken; choose another")
+            for position, dtype in enumerate(allowed):
+                if dtype not in DTYPES:
+                    raise document.error((*place, name, position), f"{quoted(dtype)}: {_known_dtypes()}")
+                if dtype in allowed[:position]:
+                    raise document.error((*place, name, position), f"{dtype} stands twice; keep one")
+
+    def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
+        """The dtypes that an argument may have. Raises SpaceError for an unknown one."""
+        if model.dtype is None:
+            raise document.error((*where, "dtype"), "this key is missing; add it")
+        if model.role == "scratch" and model.dtype in self.model.parameters:
+            return [self._dtype_of_value(document, where, model.dtype, v) for v in self.model.parameters[model.dtype]]
+        names = self.types.get(model.dtype, (model.dtype,))
+        if model.dtype not in DTYPES and model.dtype not in self.types:
+            named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
+            if model.dtype in self.model.parameters:
+                named = f"; {model.dtype} is a parameter, and only scratch may take its type from one"
+            raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
+        return [DTYPES[name] for name in names]
+
+    def _dtype_of_value(self, document: Document, where: Where, name: str, value: object) -> DType:
+        """The dtype that a parameter's value names. Raises SpaceError where it names none."""
+        if (dtype := DTYPES.get(canonical(str(value)))) is None:
+            raise document.error(
+                (*where, "dtype"), f"the parameter {name} has the value {quoted(value)}, which is {_known_dtypes()}"
+            )
+        return dtype
+
+    def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
+        """Raise SpaceError for an output whose type is too coarse for the tolerance that others have by default."""
+        for position, argument in enumerate(operation.arguments):
+            if argument.role not in ("out", "inout"):
+                continue
+            dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
+            coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
+            by_names = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
+            given = [operation.tolerance[name].terms.keys() for name in by_names if name in operation.tolerance]
+            bounded = len(given) == len(by_names) and all(terms - {"wrong"} for terms in given)
+            if coarse and operation.reference.kind != "none" and not bounded:
+                raise document.error(
+                    (*place, position, "dtype"),
+                    f"{argument.name} is written as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}: say by "
+                    "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
+                )
+
+    def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
+        where = (*place, position)
+        kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen})
+        has_role = (model.role is not None) if kind is None else model.shape is not None
+        dtypes = self._dtypes(document, where, model) if kind is None or kind.has_shape else []
+        if (model.shape is not None) != has_role:
+            raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
+        value: list[Expression] = model.value or []
+        options = self.model.operation.options
+        is_scalar = model.shape is None and kind is None
+        is_leading = model.name in self.strides_reader.leading
+        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
+            raise document.error(
+                where,
+                f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`; a "
+                "leading dimension stands in the `strides` of an array",
+            )
+        if is_leading:
+            self.strides_reader.check_scalar(document, where, model, dtypes)
+        strides = self.strides_reader.strides(document, where, model, self.chosen)
+        if model.shape is not None and model.name in self.scope_names:
+            raise document.error(where, f"{model.name}: this name is taken by a size or option")
+        if model.zeroed != "never" and model.role != "scratch":
+            raise document.error((*where, "zeroed"), f"{model.name}: only an array of role scratch is zeroed")
+        for extent in model.shape or []:
+            self._check_extent(document, where, model, kind, extent)
+        # An array is uploaded once, before a launch sets its options.
+        names = {*self.scope_names, *self.chosen} if model.shape is None else self.scope_names - options.keys()
+        for expression in value:
+            check_names(document, (*where, "value"), expression, names)
+        if model.value is not None:
+            extents = [extent.text for extent in model.shape or []]
+            if kind is not None:
+                raise document.error(
+                    (*where, "value"),
+                    f"{model.name}: `kind: {kind.name}` has none; let the caller pass it, or write it in the source",
+                )
+            if model.role not in ("in", None):
+                raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
+            if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
+                what = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
+                raise document.error(
+                    (*where, "value"),
+                    f"{len(value)} values; {model.name} is {what}: write one for each element, the shape in numbers",
+                )
+        shape = None if model.shape is None else tuple(model.shape)
+        is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
+        fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
+        dtype = model.dtype or ""
+        return Argument(model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides)
+
+    def _check_extent(
+        self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
+    ) -> None:
+        """Raise SpaceError for a name that an extent may not use. Of what the caller passes, an output that `derive`
+        reads may depend on the configuration."""
+        read = {name for formula in self.model.operation.derive.values() for name in re.findall(r"\w+", str(formula))}
+        is_free = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
+        if not is_free and (chosen := sorted(extent.names & self.chosen)):
+            advice = (
+                "name the output in `derive:`, which computes what is compared"
+                if model.role == "out" and kind is None
+                else "the shape of scratch may, and that of an output which `derive:` reads"
+            )
+            raise document.error(
+                (*where, "shape"),
+                f"`{shown(extent.text)}` depends on {chosen[0]}, which may differ by configuration; {advice}",
+            )
+        check_names(document, (*where, "shape"), extent, {*self.scope_names, *self.chosen})
+
+    def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
+        if model.role not in ("in", "inout") or model.value is not None:
+            raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
+        try:
+            fill = fills.parse(model.fill, document.path.resolve().parent)
+            for dtype in dtypes:
+                fills.check_values(fill, dtype)
+        except ValueError as error:
+            raise document.error(where, f"{model.name}: {error}") from None
+        for expression in fill.expressions:
+            check_names(document, where, expression, self.model.operation.sizes)
+        return fill
+
+
+def _known_dtypes() -> str:
+    return f"no dtype; there are {', '.join(DTYPES)}"

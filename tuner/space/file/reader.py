@@ -1,0 +1,244 @@
+"""YAML to Space: `schema` validates each key, this module checks keys against each other and freezes the result."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tuner.errors import SpaceError
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, shown
+from tuner.space import chosen_size, chosen_types, expressions
+from tuner.space import operation as operations
+from tuner.space.default import no_configuration
+from tuner.space.expressions import Expression, arithmetic
+from tuner.space.file import evaluation as evaluations
+from tuner.space.file import step_reader, yamlfile
+from tuner.space.file.evaluation import Evaluation
+from tuner.space.file.name_check import check_names
+from tuner.space.file.operation_reader import OperationReader
+from tuner.space.file.schema import OperationModel, SpaceModel
+from tuner.space.file.source_reader import SourceReader
+from tuner.space.file.step_reader import StepReader
+from tuner.space.file.validation import validated
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.model import Restriction, Space, Value
+from tuner.space.scope import COMMON_GPU, Limits, Scope
+from tuner.space.sources import agreement, macros
+from tuner.space.sources.includes import inlined, without_comments
+
+# Words of C and CUDA, which no macro may replace.
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """auto bool break case char class const continue default defined do double else enum extern float for goto if
+        inline int long namespace register restrict return short signed sizeof static struct switch template typedef
+        typename union unsigned using void volatile while threadIdx blockIdx blockDim gridDim""",
+    )
+)
+DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
+
+
+def read(path: Path, name: str | None = None) -> Space:
+    """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
+    builder = _builder(yamlfile.read(path), name)
+    space = builder.space()
+    builder.check_agreement(space, only_fatal=True)
+    return space
+
+
+def evaluate(
+    path: Path,
+    size: str | None = None,
+    chosen: Mapping[str, str] | None = None,
+    limits: Sequence[Limits] = (COMMON_GPU,),
+) -> tuple[Space, Scope, Evaluation]:
+    """The Space in `path`, and what its expressions are at `size`, or where that is None at a common size, with the
+    `chosen` types, on the first device of these `limits` that has a valid configuration: the Scope of its first
+    language has them.
+
+    Raises SpaceError with file, line and key for the first that has no value, or none that can be launched;
+    NoConfiguration where none is valid; and RequestError for a size or type that the operation does not have.
+    """
+    builder = _builder(yamlfile.read(path))
+    space = builder.space()
+    op = space.operation
+    types = chosen_types.parse(chosen or {}, op)
+    sizes = operations.parse_size(chosen_size.common(op) if size is None else size, op, types)
+    evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions), limits)
+    if evaluation.message is not None:
+        raise builder.error(evaluation.where, evaluation.message)
+    builder.check_agreement(space)
+    scope = Scope(sizes, op.options, space.languages[0], evaluation.limits, types)
+    if evaluation.excludes_all:
+        raise no_configuration(space, scope)
+    return space, scope, evaluation
+
+
+def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:
+    path = document.path
+    if "parameters" not in document.data and "arguments" in document.data:
+        raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
+    document.check_answered()
+    shared = document
+    if isinstance(document.data.get("operation"), str):
+        shared = yamlfile.read(path.parent / document.data["operation"])
+        shared.check_answered()
+        validated(OperationModel, shared)
+        document.data["operation"] = shared.data
+    model = validated(SpaceModel, document)
+    return _SpaceBuilder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}")
+
+
+class _SpaceBuilder:
+    """Checks keys against each other and builds the frozen Space."""
+
+    def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
+        self.document, self.shared, self.model, self.name = document, shared, model, name
+        self.operation_reader = OperationReader(document, shared, model)
+        self.source_reader = SourceReader(document, model)
+        self.scope_names = self.operation_reader.scope_names
+        self.names = {*self.scope_names, *model.parameters}
+        self.depths: dict[str, int] = {}  # of derived values
+        self.step_reader = StepReader(document, model, self.source_reader, self._check_names, self.error)
+
+    def space(self) -> Space:
+        model = self.model
+        self._check_parameters()
+        self.step_reader.check_form()
+        include, source = self.source_reader.include(), self.step_reader.first_source()
+        languages = self.source_reader.languages(source, self.step_reader.kernels)
+        operation = self.operation_reader.operation(languages)
+        derived: dict[str, Expression] = {}
+        for name, expression in model.derived.items():
+            if name in self.names:
+                raise self.document.error(
+                    ("derived", name), "this name is taken by a parameter, size or option; choose another"
+                )
+            self._check_names(("derived", name), expression)
+            self.names.add(name)
+            self.depths[name] = expressions.depth(expression.tree, self.depths)
+            derived[name] = expression
+        steps = self.step_reader.steps(operation, languages, include)
+        self.source_reader.check_braces({*model.parameters, *derived, *operation.types})
+        return Space(
+            name=self.name,
+            title=model.title,
+            operation=operation,
+            steps=steps,
+            languages=languages,
+            parameters={name: tuple(values) for name, values in model.parameters.items()},
+            restrictions=(*self._restrictions(), *step_reader.restrictions(steps, operation)),
+            derived=derived,
+            default=self._default(),
+            compile_options={language: tuple(options) for language, options in model.compile_options.items()},
+            alignment=model.alignment,
+            source_note=model.source_note,
+            files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
+            include=include,
+        )
+
+    def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
+        """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
+        not be launched."""
+        try:
+            texts = {path: inlined(path, space.include) for path in space.sources}
+        except SpaceError as error:
+            if only_fatal:  # a header that is missing is told when it is needed
+                return
+            raise self.document.error(("source",), str(error)) from None
+        for fault in agreement.faults(space, texts):
+            if (fault.fatal or not only_fatal) and not self._is_answered(fault.where):
+                raise self.error(fault.where, fault.message)
+
+    def _is_answered(self, where: Where) -> bool:
+        """Whether the file says how much dynamic shared memory a step gets: 0 may be what it means."""
+        if where[-1:] != ("shared_memory",):
+            return False
+        step = self.model if self.model.steps is None else self.model.steps[int(where[1])]
+        return "shared_memory" in step.model_fields_set
+
+    def error(self, where: Where, message: str) -> SpaceError:
+        """A fault of the space, in the file and at the key where it stands."""
+        document = self.document
+        if where[:1] == ("operation",):
+            own = where[1:2] in (("arguments",), ("extent",), ("types",)) and where[1] in document.data
+            document = document if own else self.shared
+            where = where[1:] if own or self.shared is not self.document else where
+        elif self.model.steps is None and where[:2] == ("steps", 0):
+            return self.error(where[2:], message)
+        elif where[:1] == ("grid",) and self.model.grid is None:
+            where = ("grid_divisors",) if self.model.grid_divisors else ("operation", "extent")
+        elif where and where[0] not in document.data:
+            where = ()
+        return document.error(where, message)
+
+    def _check_names(self, where: Where, expression: Expression) -> None:
+        for name in sorted(expression.names - self.names):
+            if hint := self._misspelt(name):
+                raise self.document.error(where, f"`{shown(expression.text)}`: {hint}")
+        check_names(self.document, where, expression, self.names, self.depths)
+
+    def _misspelt(self, name: str) -> str:
+        """What to say of an unknown name that the source uses, where it does not use a parameter that is called almost
+        so; empty elsewhere."""
+        near = difflib.get_close_matches(name, self.model.parameters, n=1, cutoff=macros.ALIKE)
+        if not near:
+            return ""
+        try:
+            source = self.step_reader.first_source()
+            words = set(re.findall(r"\w+", without_comments(inlined(source, self.source_reader.include()))))
+        except SpaceError:
+            return ""  # told when it is read
+        if name not in words or near[0] in words:
+            return ""
+        return (
+            f"unknown name {quoted(name)}, which {source.name} uses; it does not use the parameter {near[0]}: write "
+            f"{name} under `parameters:`, too"
+        )
+
+    def _check_parameters(self) -> None:
+        for name, values in self.model.parameters.items():
+            if name in self.scope_names or name in arithmetic.FUNCTIONS:
+                raise self.document.error(("parameters", name), "this name is taken; choose another")
+            if name in RESERVED:
+                raise self.document.error(
+                    ("parameters", name), "a word of C, which a macro must not replace; rename it"
+                )
+            earlier: set[Value] = set()
+            for position, value in enumerate(values):
+                if value in earlier:  # 1, 1.0 and true are equal here
+                    raise self.document.error(("parameters", name, position), f"{quoted(value)} stands twice; keep one")
+                earlier.add(value)
+
+    def _restrictions(self) -> list[Restriction]:
+        """The file's restrictions, and the device that it requires."""
+        model = self.model
+        restrictions: list[Restriction] = []
+        for position, restriction in enumerate(model.restrictions):
+            self._check_names(("restrictions", position), restriction.that)
+            restrictions.append(Restriction(restriction.that, restriction.because))
+        if model.requires is not None:
+            others = " and ".join(f"language != {n!r}" for n, lang in LANGUAGES.items() if lang.has_compute_capability)
+            that = expressions.parse(f"{others} or compute_capability {model.requires.compute_capability}")
+            restrictions.append(Restriction(that, "the stage requires it"))
+        return restrictions
+
+    def _default(self) -> dict[str, Value]:
+        """The default configuration: a value for every parameter, or empty."""
+        model = self.model
+        for name, value in model.default.items():
+            if name not in model.parameters:
+                message = self._misspelt(name) or expressions.unknown_name(name, model.parameters)
+                raise self.document.error(("default", name), message)
+            if value not in model.parameters[name]:
+                raise self.document.error(
+                    ("default", name),
+                    f"{quoted(value)} is not a declared value; allowed: {shown(model.parameters[name])}",
+                )
+        missing = [name for name in model.parameters if name not in model.default]
+        if model.default and missing:
+            raise self.document.error(("default",), f"no value for {shown(', '.join(missing))}")
+        return dict(model.default)

@@ -1,0 +1,181 @@
+"""The `reference:` of a space file: which form it has, and its keys against those of the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, shown
+from tuner.space import expressions
+from tuner.space.expressions import Expression, array_expressions, braces
+from tuner.space.file.comparison_reader import Compared
+from tuner.space.file.name_check import check_names, check_passed
+from tuner.space.file.schema import SpaceModel
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.model import Argument
+from tuner.space.values import python_function
+from tuner.space.values.forms import (
+    ConfigReference,
+    ExpressionReference,
+    Extents,
+    KernelReference,
+    NoReference,
+    PythonReference,
+    Reference,
+)
+
+FORMS = {
+    "python": {"python"},
+    "kernel": {"kernel", "source", "arguments", "grid", "block"},
+    "config": {"config"},
+}
+
+
+EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
+
+
+@dataclass(frozen=True)
+class ReferenceReader:
+    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
+    space like `model`, whose kernel is written in one of `languages`. `names` are those that expressions over sizes may
+    use, `compared` those of what needs an answer."""
+
+    document: Document
+    where: Where
+    model: SpaceModel
+    arguments: tuple[Argument, ...]
+    names: Collection[str]
+    types: Collection[str]
+    languages: Collection[str]
+    compared: Compared
+
+    def reference(self) -> Reference:
+        """Raises SpaceError for the first fault."""
+        value: Any = self.model.operation.reference
+        if isinstance(value, dict) and not self.compared.fits(value):
+            readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
+            readers = {"python": self._python, "kernel": self._kernel, "config": self._config}
+            for form, read in readers.items():
+                if form in value:
+                    self._check_keys(form, value)
+                    return read(value)
+        if value == "none":
+            return NoReference()
+        if value is None or value in ("None", "null", "~"):
+            raise self._error((), "this is no reference; did you mean none? then nothing is compared")
+        return self._expressions(value)
+
+    def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
+        for key in value:
+            if key not in FORMS[form]:
+                allowed = ", ".join(sorted(FORMS[form]))
+                raise self._error((key,), f"unknown key; a reference by `{form}` has {allowed}")
+
+    def _error(self, where: Where, message: str) -> Exception:
+        return self.document.error((*self.where, *where), message)
+
+    def _expressions(self, value: Any) -> ExpressionReference:
+        outputs = self.compared.needed
+        formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
+        if not self.compared.fits(formulas):
+            others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
+            raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
+        arrays = [a.name for a in self.arguments if a.is_array]
+        parsed: dict[str, Expression] = {}
+        for name, formula in formulas.items():
+            where = (name,) if isinstance(value, dict) else ()
+            try:
+                parsed[name] = array_expressions.parse(formula)
+            except ExpressionError as error:
+                raise self._error(where, str(error)) from None
+            check_passed(self.document, self.where, parsed[name], self.arguments)
+            check_names(self.document, self.where, parsed[name], {*self.names, *arrays})
+        return ExpressionReference(parsed)
+
+    def _python(self, value: Mapping[str, Any]) -> PythonReference:
+        try:
+            return PythonReference(python_function.parse(value["python"], self.document.path.resolve().parent))
+        except ValueError as error:
+            raise self._error(("python",), str(error)) from None
+
+    def _config(self, value: Mapping[str, Any]) -> ConfigReference:
+        config, parameters = value["config"], self.model.parameters
+        if config == "default":
+            if not self.model.default:
+                raise self._error(("config",), "the file has no `default:`; write one, or the configuration here")
+            return ConfigReference(dict(self.model.default))
+        if not isinstance(config, dict):
+            raise self._error(("config",), f"{quoted(config)}: write `default`, or a value for every parameter")
+        for name, chosen in config.items():
+            if name not in parameters:
+                raise self._error(("config", name), expressions.unknown_name(name, parameters))
+            if not any(chosen == v and isinstance(chosen, bool) == isinstance(v, bool) for v in parameters[name]):
+                allowed = shown(parameters[name])
+                raise self._error(("config", name), f"{quoted(chosen)} is not a declared value; allowed: {allowed}")
+        missing = [name for name in parameters if name not in config]
+        if missing:
+            raise self._error(("config",), f"no value for {shown(', '.join(missing))}")
+        return ConfigReference(dict(config))
+
+    def _kernel(self, value: Mapping[str, Any]) -> KernelReference:
+        kernel, source = value["kernel"], value.get("source")
+        if not isinstance(kernel, str) or not braces.KERNEL.fullmatch(kernel):
+            raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
+        if (fault := braces.fault(kernel, self.types)) is not None:
+            raise self._error(("kernel",), fault)
+        if source is not None and (not isinstance(source, str) or not source or "\0" in source):
+            raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
+        file = None if source is None else self.document.path.resolve().parent / source
+        has_grid = any(LANGUAGES[name].has_grid for name in self.languages)
+        grid, block = (self._extents(key, value, required=has_grid) for key in ("grid", "block"))
+        return KernelReference(kernel, file, self._names(value.get("arguments")), grid, block)
+
+    def _names(self, value: object) -> tuple[str, ...]:
+        names = [argument.name for argument in self.arguments]
+        if value is None:
+            self._check_fixed(names)
+            return tuple(names)
+        if not isinstance(value, list) or not value:
+            raise self._error(("arguments",), f"{quoted(value)}: write a list of names of arguments, in its order")
+        for position, name in enumerate(value):
+            if name not in names:
+                there = shown(", ".join(names))
+                raise self._error(("arguments", position), f"{quoted(name)} is no argument; there are: {there}")
+        for argument in self.arguments:
+            if argument.role in ("out", "inout") and argument.name not in value:
+                raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
+            for name in {stride.text for stride in argument.strides} & set(value):
+                if name not in self.model.operation.sizes and argument.name not in value:
+                    raise self._error(("arguments",), f"{argument.name} is missing, which tells {name}; add it")
+        self._check_fixed(value)
+        return tuple(value)
+
+    def _check_fixed(self, names: Collection[str]) -> None:
+        """Raise SpaceError for an argument that differs by configuration: this kernel has none."""
+        chosen = {*self.model.parameters, *self.model.derived} - set(self.names)
+        for argument in self.arguments:
+            used = {argument.dtype, *(name for extent in argument.shape or () for name in extent.names)} & chosen
+            if argument.name in names and used:
+                raise self._error(
+                    ("arguments",),
+                    f"{argument.name} depends on {min(used)}, and a reference kernel has no configuration; write "
+                    "`arguments:` without it, or one of `{config: default}` and an expression",
+                )
+
+    def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
+        given = value.get(key)
+        texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
+        if len(texts) > 3 or (required and not texts):
+            raise self._error((key,), EXTENTS)
+        extents: list[Expression] = []
+        for position, text in enumerate(texts):
+            try:
+                extents.append(expressions.parse(text))
+            except ExpressionError as error:
+                raise self._error((key, position), str(error)) from None
+            check_names(self.document, (*self.where, key, position), extents[-1], self.names)
+        x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
+        return x, y, z

@@ -1,0 +1,350 @@
+"""The keys of space and operation files, as pydantic models, and the JSON Schema that editors use."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, create_model
+
+from tuner.errors import ExpressionError
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, shown
+from tuner.space import expressions, kinds
+from tuner.space.dtypes import ALIASES, DTYPES, canonical
+from tuner.space.expressions import Expression, braces
+from tuner.space.file import ranges
+from tuner.space.model import MAX_VALUES
+from tuner.space.routines import ROUTINES
+from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
+from tuner.space.values.tolerance import TERMS
+
+MAX_STEPS = 32
+MAX_KERNEL = 300  # characters of a kernel's name
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
+
+
+def _expression(value: object) -> Expression:
+    try:
+        return expressions.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _tolerance(value: object) -> object:
+    """An expression; or a mapping to expressions, by term or output; or to mappings of terms, by output."""
+    if not isinstance(value, dict):
+        return _expression(value)
+    if not value:
+        raise ValueError(f"it is empty; write an expression, or some of {', '.join(TERMS)}")
+    found: dict[str, object] = {}
+    for name, inner in value.items():
+        try:
+            found[str(name)] = _tolerance(inner)
+        except ValueError as error:
+            raise ValueError(f"{shown(name)}: {error}") from None
+    return found
+
+
+def _expressions(value: object) -> list[Expression]:
+    return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
+
+
+def _value(value: object) -> object:
+    """A parameter's value becomes source text, so a word must be a C identifier."""
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+        raise ValueError(
+            f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
+        )
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{quoted(value)} is not a number, true, false, or a word")
+    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{quoted(value)} does not fit 64 bits")
+    return value
+
+
+def _dtype(value: object) -> object:
+    return canonical(value) if isinstance(value, str) else value
+
+
+def _restriction(value: object) -> object:
+    return {"that": value} if isinstance(value, str) else value
+
+
+def _values(value: object) -> object:
+    return ranges.expanded(value) if isinstance(value, dict) else value
+
+
+def _kernel(value: object) -> object:
+    if isinstance(value, str) and (len(value) > MAX_KERNEL or not braces.KERNEL.fullmatch(value)):
+        raise ValueError(f"{quoted(value)} is not the name of a kernel, such as add, ns::add or add<{{threads}}>")
+    return value
+
+
+def _option(value: object) -> object:
+    """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
+    if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
+        raise ValueError(f"{quoted(value)}: name folders of your own headers in `include:`, a key of the space")
+    return value
+
+
+_FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
+Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
+Formulas = Annotated[
+    Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
+]
+Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+DTypeName = Annotated[
+    Identifier, BeforeValidator(_dtype), WithJsonSchema({"anyOf": [{"enum": [*DTYPES, *ALIASES]}, {"type": "string"}]})
+]
+Types = dict[Identifier, Annotated[list[DTypeName], Field(min_length=1, max_length=len(DTYPES))]]
+_RANGES: list[dict[str, Any]] = [
+    {
+        "type": "object",
+        "description": "numbers, both ends included",
+        "properties": {name: {"type": "number"} for name in ("from", "to", "step")},
+        "required": ["from", "to"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "description": "the first and the last",
+        "properties": {"powers_of_two": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}},
+        "required": ["powers_of_two"],
+        "additionalProperties": False,
+    },
+]
+_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+_BOUNDS: dict[str, Any] = {"type": "array", "items": _FORMULA, "minItems": 2, "maxItems": 2}
+_FILL: dict[str, Any] = {
+    "description": "what an input holds while it is tuned; without it, random numbers",
+    "anyOf": [
+        {"enum": [*SEQUENCES, None]},
+        {
+            "type": "object",
+            "properties": {
+                "choice": _NUMBERS,
+                **dict.fromkeys(DISTRIBUTIONS, _BOUNDS),
+                "file": {"type": "string"},
+                "fit": {"const": "tile"},
+                "python": {"type": "string"},
+            },
+            "additionalProperties": False,
+        },
+    ],
+}
+_EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
+_REFERENCE: dict[str, Any] = {
+    "description": "the correct result, as NumPy would write it; `tune schema --functions` lists what it may call. Or "
+    "what computes it: a function in Python, a kernel, a configuration; or `none`",
+    "anyOf": [
+        _FORMULA,
+        {"const": "none"},
+        *(
+            {"type": "object", "properties": keys, "required": [*keys][:1], "additionalProperties": False}
+            for keys in (
+                {"python": {"type": "string"}},
+                {
+                    "kernel": {"type": "string"},
+                    "source": {"type": "string"},
+                    "arguments": {"type": "array", "items": {"type": "string"}},
+                    "grid": _EXTENTS,
+                    "block": _EXTENTS,
+                },
+                {"config": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
+            )
+        ),
+        {"type": "object", "additionalProperties": _FORMULA},
+    ],
+}
+
+
+_TERMS: dict[str, Any] = {
+    "type": "object",
+    "properties": dict.fromkeys(TERMS, _FORMULA),
+    "additionalProperties": False,
+}
+_TOLERANCE: dict[str, Any] = {
+    "description": "of all outputs; or of each output by its name",
+    "anyOf": [_FORMULA, _TERMS, {"type": "object", "additionalProperties": {"anyOf": [_FORMULA, _TERMS]}}],
+}
+Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
+MutantName = Literal["zeros", "shift", "replaced"]
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    LanguageName: TypeAlias = str
+    RoutineName: TypeAlias = str
+    KindName: TypeAlias = str
+else:  # the names in the tables
+    LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
+    KindName = Literal[("array", *kinds.table())]
+
+
+class StrictModel(BaseModel):
+    """A model that refuses unknown keys and values of another type."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
+
+
+class RestrictionModel(StrictModel):
+    """A condition on configurations."""
+
+    that: Formula = Field(description="must be true of every configuration")
+    because: str = Field("", description="why, for the reader of an error")
+
+
+class PlainArgumentModel(StrictModel):
+    """One argument of the kernel, in the kernel's order."""
+
+    name: Identifier = Field(description="that expressions and messages use")
+    dtype: DTypeName | None = Field(None, description="the type of its elements, or a name of `types`")
+    shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
+    role: Literal["in", "out", "inout", "scratch"] | None = Field(
+        None,
+        description="of an array: whether the kernel reads or writes it, or whether it is memory for the kernel alone",
+    )
+    value: Formulas | None = Field(
+        None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
+    )
+    fill: Annotated[Any, WithJsonSchema(_FILL)] = None
+    kind: KindName | None = Field(None, description="how the kernel gets it, unless it is a plain array or scalar")
+    strides: list[Formula] | None = Field(
+        None,
+        description="of an array whose rows may lie apart: elements from one to the next along each axis, the last 1; "
+        "the name of a scalar argument that no size has is read from the array",
+    )
+    zeroed: Literal["never", "once", "each"] = Field(
+        "never", description="of scratch: when it is set to 0; `once`, if each launch leaves it so"
+    )
+
+
+def _kind_key(keys: list[kinds.Key]) -> tuple[Any, Any]:
+    """The type and the field of a key that several kinds may have."""
+    key, words = keys[0], tuple(dict.fromkeys(choice for each in keys for choice in each.choices))
+    of = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
+    annotation = Literal[words] if words else Identifier if key.is_name else Formulas
+    return annotation | None, Field(None, description=f"of kind {of}: {key.help}")
+
+
+_KEYS: dict[str, list[kinds.Key]] = {}
+for _kind in kinds.table().values():
+    for _name, _key in _kind.keys.items():
+        _KEYS.setdefault(_name, []).append(_key)
+# `fill` is a key of arrays too, where anything may stand; its kind checks it.
+_FIELDS: dict[str, Any] = {name: _kind_key(keys) for name, keys in _KEYS.items() if name != "fill"}
+
+if TYPE_CHECKING:
+
+    class ArgumentModel(PlainArgumentModel):
+        """One argument of the kernel, with the keys of all kinds."""
+else:
+    ArgumentModel = create_model("ArgumentModel", __base__=PlainArgumentModel, **_FIELDS)
+
+
+class DivisorsModel(StrictModel):
+    """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
+
+    x: Annotated[list[Formula], Field(description="what the extent in x is divided by")] = []
+    y: Annotated[list[Formula], Field(description="in y")] = []
+    z: Annotated[list[Formula], Field(description="in z")] = []
+
+
+class RequirementsModel(StrictModel):
+    """What the device must offer."""
+
+    compute_capability: str = Field(
+        pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"], description="of an NVIDIA GPU"
+    )
+
+
+class OperationModel(StrictModel):
+    """What a kernel computes; several stages may share one."""
+
+    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
+    options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
+    types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
+    extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
+    arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
+    reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
+    tolerance: Tolerances | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    derive: dict[Identifier, Annotated[Any, WithJsonSchema(_FORMULA)]] = Field(
+        {}, description="name: an expression over outputs, which is compared in their place"
+    )
+    accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
+    flops: Formula | None = Field(None, description="operations of one run, for its rate in GFLOP/s")
+    bytes: Formula | None = Field(None, description="bytes that one run must move, for its rate in GB/s")
+    library: RoutineName | None = Field(None, description="the vendor routine to compare with")
+
+
+KernelName = Annotated[str, BeforeValidator(_kernel)]
+Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
+_KERNEL = "entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
+_SOURCE = "kernel file, relative to this one"
+
+
+class GeometryModel(StrictModel):
+    """How a kernel is launched."""
+
+    grid_divisors: DivisorsModel | None = Field(None, description="blocks, by what the `extent` is divided by")
+    grid: Extents | None = Field(None, description="blocks in x, y, z")
+    block: list[Formula] = Field([], max_length=3, description="threads of a block in x, y, z")
+    shared_memory: Annotated[Formula, WithJsonSchema({**_FORMULA, "description": "bytes of dynamic shared memory"})] = (
+        expressions.parse(0)
+    )
+    cluster: Extents | None = Field(None, description="blocks of a cluster; CUDA, compute capability 9.0")
+    cooperative: bool = Field(False, description="all blocks run at once; CUDA")
+
+
+class StepModel(GeometryModel):
+    """One launch of several."""
+
+    kernel: KernelName = Field(description=_KERNEL)
+    source: str | None = Field(None, description=f"{_SOURCE}; without it, the space's")
+    arguments: list[Identifier] | None = Field(None, description="that the kernel takes, in its order; without it, all")
+
+
+class SpaceModel(GeometryModel):
+    """A stage: a kernel, or several steps, and the configurations that it can be compiled with."""
+
+    title: str = Field(min_length=1, max_length=200, description="what it is, in a few words")
+    operation: OperationModel = Field(description="what it computes, or the file that says so")
+    kernel: KernelName | None = Field(None, description=_KERNEL)
+    steps: Annotated[list[StepModel], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
+        None, description="kernels that are launched in this order, instead of one `kernel`"
+    )
+    source: str | None = Field(None, description=_SOURCE)
+    include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
+    languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
+        None, description="those of the source by its suffix, if omitted"
+    )
+    parameters: dict[
+        Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
+    ] = Field(min_length=1, max_length=100, description="name: the values that it may take, as a list or a range")
+    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field(
+        [], max_length=1000, description="conditions that each configuration meets"
+    )
+    derived: dict[Identifier, Formula] = Field({}, max_length=1000, description="name: an intermediate value")
+    requires: RequirementsModel | None = Field(None, description="what the device must have")
+    alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
+    default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
+    compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
+        {}, description="language: options of its compiler"
+    )
+    extent: Extents | None = Field(None, description="in place of the operation's")
+    arguments: list[ArgumentModel] | None = Field(None, description="in place of the operation's")
+    types: Types = Field({}, description="in place of the operation's")
+    source_note: str = Field("", description="a remark that `tune show` prints")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a space file, for editors."""
+    # In a file, `operation:` is a path or a mapping, and a restriction may be a string.
+    operation = Field(description=SpaceModel.model_fields["operation"].description)
+    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, operation))
+    schema = published.model_json_schema()
+    parameters = schema["properties"]["parameters"]["patternProperties"]
+    for pattern, values in parameters.items():
+        parameters[pattern] = {"anyOf": [values, *_RANGES]}
+    restrictions = schema["properties"]["restrictions"]
+    restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}

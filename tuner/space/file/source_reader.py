@@ -1,0 +1,144 @@
+"""The source of a space file: the kernel file, folders of headers, languages, and the kernel's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, read_text, shown
+from tuner.space.expressions import braces
+from tuner.space.file.schema import SpaceModel
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.sources.includes import MAX_SOURCE, inlined, without_comments
+from tuner.space.sources.prototype import prototypes
+
+_PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE)
+
+
+class SourceReader:
+    """Reads what a file says of its source. Each method raises SpaceError for the first fault."""
+
+    def __init__(self, document: Document, model: SpaceModel) -> None:
+        self.document, self.model = document, model
+        self.folder = document.path.resolve().parent
+
+    def include(self) -> tuple[Path, ...]:
+        """The folders of the user's own headers."""
+        folders = [self.folder / folder for folder in self.model.include]
+        for position, folder in enumerate(folders):
+            if not os.path.isdir(folder):
+                raise self.document.error(("include", position), f"{shown(folder)}: there is no such folder")
+        return tuple(Path(os.path.normpath(folder)) for folder in folders)
+
+    def source(self) -> Path:
+        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/,
+        which mirrors spaces/."""
+        candidates = self._candidates()
+        found = [c for c in candidates if os.path.isfile(c)]
+        if not found:
+            files = " or ".join(shown(c) for c in candidates)
+            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
+        beside = [c.name for c in found if c.parent == found[0].parent]
+        if self.model.languages is None and len(beside) > 1:
+            raise self.document.error(("source",), f"could be {' or '.join(beside)}; write which, or `languages:`")
+        return found[0]
+
+    def _candidates(self) -> list[Path]:
+        model, stem = self.model, self.document.path.stem
+        if model.source is not None:
+            return [self.folder / model.source]
+        folders = [self.folder, self.folder.parent.parent / "kernels" / self.folder.name]
+        spaces = next((f for f in (self.folder, *self.folder.parents) if f.name == "spaces"), None)
+        if spaces is not None:
+            folders.append(spaces.parent / "kernels" / self.folder.relative_to(spaces))
+        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
+        return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
+
+    def named(self, source: str, where: Where) -> Path:
+        """The kernel file that a step names."""
+        path = self.folder / source
+        if not os.path.isfile(path):
+            raise self.document.error(where, f"the kernel file is missing: {shown(path)}; write it, or name another")
+        return path
+
+    def languages(self, source: Path, kernels: Sequence[str]) -> tuple[str, ...]:
+        """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
+        names = self.model.languages
+        if names is None:
+            names = self._told(source)
+        if not names:
+            raise self.document.error(
+                ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
+            )
+        with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
+        position, kernel = next(((i, k) for i, k in enumerate(kernels) if braces.is_cpp(k)), (0, None))
+        if kernel is not None and with_cpp != names:
+            cpp = [name for name, language in LANGUAGES.items() if language.has_cpp_names]
+            raise self.document.error(
+                ("steps", position, "kernel") if self.model.steps else ("kernel",),
+                f"{quoted(kernel)}: templates and namespaces are for {' and '.join(cpp)} only, and the "
+                f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
+            )
+        return tuple(names)
+
+    def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
+        """Raise SpaceError, at the step that stands at `where`, for a source that tells others than the first does."""
+        told = self._told(source)
+        if self.model.languages is None and not set(languages) <= set(told):
+            raise self.document.error(
+                (*where, "source"),
+                f"{shown(source.name)} is {' and '.join(told) or 'of no language by its suffix'}, and the first step "
+                f"{' and '.join(languages)}; write `languages:`, which all steps have",
+            )
+
+    def _told(self, source: Path) -> list[str]:
+        """The languages of a source by its suffix, or CUDA and OpenCL with portable.h."""
+        names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
+        portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        return portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
+
+    def check_kernel(self, source: Path, include: tuple[Path, ...], kernel: str, where: Where) -> None:
+        """Raise SpaceError, at the step that stands at `where`, unless the source names the entry point; a macro may do
+        the rest."""
+        text = self._text(source)
+        if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
+            defined = ", ".join(sorted({prototype.qualified for prototype in prototypes(text)}))
+            hint = f"; it defines {defined}" if defined else ""
+            raise self.document.error(
+                (*where, "kernel"), f"{shown(source)} has no entry point {quoted(kernel)}{shown(hint)}"
+            )
+
+    def check_braces(self, names: Collection[str]) -> None:
+        """Raise SpaceError for braces, in the kernel's name or an option, that hold none of `names`."""
+        kernels: list[tuple[Where, str]] = [
+            (("steps", position, "kernel"), step.kernel) for position, step in enumerate(self.model.steps or [])
+        ]
+        texts = (kernels or [(("kernel",), str(self.model.kernel))]) + [
+            (("compile_options", language, position), option)
+            for language, options in self.model.compile_options.items()
+            for position, option in enumerate(options)
+        ]
+        for where, text in texts:
+            if (fault := braces.fault(text, names)) is not None:
+                raise self.document.error(where, fault)
+
+    def _text(self, source: Path) -> str:
+        try:
+            return read_text(source, MAX_SOURCE, errors="replace")
+        except OSError as error:
+            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
+
+
+def _mentions(text: str, kernel: str) -> bool:
+    """Whether a source names the function; where parameters are part of its name, whether it has such a word."""
+    code, name = without_comments(text), braces.pattern(kernel)
+    if braces.names(braces.function(kernel)):
+        return re.search(rf"\b{name}\b", code) is not None
+    return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", code, re.MULTILINE) is not None
+
+
+def _written(languages: Collection[str]) -> str:
+    return " or ".join(f"`languages: [{name}]`" for name in languages)

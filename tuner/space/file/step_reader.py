@@ -1,0 +1,213 @@
+"""The steps of a space file: a file with `kernel:` is one step, a file with `steps:` is several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tuner.errors import SpaceError
+from tuner.languages import LANGUAGES
+from tuner.space import expressions
+from tuner.space.expressions import Expression
+from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel
+from tuner.space.file.source_reader import SourceReader
+from tuner.space.file.yamlfile import Document, Where
+from tuner.space.model import Extents, Operation, Restriction, Step
+
+OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys that stand in each of several steps
+CLUSTERS_FROM = 9.0  # compute capability
+MOST_CLUSTER = 16  # blocks, on GPUs that allow more than the portable 8
+
+
+class StepReader:
+    """Reads the steps. `check_names` raises SpaceError for an expression, at a place of the file, that names what there
+    is not; `error` makes one of a place in the file."""
+
+    def __init__(
+        self,
+        document: Document,
+        model: SpaceModel,
+        sources: SourceReader,
+        check_names: Callable[[Where, Expression], None],
+        error: Callable[[Where, str], SpaceError],
+    ) -> None:
+        self.document, self.model, self.sources = document, model, sources
+        self._check_names, self._error = check_names, error
+
+    def check_form(self) -> None:
+        """Raise SpaceError unless there is one of `kernel` and `steps`, and what is of a step stands there."""
+        model, data = self.model, self.document.data
+        if model.kernel is None and model.steps is None:
+            raise self.document.error(("kernel",), "this key is missing; add it, or `steps:` of several kernels")
+        if model.steps is None:
+            return
+        for key in ("kernel", *(key for key in OF_A_STEP if key != "source")):
+            if key in data:
+                raise self.document.error((key,), "stands beside `steps:`; write it in each step")
+
+    @property
+    def _models(self) -> Iterator[tuple[Where, GeometryModel, str, str | None]]:
+        """Of each step: where it stands, its geometry, kernel and source."""
+        model = self.model
+        if model.steps is None:
+            yield (), model, str(model.kernel), model.source
+            return
+        for position, step in enumerate(model.steps):
+            yield ("steps", position), step, step.kernel, step.source
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels, as the file names them."""
+        return [kernel for _, _, kernel, _ in self._models]
+
+    def first_source(self) -> Path:
+        """The kernel file of the first step, which tells the languages."""
+        return self._source(*next(self._models))
+
+    def steps(self, operation: Operation, languages: tuple[str, ...], include: tuple[Path, ...]) -> tuple[Step, ...]:
+        """The steps. Raises SpaceError for the first fault."""
+        steps: list[Step] = []
+        for where, model, kernel, own_source in self._models:
+            source = self._source(where, model, kernel, own_source)
+            self.sources.check_languages(source, languages, where)
+            self.sources.check_kernel(source, include, kernel, where)
+            steps.append(
+                Step(
+                    kernel=kernel,
+                    source=source,
+                    arguments=self._arguments(where, operation, languages),
+                    grid=self._grid(where, model, operation, languages),
+                    block=self._triple((*where, "block"), model.block),
+                    shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
+                    cluster=self._cluster(where, model, languages),
+                    cooperative=self._cooperative(where, model, languages),
+                )
+            )
+        self._check_used(steps, operation, languages)
+        return tuple(steps)
+
+    def _source(self, where: Where, model: GeometryModel, kernel: str, own: str | None) -> Path:
+        return self.sources.source() if own is None or not where else self.sources.named(own, (*where, "source"))
+
+    def _arguments(self, where: Where, operation: Operation, languages: tuple[str, ...]) -> tuple[str, ...]:
+        given = self.model.steps[int(where[1])].arguments if self.model.steps and where else None
+        known = {argument.name: argument for argument in operation.arguments}
+        if given is None:
+            return tuple(known)
+        for position, name in enumerate(given):
+            place = (*where, "arguments", position)
+            if name not in known:
+                raise self.document.error(place, expressions.unknown_name(name, known))
+            if name in given[:position]:
+                raise self.document.error(place, f"{name} stands twice; keep one")
+            kind = known[name].kind
+            if kind is not None and not any(map(kind.is_parameter, languages)):
+                raise self.document.error(
+                    place, f"{name} is {kind.name}, which no kernel of {languages[0]} takes; leave it out"
+                )
+        return tuple(given)
+
+    def _check_used(self, steps: list[Step], operation: Operation, languages: tuple[str, ...]) -> None:
+        """Raise SpaceError for an argument that no step takes."""
+        if self.model.steps is None:
+            return
+        taken = {name for step in steps for name in step.arguments}
+        taken |= {name for a in operation.arguments if a.kind is not None for name in a.kind.describes}
+        for argument in operation.arguments:
+            is_parameter = argument.kind is None or any(map(argument.kind.is_parameter, languages))
+            if argument.name not in taken and is_parameter:
+                raise self.document.error(
+                    ("steps",), f"no step takes the argument {argument.name}; name it in one, or take it out"
+                )
+
+    def _single(self, where: Where, expression: Expression) -> Expression:
+        self._check_names(where, expression)
+        return expression
+
+    def _triple(self, where: Where, extents: list[Expression]) -> Extents:
+        """The extents in x, y and z; a missing one is 1."""
+        for position, expression in enumerate(extents):
+            self._check_names((*where, position), expression)
+        x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
+        return x, y, z
+
+    def _cluster(self, where: Where, model: GeometryModel, languages: tuple[str, ...]) -> Extents | None:
+        if model.cluster is None:
+            return None
+        self._check_cuda((*where, "cluster"), "clusters", languages)
+        return self._triple((*where, "cluster"), model.cluster)
+
+    def _cooperative(self, where: Where, model: GeometryModel, languages: tuple[str, ...]) -> bool:
+        if model.cooperative:
+            self._check_cuda((*where, "cooperative"), "cooperative launches", languages)
+        return model.cooperative
+
+    def _check_cuda(self, where: Where, what: str, languages: tuple[str, ...]) -> None:
+        able = [name for name, language in LANGUAGES.items() if language.has_clusters]
+        if set(languages) - set(able):
+            raise self.document.error(
+                where, f"{what} are for {' and '.join(able)} only; write `languages: [{able[0]}]`"
+            )
+
+    def _grid(self, where: Where, model: GeometryModel, operation: Operation, languages: tuple[str, ...]) -> Extents:
+        if model.grid is not None and model.grid_divisors is not None:
+            raise self.document.error((*where, "grid"), "both `grid` and `grid_divisors`; keep one")
+        if model.grid is not None:
+            return self._triple((*where, "grid"), model.grid)
+        divisors = model.grid_divisors or DivisorsModel()
+        if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
+            raise self.document.error(
+                (*where, "grid"),
+                "the number of blocks is missing; write `grid:`, or `grid_divisors:` and the `extent:` of the result",
+            )
+        for axis in "xyz"[len(operation.extent) :]:
+            if getattr(divisors, axis):
+                raise self._error(
+                    (*where, "grid_divisors", axis),
+                    f"the result has no extent in {axis}; write one in `extent:`, or `grid:` instead",
+                )
+        blocks: list[Expression] = []
+        for axis, extent in zip("xyz", operation.extent, strict=False):
+            factors: list[Expression] = getattr(divisors, axis)
+            for position, factor in enumerate(factors):
+                self._check_names((*where, "grid_divisors", axis, position), factor)
+            product = " * ".join(f"({factor.text})" for factor in factors) or "1"
+            blocks.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
+        return self._triple((*where, "grid"), blocks)
+
+
+def restrictions(steps: tuple[Step, ...], operation: Operation) -> Iterator[Restriction]:
+    """What the device imposes on every space with these steps and arguments."""
+    for that, because in dict.fromkeys(_conditions(steps, operation)):
+        yield Restriction(expressions.parse(that), because)
+
+
+def _conditions(steps: tuple[Step, ...], operation: Operation) -> Iterator[tuple[str, str]]:
+    for step in steps:
+        threads = " * ".join(f"({e.text})" for e in step.block if e.text != "1")
+        if threads:
+            yield f"{threads} <= max_threads", "the device's threads per block"
+        for name, unit, extents in (("block", "threads per block", step.block), ("grid", "blocks", step.grid)):
+            for axis, extent in zip("xyz", extents, strict=True):
+                if extent.text != "1":
+                    yield f"({extent.text}) <= max_{name}_{axis}", f"the device's {unit} in {axis}"
+        shared_memory = step.shared_memory.text
+        if shared_memory != "0":
+            yield f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block"
+            without = [entry.name for entry in LANGUAGES.values() if not entry.dynamic_shared_memory]
+            others = " and ".join(f"language != {name!r}" for name in without)
+            yield f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}"
+        if step.cluster is not None:
+            yield from _of_clusters(step, step.cluster)
+    for argument in operation.arguments:
+        if argument.kind is not None:
+            yield from argument.kind.restrictions(argument, operation)
+
+
+def _of_clusters(step: Step, cluster: Extents) -> Iterator[tuple[str, str]]:
+    blocks = " * ".join(f"({extent.text})" for extent in cluster)
+    yield f"{blocks} == 1 or compute_capability >= {CLUSTERS_FROM}", "clusters begin with compute capability 9.0"
+    yield f"{blocks} <= {MOST_CLUSTER}", f"a cluster has at most {MOST_CLUSTER} blocks"
+    for axis, extent, grid in zip("xyz", cluster, step.grid, strict=True):
+        if extent.text != "1":
+            yield f"({grid.text}) % ({extent.text}) == 0", f"the grid is whole clusters in {axis}"

@@ -1,0 +1,72 @@
+"""A YAML file against a pydantic model: the first fault becomes one message with file, line and key."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tuner.paths import quoted
+from tuner.space.file.yamlfile import Document, Where
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(kind: type[M], document: Document) -> M:
+    """The model of a document. Raises SpaceError for its first fault."""
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        # A misspelt key makes another one missing: report the misspelling.
+        fault = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        raise document.error(_where(fault["loc"], document), _message(fault, kind)) from None
+
+
+def _where(loc: Iterable[int | str], document: Document) -> Where:
+    """Pydantic's location as a path in the file, without the names of union members that pydantic adds."""
+    where: Where = ()
+    data: Any = document.data
+    for part in loc:
+        if isinstance(data, dict):
+            if part not in data:
+                return (*where, part) if isinstance(part, str) and part.isidentifier() else where
+            data = data[part]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            continue
+        where = (*where, part)
+    return where
+
+
+def _message(error: Any, kind: type[BaseModel]) -> str:
+    value = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            allowed = _fields(kind, error["loc"][:-1])
+            near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
+            return "unknown key; " + (f"did you mean `{near[0]}`?" if near else f"allowed are {', '.join(allowed)}")
+        case "missing":
+            return "this key is missing; add it"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
+            return f"{quoted(value)} is not a name; use letters, digits and _"
+    text = f"a {type(value).__name__}" if isinstance(value, dict | list) else quoted(value)
+    return f"{text}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys of the model at `loc`."""
+    for part in loc:
+        if isinstance(part, str) and part in kind.model_fields:
+            kind = next(_models(kind.model_fields[part].annotation), kind)
+    return list(kind.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in an annotation such as `list[RowModel] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -1,0 +1,279 @@
+"""Prototypes of the kernels in a source: their names and arguments, as far as the text alone tells them.
+
+No compiler is asked, so macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. What the
+text leaves open (a type that is a macro or a typedef, parameters under an #if) is None here, and nothing is concluded
+from it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.space.dtypes import DTYPES
+from tuner.space.sources.includes import without_comments
+
+_WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
+_KERNEL_WORDS = {"__global__", "__kernel", "kernel"}
+_QUALIFIERS = {
+    "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
+    "__constant", "constant", "__local", "local", "__private", "__grid_constant__",
+}  # fmt: skip
+_CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
+_OPEN, _CLOSE = "([{", ")]}"
+
+# The types that C, CUDA and OpenCL share, by more names than they have in our sources. `long` has 8 bytes in all of
+# them on Linux. Pairs are read as vectors, and a type that stands for the bits of another as itself.
+_DTYPES = {
+    **{word: dtype.name for dtype in DTYPES.values() if not dtype.part for word in dtype.words},
+    **{word: dtype.name for dtype in DTYPES.values() if dtype.kind == "integer" for word in dtype.words},
+    **{f"{name}_t": name for name, dtype in DTYPES.items() if dtype.kind == "integer"},
+    "char": "int8", "short int": "int16", "signed": "int32", "signed int": "int32", "unsigned": "uint32",
+    "long int": "int64", "long long": "int64", "long long int": "int64", "ptrdiff_t": "int64",
+    "unsigned long long": "uint64", "size_t": "uint64",
+}  # fmt: skip
+_TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
+_VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its name, and its type without qualifiers, as it is written, or "" where that is open.
+
+    `is_pointer` is None for a type that could be one by another name. `stars` are 2 for a pointer to pointers.
+    """
+
+    name: str
+    type: str
+    is_pointer: bool | None
+    is_const: bool
+    stars: int = 0
+
+    @property
+    def dtype(self) -> str | None:
+        """NumPy's name of the type, that of its elements for a vector such as float4; None where the text does not
+        tell."""
+        vector = self._vector
+        return _DTYPES.get(vector[1].replace("longlong", "long long") if vector else self.type)
+
+    @property
+    def width(self) -> int:
+        """How many numbers one element has: 4 for float4, 1 for float."""
+        return int(self._vector[2]) if self._vector else 1
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether one element may be a complex number: float2, double2."""
+        return self.width == 2 and self.dtype in {dtype.part for dtype in DTYPES.values()}
+
+    @property
+    def _vector(self) -> re.Match[str] | None:
+        return _VECTOR.fullmatch(self.type)
+
+    def __str__(self) -> str:
+        return f"{self.type or '...'} {'*' * self.stars}{self.name}"
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open.
+
+    `template` are the parameters of a template by name, with what they are (`typename`, `int`); None if it is none.
+    `defaults` are the texts of those that have one. `block` are the threads per block, as its launch bounds or its
+    attribute say; empty if neither does. `namespace` is what a name outside it begins with, such as `ns::`. `body` are
+    the words of its code.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...] | None
+    is_kernel: bool
+    template: Mapping[str, str] | None = None
+    block: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    body: tuple[str, ...] = ()
+
+    @property
+    def qualified(self) -> str:
+        """Its name, with its namespaces."""
+        return f"{self.namespace}{self.name}"
+
+
+def prototypes(text: str) -> list[Prototype]:
+    """The kernels that `text` defines. Where it defines none, the functions of C that are not static."""
+    code = without_comments(text)
+    macros = _MACRO.findall(code)
+    portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
+    lists = {name for name, value in macros if "," in value}
+    types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
+    kernels, functions = [], []
+    for prefix, name, inner, namespace, body in definitions(words(code)):
+        parameters = _parameters(inner, lists, types)
+        if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
+            template, defaults = _template(prefix)
+            kernels.append(Prototype(name, parameters, True, template, _block(prefix), defaults, namespace, body))
+        elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
+            functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
+    return kernels or functions
+
+
+def unconditional(code: str) -> str:
+    """`code` without what stands under a condition of the preprocessor."""
+    depth, lines = 0, list[str]()
+    for line in code.splitlines():
+        directive = re.match(r"\s*#\s*(if|endif)", line)
+        depth += 0 if directive is None else 1 if directive[1] == "if" else -1
+        if depth == 0 and directive is None:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def is_type_word(word: str) -> bool:
+    """Whether `word` is a type of the languages, or part of one: `unsigned`, `float4`."""
+    return word in _TYPE_WORDS or word == "void" or _VECTOR.fullmatch(word) is not None
+
+
+def words(code: str) -> list[str]:
+    """The words of `code`, which has no comments: a # in place of each condition, and no other directives."""
+    return _WORD.findall(_without_directives(code))
+
+
+def dynamic_arrays(code: str) -> dict[str, int]:
+    """The arrays of CUDA's dynamic shared memory that `code` declares, and the bytes of an element, 4 where the text
+    does not tell."""
+    found = dict[str, int]()
+    for statement in re.split(r"[;{}]", code) if "__shared__" in code else ():
+        declaration = re.split(r"\bextern\b", statement)[-1]
+        array = re.search(r"\b(\w+)\s*\[\s*\]\s*$", declaration) if declaration != statement else None
+        if array and "__shared__" in declaration:
+            plain = re.sub(r"\b(?:alignas|__align__|__shared__)\b\s*(?:\([^()]*\))?", " ", declaration[: array.start()])
+            element = Parameter("", " ".join(w for w in plain.split() if w not in _QUALIFIERS), False, False)
+            found[array[1]] = DTYPES[element.dtype].itemsize * element.width if element.dtype else 4
+    return found
+
+
+def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The parameters of a template, and their defaults."""
+    if "template" not in prefix:
+        return None, {}
+    words = prefix[prefix.index("template") + 2 :]
+    depth, end = 1, 0
+    while end < len(words) and depth:
+        depth += (words[end] == "<") - (words[end] == ">")
+        end += 1
+    kinds, defaults = dict[str, str](), dict[str, str]()
+    for part in split(words[: end - 1]):
+        *kind, name = _before(part, "=")
+        if kind:
+            kinds[name] = " ".join(kind)
+            defaults |= {name: " ".join(part[part.index("=") + 1 :])} if "=" in part else {}
+    return kinds, defaults
+
+
+def _block(prefix: list[str]) -> tuple[str, ...]:
+    for word in ("reqd_work_group_size", "__launch_bounds__"):
+        if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
+            extents = [" ".join(part) for part in split(prefix[at + 2 : matching(prefix, at + 1)])]
+            return tuple(extents if word == "reqd_work_group_size" else extents[:1])
+    return ()
+
+
+def _without_directives(code: str) -> str:
+    """`code` with a # in place of each condition, and without other directives."""
+
+    def mark(match: re.Match[str]) -> str:
+        return "#" if re.match(r"\s*#\s*(if|el|endif)", match[0]) else ""
+
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", mark, code, flags=re.MULTILINE)
+
+
+def definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str], str, tuple[str, ...]]]:
+    """Each function definition outside other functions: the words before its name, the name, what is in parentheses,
+    its namespaces, its body."""
+    start = position = 0
+    scopes: list[str] = []
+    while position < len(words):
+        word = words[position]
+        if word in (";", "}", "{"):
+            if word == "{":
+                scopes.append(_namespace(words[start:position]))
+            elif word == "}" and scopes:
+                scopes.pop()
+            start = position + 1
+        elif word == "(":
+            end = matching(words, position)
+            name = words[position - 1] if position > start else ""
+            if end + 1 < len(words) and words[end + 1] == "{" and name.isidentifier() and name not in _CONTROL:
+                last = matching(words, end + 1)
+                body = tuple(words[end + 2 : last])
+                yield list(words[start : position - 1]), name, list(words[position + 1 : end]), "".join(scopes), body
+                end, start = last, last + 1
+            position = end
+        elif word == "=" and position + 1 < len(words) and words[position + 1] == "{":
+            position = matching(words, position + 1)  # an initializer
+        position += 1
+
+
+def _namespace(opening: Sequence[str]) -> str:
+    """What `{` after these words adds to the names behind it: nothing where they open no namespace, or one that is
+    inline or has no name."""
+    if "namespace" not in opening or "inline" in opening:
+        return ""
+    name = "".join(opening[opening.index("namespace") + 1 :])
+    return f"{name}::" if name else ""
+
+
+def matching(words: Sequence[str], position: int) -> int:
+    """The position of the bracket that closes the one at `position`; the last one where none does."""
+    depth = 0
+    for i in range(position, len(words)):
+        depth += (words[i] in _OPEN) - (words[i] in _CLOSE)
+        if depth == 0:
+            return i
+    return len(words) - 1
+
+
+def split(words: Sequence[str]) -> list[list[str]]:
+    """`words` at their outer commas; < and > count as brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word in "([{<") - (word in ")]}>")
+        if word == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
+    """The parameters; None where a condition or one of the macros `lists` could make others of them. `types` are the
+    macros that could stand for a type."""
+    parts = split(words)
+    if parts in ([], [["void"]]):
+        return () if parts else None  # in C, f() may take anything
+    if "#" in words or lists.intersection(words):
+        return None
+    parameters = [_parameter(part, types) for part in parts]
+    for parameter, part in zip(parameters, parts, strict=True):
+        if parameter.is_pointer is None and (not parameter.name or "(" in part):
+            return None  # a macro: of how many parameters, it alone knows
+    return tuple(parameters)
+
+
+def _parameter(words: list[str], types: set[str]) -> Parameter:
+    declared = _before(words, "=")
+    element = _before(declared, "[")
+    plain = [word for word in _before(element, "(") if word not in _QUALIFIERS and word != "*"]
+    to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
+    name = element[-2] if to_array else plain.pop() if len(plain) > 1 else ""
+    known = [] if types.intersection(plain) else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
+    is_last = bool(known) and plain[-len(known) :] == known  # what precedes is a macro such as GLOBAL
+    text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
+    is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
+    stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))
+    return Parameter(name, text, is_pointer, "const" in element, stars)
+
+
+def _before(words: list[str], word: str) -> list[str]:
+    return words[: words.index(word)] if word in words else words

@@ -1,0 +1,281 @@
+"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, a file, or what Python returns.
+
+Without a `fill:` an input holds what `standard` draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import quoted, shown
+from tuner.space import expressions
+from tuner.space.dtypes import DType
+from tuner.space.expressions import Expression
+from tuner.space.values import drawing, python_function
+from tuner.space.values.drawing import Draw, Drawn
+from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held
+from tuner.space.values.python_function import PythonFunction
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SEQUENCES = ("zeros", "ones", "arange", "permutation")
+DISTRIBUTIONS = ("uniform", "normal", "integers")  # each of two numbers
+MOST_FILE_BYTES = 1 << 34
+_KINDS = {"real": "f", "complex": "c", "integer": "iu"}  # NumPy's kinds whose numbers may be converted
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The contents of an input.
+
+    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice`, `file` or `python`.
+    values: the two numbers of a distribution, or expressions of sizes for them; or what `choice` draws from.
+    file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
+    function: that of `python`; arguments with the same one are filled by one call.
+    """
+
+    kind: str
+    values: tuple[float | Expression, ...] = ()
+    file: Path | None = None
+    tile: bool = False
+    function: PythonFunction | None = None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether another seed gives other contents."""
+        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice", "python")
+
+    @property
+    def text(self) -> str:
+        """What identifies the contents; a file by its name."""
+        if self.function is not None:
+            return f"{self.kind} {self.function}"
+        name = self.file.name if self.file else ""
+        return f"{self.kind} {self.values_text} {name} {self.tile}"
+
+    @property
+    def values_text(self) -> str:
+        """The values as the file has them: `[0, v - 1]`."""
+        return f"[{', '.join(v.text if isinstance(v, Expression) else repr(v) for v in self.values)}]"
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The values that depend on sizes."""
+        return tuple(value for value in self.values if isinstance(value, Expression))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The values, none of which depends on sizes."""
+        return tuple(value for value in self.values if not isinstance(value, Expression))
+
+    def at(self, sizes: Mapping[str, int], dtype: DType) -> Fill:
+        """The fill whose values are numbers, those at `sizes`. Raises SpaceError for values without a meaning, and for
+        those that an array of `dtype` cannot hold."""
+        if not self.expressions:
+            return self
+        try:
+            fill = replace(self, values=tuple(_number(value, sizes) for value in self.values))
+            _check_order(fill.kind, list(fill.numbers))
+            check_values(fill, dtype)
+        except ValueError as error:
+            raise SpaceError(f"fill {self.kind}: {shown(self.values_text)}: {error}") from None
+        return fill
+
+
+def parse(value: object, folder: Path) -> Fill:
+    """The fill that a space file says, whose files are beside it in `folder`. Raises ValueError for any other value."""
+    if isinstance(value, str) and value in SEQUENCES:
+        return Fill(value)
+    if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit"}:
+        if value.get("fit", "tile") != "tile":
+            raise ValueError(f"fit: {quoted(value['fit'])}: write tile, or leave it out")
+        return Fill("file", file=folder / value["file"], tile="fit" in value)
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, argument),) = value.items()
+        if kind == "python":
+            return Fill("python", function=python_function.parse(argument, folder))
+        if kind == "choice" and isinstance(argument, list) and argument and all(map(_is_number, argument)):
+            return Fill("choice", tuple(argument))
+        if kind in DISTRIBUTIONS and isinstance(argument, list) and len(argument) == 2:
+            if all(map(_is_number, argument)):
+                _check_order(kind, argument)
+                return Fill(kind, tuple(argument))
+            if all(_is_number(bound) or isinstance(bound, str) for bound in argument):
+                return Fill(kind, tuple(map(_bound, argument)))
+    raise ValueError(
+        f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
+        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {{python: data.py:make}}, "
+        f"{', '.join(SEQUENCES)}"
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _bound(value: float | str) -> float | Expression:
+    try:
+        return expressions.parse(value) if isinstance(value, str) else value
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _number(value: float | Expression, sizes: Mapping[str, int]) -> float:
+    """A value at these sizes; a whole one as an integer."""
+    number = value.evaluate(sizes) if isinstance(value, Expression) else value
+    if not _is_number(number):
+        raise ValueError(f"{quoted(number)} is no number")
+    return int(number) if number == int(number) else number
+
+
+def _check_order(kind: str, values: list[float]) -> None:
+    low, high = values
+    if kind == "normal" and high < 0:
+        raise ValueError(f"normal: {values}: the deviation is at least 0")
+    if kind != "normal" and low > high:
+        raise ValueError(f"{kind}: {values}: the lower bound comes first")
+    if kind == "integers" and any(value != int(value) for value in values):
+        raise ValueError(f"integers: {values}: both bounds are whole numbers, and are drawn, too")
+    if kind == "integers" and not -(2**63) <= low <= high < 2**63:
+        raise ValueError(f"integers: {values}: the bounds fit 64 bits")
+
+
+def check_values(fill: Fill, dtype: DType) -> None:
+    """Raise ValueError for values that an array of `dtype` cannot hold."""
+    if fill.kind in ("file", "python", *SEQUENCES):
+        return
+    if dtype.is_exact and fill.kind in ("uniform", "normal"):
+        raise ValueError(
+            f"{fill.kind} gives fractions, which {dtype.name} cannot hold; write {{integers: [low, high]}}"
+        )
+    numbers = list(fill.numbers)  # the others are checked once there are sizes
+    if dtype.is_exact and any(value != int(value) for value in numbers):
+        raise ValueError(f"{numbers}: {dtype.name} holds whole numbers")
+    if not all(dtype.low <= value <= dtype.high for value in numbers):
+        raise ValueError(f"{numbers}: {dtype.name} holds {dtype.low} to {dtype.high}")
+
+
+def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    """The contents of the array `name`, by a fill of numbers, in the set of inputs with this seed. Both parts of a
+    complex number are drawn alike, and those of a sequence are real. Raises SpaceError for a sequence or a file that
+    does not fit."""
+    if fill.kind == "file":
+        return Held(_from_file(fill, name, dtype, shape))
+    if fill.kind in SEQUENCES:
+        return _sequence(fill.kind, name, dtype, shape, seed, position)
+    values = tuple(fill.numbers)
+    match fill.kind:
+        case "choice":
+            draw = Draw("table", values)
+        case "integers":
+            first, last = map(int, values)
+            draw = Draw("integers", (first, last - first + 1))
+        case "uniform":
+            draw = Draw("uniform", (values[0], values[1] - values[0]))
+        case _:
+            draw = Draw("normal", values)
+    return _drawn(draw, dtype, shape, seed, position)
+
+
+def _sequence(kind: str, name: str, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    count = math.prod(shape)
+    if kind in ("arange", "permutation") and count - 1 > dtype.high:
+        raise SpaceError(
+            f"argument {name}: fill {kind} ends with {count - 1} at this size; {dtype.name} holds "
+            f"{dtype.high} at most; try a smaller size, or {{integers: [low, high]}}"
+        )
+    if kind == "permutation":  # each element depends on all others
+        numbers = np.random.default_rng([seed, position]).permutation(count)
+    elif dtype.part:
+        numbers = np.arange(count) if kind == "arange" else np.full(count, int(kind == "ones"))
+    else:
+        draw = Draw("sequence") if kind == "arange" else Draw("table", (int(kind == "ones"),))
+        return _drawn(draw, dtype, shape, seed, position)
+    return Held(numbers.astype(dtype.numpy).reshape(shape))
+
+
+def _drawn(draw: Draw, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    """The elements that are drawn so, held where the array is small."""
+    drawn = Drawn(draw, dtype, shape, drawing.key(seed, position))
+    return drawn if drawn.nbytes >= ON_DEVICE_BYTES else Held(drawn.array())
+
+
+def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
+    """The array in the fill's file, which is not read yet. Raises SpaceError for one that cannot be read, or that is
+    of none of `dtypes`. Files have no words for the types of ml_dtypes: they hold the bits."""
+    file = fill.file
+    assert file is not None
+    try:
+        if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
+            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if file.exists() else "there is none")
+        with file.open("rb") as start:  # NumPy takes any other file for a pickle, and tells how to load that
+            if start.read(2) not in (b"\x93N", b"PK"):
+                raise ValueError("it does not begin as one")
+        data = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(data, np.ndarray):
+            raise ValueError("it holds several arrays")
+    except (OSError, ValueError, EOFError) as error:
+        raise SpaceError(f"argument {name}: {shown(file)} is no .npy file that can be read: {shown(error)}") from None
+    if not any(dtype.is_held_by(data.dtype) for dtype in dtypes):
+        names = " or ".join(f"the bits of {d.name} as {d.bits}" if d.foreign else d.name for d in dtypes)
+        raise SpaceError(f"argument {name}: {shown(file)} holds {data.dtype}; the kernel takes {names}; convert it")
+    if not data.size:
+        raise SpaceError(f"argument {name}: {shown(file)} holds no element")
+    return data
+
+
+def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
+    data = opened(fill, name, [dtype]).view(dtype.numpy)
+    if fill.tile:
+        return np.resize(data, shape)
+    if data.shape != shape:
+        raise SpaceError(
+            f"argument {name}: {shown(fill.file)} has shape {data.shape}; {shape} is needed at this size; choose the "
+            "size that fits, or say fit: tile"
+        )
+    return np.array(data, order="C")
+
+
+def checked(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str, chosen: bool = False) -> Array:
+    """`value` as the contents of the array `name`; where `dtype` was `chosen` among several, other numbers of its kind
+    are converted. Raises SpaceError, which begins with `origin`, for another type or shape, and for numbers that
+    `dtype` cannot hold."""
+    if chosen and not dtype.is_held_by(value.dtype) and value.dtype.kind in _KINDS.get(dtype.kind, ""):
+        value = _converted(value, name, dtype, origin)
+    if not dtype.is_held_by(value.dtype):
+        raise SpaceError(f"{origin} returns {value.dtype} for {name}; the kernel takes {dtype.name}; convert it")
+    if value.shape != shape:
+        raise SpaceError(f"{origin} returns shape {value.shape} for {name}; {shape} is needed at this size")
+    return np.array(value, order="C").view(dtype.numpy)
+
+
+def _converted(value: Array, name: str, dtype: DType, origin: str) -> Array:
+    with np.errstate(all="ignore"):
+        converted = value.astype(dtype.numpy)
+        lost = converted != value if dtype.is_exact else np.isfinite(value) & ~np.isfinite(converted)
+    if lost.any():
+        raise SpaceError(
+            f"{origin} returns {value[lost][0]} for {name}; {dtype.name}, the type that was chosen, cannot hold it"
+        )
+    return converted
+
+
+def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    """What an input holds unless it says otherwise.
+
+    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
+    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
+    (1 to 8 if unsigned), which would hide what it is multiplied with. In sets with an even seed, such as the first,
+    one in nine is 0: else a kernel that ignores a mask would be right. Both parts of a complex number are such values.
+    """
+    if dtype.kind == "integer" and seed % 2 == 0:
+        others = range(1, 9)
+        table = (0, *others) if dtype.low >= 0 else (0, 0, *others, *(-number for number in others))
+        return _drawn(Draw("table", table), dtype, shape, seed, position)
+    return _drawn(Draw("standard"), dtype, shape, seed, position)

@@ -1,0 +1,180 @@
+"""Workers for one or more devices of a kind, which share one search and one ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tuner.devices import DeviceInfo
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import EnvironmentTrouble, RequestError
+from tuner.measure.process import scratch
+from tuner.measure.process.attempts import patiently
+from tuner.measure.process.compile_pool import CompilePool
+from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.space.scope import Scope
+from tuner.tuning.crew.run import Shift, TrialListener
+
+if TYPE_CHECKING:
+    from tuner.search.strategies import Search
+    from tuner.tuning.ledger.ledger import Ledger
+
+END_SECONDS = 5.0  # that threads may take to end; one that a server keeps waiting is left behind
+
+
+class _Once:
+    """Tells the user of everything, but only once."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        self._noted, self._told = noted, set[str]()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._noted(text)
+
+
+class Crew:
+    """A worker for each device, and compile workers for all of them; `close` it at the end.
+
+    In a block of `on` it works on one task. There `device` describes the first device, `scope` is the problem on it,
+    and `lead` its worker. Between two blocks, devices and processes stay open.
+    """
+
+    def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
+        """`task` is the first one. `noted` is called with messages for the user."""
+        self.task = task
+        self._noted = noted
+        self._products = scratch.file()
+        self._device_ids = device_ids
+        first, *others = device_ids
+        self.lead = Supervisor(task, first, self._products)
+        self._workers = [self.lead, *(Supervisor(task, each, self._products, follows=True) for each in others)]
+        self._compile_pool: CompilePool | None = None
+        self.is_closed = False
+
+    @contextlib.contextmanager
+    def on(self, task: Task) -> Iterator[Crew]:
+        """A block in which the crew works on `task`. An error in it closes the crew.
+
+        Entering raises DeviceError where a device cannot be used, RequestError where they differ.
+        """
+        try:
+            self._turn_to(task)
+            yield self
+        except EnvironmentTrouble as error:
+            self.close()
+            text = f"{error}; what was measured is kept, and the same command goes on from there"
+            raise EnvironmentTrouble(text, error.reason) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _turn_to(self, task: Task) -> None:
+        self.task = task
+        for worker in self._workers:
+            worker.settle()  # so that none writes there after this
+        self._products.truncate(0)  # they were another task's
+        if self._compile_pool is None:
+            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
+        self._have_turn(self.lead)
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            try:
+                list(pool.map(self._have_turn, self._workers[1:]))
+            except BaseException:
+                for worker in self._workers:  # so that none is waited for
+                    worker.kill()
+                raise
+        for worker in self._workers[1:]:
+            _check_alike(self.lead, worker)
+        self._compile_pool.turn_to(task.space, self.scope, self.device)
+
+    def _have_turn(self, worker: Supervisor) -> None:
+        patiently(functools.partial(worker.turn_to, self.task), self._noted, time.sleep)
+
+    def _open_pool(self) -> CompilePool:
+        return CompilePool(self.task.timeout, self._device_ids)
+
+    def close(self) -> None:
+        """Stop all processes. No block may follow."""
+        self.is_closed = True
+        processes = [*self._workers, *([self._compile_pool] if self._compile_pool is not None else [])]
+        with ThreadPoolExecutor(len(processes)) as pool:  # a process that holds a device takes a while to end
+            list(pool.map(lambda process: process.close(), processes))
+        self._products.close()
+
+    @property
+    def device(self) -> DeviceInfo:
+        """The first device."""
+        return self.lead.device
+
+    @property
+    def scope(self) -> Scope:
+        """The problem on the first device."""
+        return self.lead.scope
+
+    def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
+        """Measure what the search asks for until it is over: with `given`, configurations that are no search's. Returns
+        the number of trials, earlier ones included.
+
+        Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
+        written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
+        """
+        assert self._compile_pool is not None
+        shift = Shift(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
+        try:
+            for worker in self._workers:
+                shift.start(worker, self.lead)
+            shift.wait()
+        finally:
+            if shift.at_work:
+                shift.stop()
+                ledger.give_up()
+                self._compile_pool.close()
+                for worker in self._workers:
+                    worker.kill()
+                shift.wait(END_SECONDS)
+        if shift.error is not None:
+            raise shift.error
+        if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+            raise shift.trouble  # nothing was measured at all
+        return shift.count
+
+
+class Crews:
+    """The crews of one run over several tasks, as a context manager: one for each set of devices, which goes from task
+    to task. `noted` tells the user what holds for more than one task, once."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        """`noted` is called with messages for the user."""
+        self.noted = _Once(noted)
+        self._crews: dict[tuple[str, ...], Crew] = {}
+
+    def __enter__(self) -> Crews:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for crew in self._crews.values():
+            crew.close()
+
+    def on(self, task: Task, device_ids: Sequence[str]) -> contextlib.AbstractContextManager[Crew]:
+        """A block in which a crew works on `task` on these devices: see `Crew.on`."""
+        key = tuple(device_ids)
+        crew = self._crews.get(key)
+        if crew is None or crew.is_closed:
+            crew = self._crews[key] = Crew(task, device_ids, self.noted)
+        return crew.on(task)
+
+
+def _check_alike(lead: Supervisor, other: Supervisor) -> None:
+    for attribute in ("name", "toolchain"):
+        first, second = getattr(lead.device, attribute), getattr(other.device, attribute)
+        if first != second:
+            raise RequestError(
+                f"{lead.device.id} is {first}, {other.device.id} is {second}: devices of different kinds "
+                "do not share a study; tune on each by itself"
+            )

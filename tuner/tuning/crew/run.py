@@ -1,0 +1,204 @@
+"""One run of a crew: a thread for each worker, and the state that they share."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, Protocol
+
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
+from tuner.measure.method import objective_values
+from tuner.measure.process.attempts import patiently
+from tuner.measure.results import BUILD, VERIFY, Outcome
+from tuner.measure.timing.clock import StageWatch
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.tuning.crew.futility import Futility
+from tuner.tuning.crew.queue import Queue
+from tuner.tuning.ledger.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.measure.process.compile_pool import CompilePool
+    from tuner.measure.process.supervisor import Supervisor, Task
+    from tuner.search.strategies import Search
+    from tuner.tuning.ledger.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+POLL_SECONDS = 0.5  # between looks at what other threads have done
+MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
+
+
+class TrialListener(Protocol):
+    """Hears of every trial, with the number of trials so far and the best of them, and of messages for the user."""
+
+    def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
+
+    def noted(self, text: str) -> None: ...
+
+
+class Shift:
+    """One run of a crew: a thread for each worker, and what they share, which the queue's `changed` guards."""
+
+    def __init__(
+        self,
+        task: Task,
+        compile_pool: CompilePool,
+        search: Search,
+        ledger: Ledger,
+        progress: TrialListener,
+        noted: Callable[[str], None],
+        given: bool = False,
+    ) -> None:
+        """`given`: its trials are of configurations that no search has asked for."""
+        self._given = given
+        self._task, self._compile_pool, self._search = task, compile_pool, search
+        self._ledger, self._progress, self._noted = ledger, progress, noted
+        self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
+        self._futility = Futility(search.pool, task.space.default, compile_pool.depth)
+        self._in_trouble = 0  # configurations since the last one that was measured
+        self.trouble: EnvironmentTrouble | None = None  # the latest
+        self._best: Trial | None = None
+        self._ended = threading.Event()  # all threads have
+        self._reported: set[ConfigKey] = set()
+        self._new: set[ConfigKey] = set()  # of this run: an earlier one may have lacked a header
+        self.at_work: set[Supervisor] = set()
+        self.error: BaseException | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of trials that search and progress know of."""
+        return len(self._reported)
+
+    def start(self, worker: Supervisor, lead: Supervisor) -> None:
+        """Put a worker to work, in a thread of its own."""
+        self.at_work.add(worker)
+        self._ended.clear()
+        threading.Thread(target=self.work, args=(worker, lead), daemon=True).start()
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Return when every worker has finished, or after `seconds`."""
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `changed` is not to
+        # be waited for: an interrupt would have to wait for whoever holds it.
+        deadline = time.monotonic() + seconds
+        while self.at_work and time.monotonic() < deadline:
+            self._ended.wait(POLL_SECONDS)
+
+    def work(self, worker: Supervisor, lead: Supervisor) -> None:
+        """The thread of one worker."""
+        try:
+            self._queue.build_ahead()  # while the inputs are made
+            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
+            for sentence in lead.missed_cases:
+                self._noted(sentence)
+            while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
+                try:
+                    trial = self._measure(worker, config, watch)
+                except DeviceError as error:
+                    with self._queue.changed:
+                        self.at_work.discard(worker)
+                        if self._queue.stopping or not self.at_work:
+                            raise
+                        self._queue.put_back(config)
+                        self._noted(f"{error}; the other devices go on")
+                        return
+                if self._queue.stopping:
+                    return
+                self._finish(config, trial)
+        except BaseException as error:
+            self.error = self.error or error
+            self.stop()
+        finally:
+            with self._queue.changed:
+                self.at_work.discard(worker)
+                self._queue.changed.notify_all()
+                if not self.at_work:
+                    self._ended.set()
+
+    def stop(self) -> None:
+        """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
+        self._queue.stopping = True
+
+    def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
+        """The trial of a claimed configuration; None where the claim was lost before the measurement began. `watch` has
+        the seconds that it has taken so far."""
+        best_ms = None
+        if self._task.method.races:
+            best_ms = (self._best and self._best.time_ms) or math.inf
+
+        def attempt() -> Outcome | None:
+            with watch.stage(BUILD):
+                self._compile_pool.wait(config)
+            worker.get_ready()
+            if not self._ledger.begin(config):
+                return None
+            with watch.stage(VERIFY):  # the worker tells the stages, unless it dies, and then most likely at this one
+                return worker.measure(config, best_ms)
+
+        try:
+            patient = self._in_trouble < MOST_IN_TROUBLE
+            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
+        except (TrialError, WorkerDied) as error:
+            outcome = Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
+        except EnvironmentTrouble as trouble:
+            return self._given_up(config, trouble)
+        if outcome is None:
+            return None
+        self._in_trouble = 0
+        if outcome.seconds is not watch.seconds:
+            waited = watch.seconds[BUILD]
+            outcome = replace(outcome, seconds={**outcome.seconds, BUILD: outcome.seconds.get(BUILD, 0.0) + waited})
+        values: tuple[float, ...] = ()
+        if outcome.times:
+            objectives, time_ms = self._task.method.objectives, median(outcome.times)
+            values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
+        return Trial(config, outcome, values, self._task.timeout, datetime.now(), self._given)
+
+    def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
+        """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
+
+        Raises the trouble again where only the machine can be to blame.
+        """
+        if trouble.reason not in PERHAPS_ITS_OWN:
+            raise trouble
+        self._in_trouble += 1
+        self.trouble = trouble
+        log = f"{trouble}; not recorded, so the next run tries it again"
+        return Trial(config, Outcome(failure=trouble.reason, log=log), (), self._task.timeout, datetime.now())
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before another attempt. Returns whether the run is over."""
+        with self._queue.changed:
+            return self._queue.changed.wait_for(lambda: self._queue.stopping, seconds)
+
+    def _finish(self, config: Config, trial: Trial | None) -> None:
+        """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
+        if trial is not None:
+            logger.debug("%s", trial)
+        if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
+            self._ledger.set_aside(trial)
+            written = True
+        else:
+            written = trial is not None and self._ledger.finish(trial)
+        self._new.add(config_key(config))
+        self._queue.end(config, trial if written else None)
+
+    def _report(self, trial: Trial) -> None:
+        """Report a trial to search and progress, once."""
+        key = config_key(trial.config)
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        self._search.tell(trial.config, trial.values or None)
+        if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
+            self._best = trial
+        self._progress.measured(trial, self.count, self._best)
+        reason = self._futility.add(trial) if key in self._new else None
+        if reason is not None and not self._ledger.best:
+            self._noted(reason)
+            self._queue.give_up()

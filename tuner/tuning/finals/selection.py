@@ -1,0 +1,195 @@
+"""The end of a search: which trials are measured again, and which configurations a record keeps."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tuner.measure.method import Objective, objective_values
+from tuner.measure.results import Final, Finals
+from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS
+from tuner.space.default import declared_or_first
+from tuner.space.model import Config, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text
+from tuner.store.record import RUNNERS_UP
+from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.ledger.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.measure.process.supervisor import Supervisor
+    from tuner.search.pool import Pool
+    from tuner.tuning.ledger.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+FINALISTS = 5
+MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
+SLOW = 10.0  # times the best: that far apart, no noise is in doubt
+ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # of a round, when all of them fit into the seconds of the finals
+GIVEN_RUNNERS_UP = 16  # where configurations were given: their times tell the look-up what they take at other sizes
+RANKED = 500  # best trials that are considered as runners-up
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A trial and its second measurement."""
+
+    trial: Trial
+    final: Final
+
+    def values(self, objectives: Sequence[Objective]) -> tuple[float, ...]:
+        return objective_values(objectives, self.final.time_ms, self.final.energy_mj, self.trial.outcome.figures)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The finalists, best first, the Finals of the round that chose them, and what a record keeps as the next best."""
+
+    finalists: list[Finalist]
+    finals: Finals
+    next_best: list[dict[str, Any]] = field(default_factory=list)
+
+
+def select(
+    worker: Supervisor,
+    ledger: Ledger,
+    announce: Callable[[int], None],
+    noted: Callable[[str], None],
+    among: Pool | None = None,
+    sustained: float | None = None,
+    quick: bool = False,
+    others: Pool | None = None,
+) -> Selection:
+    """Measure the best trials again, interleaved with the space's default, and with the vendor's library; with `quick`,
+    as `Bench.finals` says.
+
+    With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
+    failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
+    trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
+    `announce` is called with the number of trials about to be measured, `noted` with messages for the user. Of the
+    trials, only those of configurations `among` a pool count, if there is one; those of `others` may be runners-up.
+    Raises EnvironmentTrouble where the machine is in trouble for long.
+    """
+    objectives = worker.task.method.objectives
+    several = len(objectives) > 1
+    final_round = FinalRound(worker, ledger, noted, sustained, quick)
+    while ranked := _ranked(worker, ledger, several, among):
+        announce(len(ranked))
+        if sustained is not None:
+            noted("then the best, and the vendor's library if there is one, back to back for seconds")
+        trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
+        finals = final_round.measured(trials)
+        finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
+        for finalist in finalists:
+            what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
+            logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
+        survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
+        if survivors == len(ranked) or (survivors and not several):
+            valid = [finalist for finalist in finalists if finalist.final.failure is None]
+            best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
+            most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
+            return Selection(
+                best_first, finals, next_best(final_round, worker, best_first, ledger, others or among, most)
+            )
+    return Selection([], Finals())
+
+
+def _ranked(worker: Supervisor, ledger: Ledger, several: bool, among: Pool | None) -> list[Trial]:
+    return _front(worker, ledger) if several else list(itertools.islice(_best(worker, ledger, among), FINALISTS))
+
+
+def _best(worker: Supervisor, ledger: Ledger, among: Pool | None = None) -> Iterator[Trial]:
+    """The trials that succeeded and are valid, best first; those of a pool, if there is one."""
+    trials = (trial for trial in ledger.best if among is None or among.find(trial.config) is not None)
+    return (trial for trial in trials if worker.task.space.valid(trial.config, worker.scope))
+
+
+def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
+    """The non-dominated trials, best first; of more than MOST_TRADED_OFF, both ends and others evenly between them."""
+    trials = {trial.values: trial for trial in reversed(list(_best(worker, ledger)))}
+    front = [trials[values] for values in non_dominated(list(trials))]
+    count = min(len(front), MOST_TRADED_OFF)
+    return [front[round(i * (len(front) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """The distinct points, in ascending order, for which no other point is as good or better in every value."""
+    front: list[tuple[float, ...]] = []
+    for point in sorted(set(points)):  # a later point never dominates an earlier one
+        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
+            front.append(point)
+    return front
+
+
+def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
+    """The default's trial, unless it is among `ranked`, not valid, too slow, or missing."""
+    trial = default_trial(worker.task.space, worker.scope, ledger)
+    if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
+        return []
+    return [] if is_too_slow(trial.time_ms or 0.0, ranked[0].time_ms or 0.0) else [trial]
+
+
+def is_too_slow(time_ms: float, best_ms: float) -> bool:
+    """Whether a time is too long to be measured in turns with the best: that would leave the best few rounds. A short
+    one never is, however lucky the best was in the search."""
+    return time_ms > max(SLOW * best_ms, ROUND_MS)
+
+
+def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
+    """The trial of the space's default, or of the first valid configuration where it has none; None if it failed."""
+    key = config_key(declared_or_first(space, scope))
+    return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
+
+
+def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
+    """The configurations that a record keeps beside the first of `ranked`, `most` of them, best first.
+
+    How well the last blocks of a grid fill the device depends on the size. So at another size a configuration with
+    another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
+    each other grid. The best of each other grid and block follow, then any.
+    """
+    geometries = [space.geometries(config, scope) for config in ranked]
+    grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + most // 2]
+    blocks = _firsts([tuple((step.grid, step.block) for step in steps) for steps in geometries])[1:]
+    positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:most]
+    return [ranked[position] for position in sorted(positions)]
+
+
+def _firsts(values: Sequence[Hashable]) -> list[int]:
+    """The position of each distinct value's first occurrence, in ascending order."""
+    firsts: dict[Hashable, int] = {}
+    for position, value in enumerate(values):
+        firsts.setdefault(value, position)
+    return list(firsts.values())
+
+
+def next_best(
+    final_round: FinalRound,
+    worker: Supervisor,
+    finalists: Sequence[Finalist],
+    ledger: Ledger,
+    among: Pool | None,
+    most: int,
+) -> list[dict[str, Any]]:
+    """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
+
+    A launcher may take any of them, so each is verified as a finalist is. One that fails makes room for another.
+    """
+    right = {config_key(finalist.trial.config) for finalist in finalists}
+    while True:
+        trials = {config_key(trial.config): trial for trial in itertools.islice(_best(worker, ledger, among), RANKED)}
+        times = {key: trial.time_ms or 0.0 for key, trial in trials.items()}
+        times |= {config_key(f.trial.config): f.final.time_ms for f in finalists}
+        trials |= {config_key(f.trial.config): f.trial for f in finalists}
+        best = config_key(finalists[0].trial.config)
+        ranked = sorted(times, key=lambda key: (key != best, times[key]))
+        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked], most)
+        unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
+        if not unknown:
+            return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
+        for trial, failure in zip(unknown, final_round.verified(unknown), strict=True):
+            if failure is None:
+                right.add(config_key(trial.config))

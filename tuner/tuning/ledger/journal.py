@@ -1,0 +1,102 @@
+"""A study in a journal file of this machine. The file belongs to one process at a time and survives its sudden end."""
+
+import io
+import itertools
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import optuna
+from filelock import BaseFileLock, Timeout
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import BaseJournalBackend, JournalFileBackend, JournalFileSymlinkLock
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.store import locks
+from tuner.tuning.ledger.journal_lines import Form, Lines
+
+
+class _Copy(BaseJournalBackend):
+    """The readable lines of a journal, for reading only."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._entries = lines.entries
+
+    def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+        return self._entries[log_number_from:]
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        raise io.UnsupportedOperation("this journal is read only")
+
+
+def read(path: Path) -> BaseStorage:
+    """What can be read of the file, which stays as it is."""
+    return _storage(_Copy(Lines(path.read_bytes())))
+
+
+def _storage(backend: BaseJournalBackend) -> BaseStorage:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return JournalStorage(backend)
+
+
+def take(path: Path, problem: str, form: Form, fresh: bool) -> tuple[BaseStorage, BaseFileLock, str | None]:
+    """The storage in the file, the lock that keeps it to this process until it is released, and what to tell the user.
+
+    Lines that cannot be read move to a file beside it that ends in .torn. If `fresh`, the file is set aside. Raises
+    RequestError, which names `problem`, where another process has the file.
+    """
+    paths.private(path.parent)
+    lock = locks.of(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RequestError(
+            f"{problem} is being tuned by another process; wait for it, stop it, or let both share a database by "
+            "--storage"
+        ) from None
+    try:
+        Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, left by a process that was killed as it wrote
+        if fresh:
+            _set_aside(path)
+        note = _mend(path, form)
+        return _storage(JournalFileBackend(str(path))), lock, note
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _set_aside(path: Path) -> None:
+    """Rename the file, so that its measurements are not lost."""
+    if path.exists():
+        names = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
+        path.rename(next(name for name in names if not name.exists()))
+
+
+def _mend(path: Path, form: Form) -> str | None:
+    """Move the lines that a crash, a full disk or a stranger has spoiled out of a journal, because Optuna reads no file
+    that has one. Returns what to tell the user."""
+    if not path.exists():
+        return None
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        data = path.read_bytes()
+        lines = Lines(data, form)
+        if lines.data == data:
+            return None
+        torn = path.with_suffix(".torn")
+        if lines.torn:
+            with torn.open("ab") as file:
+                file.writelines(line + b"\n" for line in lines.torn)
+        paths.replace(path, lines.data)
+    finally:
+        lock.release()
+    if not lines.torn:
+        return None
+    return (
+        f"{paths.shown(path)}: {len(lines.torn)} of its lines cannot be read; they are now in {torn.name}, and what "
+        "they told is measured again"
+    )

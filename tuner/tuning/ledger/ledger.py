@@ -1,0 +1,388 @@
+"""The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured.
+
+A process claims a configuration before it measures it: it adds a running trial. Of several claims the one with the
+lowest number holds, so processes that share a storage measure no configuration twice. The owner of a claim writes
+heartbeats. After a lease without a heartbeat the claim is closed, and the configuration is free again. Trials that are
+closed unmeasured are PRUNED.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import optuna
+from filelock import BaseFileLock
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from tuner.errors import RequestError
+from tuner.measure.results import Outcome
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.tuning.ledger import address, journal, storage, study
+from tuner.tuning.ledger.journal_lines import Form
+from tuner.tuning.ledger.patience import PatientStorage
+from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, state_of, values_of
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
+
+HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
+END_SECONDS = 2.0  # that closing waits for a request that does not come back
+MOST_LOSSES = 3  # processes that may end while they measure a configuration; then it is not tried again
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A running trial of another process, its latest heartbeat, and the time on this process's monotonic clock, in
+    seconds, when that heartbeat was first seen."""
+
+    trial: FrozenTrial
+    heartbeat: object
+    seen_at: float
+
+
+class Ledger:
+    """The trials of one space and StudyKey, as a context manager. Several threads may call its methods.
+
+    A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
+    a file of its own, which belongs to one process at a time. At a URL, processes on several machines share it. What
+    cannot be read counts as not measured. Every method raises RequestError where the storage cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        key: StudyKey,
+        fresh: bool = False,
+        url: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
+        Raises RequestError where another process uses the file."""
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
+        self.shared = url is not None
+        self._names = list(study.full_names(space, key))
+        self.name, path = (self._names[0], None) if url else study.place(space, key)
+        self._where = url or str(path)
+        self._say, self._unreadable = say, 0
+        self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._parameters = space.parameters
+        self._trial_of = partial(from_optuna, parameters=space.parameters, objectives=len(key.method.metrics))
+        self._distributions: dict[str, BaseDistribution] = {
+            name: CategoricalDistribution(values) for name, values in space.parameters.items()
+        }
+        self._access = threading.RLock()
+        self._file_lock: BaseFileLock | None = None
+        self._trials: dict[ConfigKey, Trial] = {}
+        self._news: list[Trial] = []  # of other processes, since the last call of news()
+        self._losses: Counter[ConfigKey] = Counter()
+        self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
+        self._other_claims: dict[ConfigKey, _Claim] = {}
+        self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, and to be measured once more
+        self._closed: set[int] = set()  # ids of the closed trials that have been read
+        self._first_open = 0  # all lower numbers are closed
+        self._closing = threading.Event()
+        self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
+        try:
+            self._open(fresh, key)
+        except storage.errors() as error:
+            self._unlock()
+            advice = "check that the folder or server is there, and can be written"
+            raise storage.unusable(error, self._where, advice) from None
+        except BaseException:
+            self._unlock()
+            raise
+        if self.shared:
+            self._heartbeat_thread.start()
+
+    def _open(self, fresh: bool, key: StudyKey) -> None:
+        if self.shared:
+            self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
+            self.name = storage.latest(cast(BaseStorage, self._storage), self._names, fresh)
+        else:
+            form = Form(self.name, len(key.method.metrics), self._trial_of)
+            problem = self.name.rpartition(" ")[0]
+            inner, self._file_lock, note = journal.take(Path(self._where), problem, form, fresh)
+            if note is not None:
+                self._say(note)
+            self._storage = PatientStorage(inner, self._where, self._say)
+        self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
+        self._refresh()
+        if self._unreadable:
+            where = address.masked(self._where)
+            self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
+        if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
+            self._close_abandoned(list(self._other_claims))
+        self._news.clear()
+        self._doubtful = {
+            config
+            for config, trial in self._trials.items()
+            if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # another run may have more
+        }
+
+    def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
+        """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
+        earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
+        if not self.shared:
+            return any(study.place(space, each)[1].exists() for each in earlier)
+        names = {name for each in earlier for name in study.full_names(space, each)}
+        return any(other.study_name in names for other in self._storage.get_all_studies())
+
+    def note_command(self, command: str) -> None:
+        """Write the command line of this run into the study, unless the last run had the same."""
+        with self._access:
+            commands = study.commands_of(self._storage.get_study_user_attrs(self._study_id))
+            if commands[-1:] != [command]:
+                kept = [*commands, command][-study.MOST_COMMANDS :]
+                self._storage.set_study_user_attr(self._study_id, study.COMMANDS, kept)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self.give_up()
+        if self._heartbeat_thread.is_alive():
+            self._heartbeat_thread.join(END_SECONDS)
+        if self._access.acquire(timeout=END_SECONDS):  # otherwise the claims expire
+            for key in list(self._own_claims):
+                with contextlib.suppress(RequestError):
+                    self._close(self._own_claims.pop(key))
+            self._access.release()
+        self._unlock()
+
+    def give_up(self) -> None:
+        """Wait no more for a server that does not answer. Takes no lock, and so never waits."""
+        self._storage.give_up()
+
+    def _unlock(self) -> None:
+        if self._file_lock is not None:
+            self._file_lock.release()
+
+    def known(self, config: Config, timeout: float) -> Trial | None:
+        """The trial of `config`; None where there is none, where it timed out after less than `timeout` s, or where an
+        earlier run has lost its race in a doubtful way."""
+        key = config_key(config)
+        trial = self._trials.get(key)
+        if trial is not None and trial.outcome.failure in ("timeout", "compile timeout") and trial.timeout < timeout:
+            return None
+        if key in self._doubtful:
+            return None
+        if trial is None and self._losses[key] >= MOST_LOSSES:
+            log = f"{self._losses[key]} processes ended while they measured it; --fresh tries it again"
+            trial = self._trials[key] = Trial(config, Outcome(failure="repeat offender", log=log))
+        return trial
+
+    def claim(self, config: Config, timeout: float) -> bool:
+        """Claim `config` for this process. False where another process has claimed or measured it."""
+        key = config_key(config)
+        with self._access:
+            trial_id = self._create_claim(config)
+            if self.shared:
+                number = self._storage.get_trial(trial_id).number
+                self._refresh()
+                other = self._other_claims.get(key)
+                if self.known(config, timeout) or (other is not None and other.trial.number < number):
+                    self._close(self._own_claims.pop(key))
+                    return False
+            return True
+
+    def _create_claim(self, config: Config) -> int:
+        """The id of a new running trial of this process."""
+        attributes: dict[str, Any] = {"worker": self._worker, "beat": 0}
+        template = create_trial(
+            state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
+        )
+        trial_id: int = self._storage.create_new_trial(self._study_id, template_trial=template)
+        self._own_claims[config_key(config)] = trial_id
+        return trial_id
+
+    def begin(self, config: Config) -> bool:
+        """Write that the device measures `config` from now on. False where the claim has expired.
+
+        If this process dies, `config` is to blame, and not a claim that still waits for the device.
+        """
+        key = config_key(config)
+        with self._access:
+            try:
+                self._storage.set_trial_user_attr(self._own_claims[key], "begun", True)
+            except UpdateFinishedTrialError:
+                del self._own_claims[key]
+                return False
+            return True
+
+    def finish(self, trial: Trial) -> bool:
+        """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
+        process measures the configuration."""
+        key = config_key(trial.config)
+        earlier = self._trials.get(key)
+        if key in self._doubtful and earlier and None not in (earlier.value, trial.value):
+            better = min(earlier, trial, key=lambda measured: measured.value or 0.0)  # other programs only add time
+            trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
+        with self._access:
+            trial_id = self._own_claims[key]
+            counts = True  # unless an error says otherwise: an interrupt may come right after the last write
+            try:
+                counts = self._written(trial_id, trial)
+            except Exception:
+                counts = False
+                raise
+            finally:
+                del self._own_claims[key]
+                if counts:
+                    self._trials[key] = trial
+                    self._doubtful.discard(key)
+            return counts
+
+    def _written(self, trial_id: int, trial: Trial) -> bool:
+        """Write the end of a claim; whether it had not expired."""
+        try:
+            self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
+            self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
+        except UpdateFinishedTrialError:
+            # Where a connection is cut in the middle, a request may have been carried out without an answer.
+            return bool(self._storage.get_trial(trial_id).state == state_of(trial))
+        return True
+
+    def release(self, config: Config) -> None:
+        """Give up a claim unmeasured."""
+        with self._access:
+            self._close(self._own_claims.pop(config_key(config)))
+
+    def set_aside(self, trial: Trial) -> None:
+        """Keep a failure that may be the machine's to this process alone, and give up the claim, if there is one."""
+        with self._access:
+            if config_key(trial.config) in self._own_claims:
+                self.release(trial.config)
+            self._trials[config_key(trial.config)] = trial
+
+    def revise(self, trial: Trial) -> None:
+        """Write another trial of a measured configuration; the last one counts."""
+        with self._access:
+            self._create_claim(trial.config)
+            self.finish(trial)
+
+    def news(self) -> list[Trial]:
+        """The trials of other processes since the last call, or since the ledger was opened. Closes expired claims."""
+        with self._access:
+            self._refresh()
+            now = time.monotonic()
+            expired = [key for key, claim in self._other_claims.items() if now - claim.seen_at > LEASE_SECONDS]
+            self._close_abandoned(expired)
+            news, self._news = self._news, []
+            return news
+
+    def is_claimed(self, config: Config) -> bool:
+        """Whether another process had claimed `config` at the last call of `news`."""
+        return config_key(config) in self._other_claims
+
+    def _refresh(self) -> None:
+        """Read the trials and claims that other processes have written."""
+        with self._access:
+            trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+            claims: dict[ConfigKey, _Claim] = {}
+            own_ids = set(self._own_claims.values())
+            for frozen in trials[self._first_open :]:
+                if frozen.state == TrialState.RUNNING:
+                    if frozen._trial_id not in own_ids:
+                        self._read_claim(frozen, claims)
+                elif frozen._trial_id not in self._closed:
+                    self._closed.add(frozen._trial_id)
+                    self._read_closed(frozen)
+            self._other_claims = claims
+            while self._first_open < len(trials) and trials[self._first_open].state.is_finished():
+                self._first_open += 1
+
+    def _read_claim(self, frozen: FrozenTrial, claims: dict[ConfigKey, _Claim]) -> None:
+        """Add a running trial to `claims`; the first one of a configuration has it."""
+        if frozen.user_attrs.get("worker") == self._worker:  # asked for, but the answer never came
+            self._close(frozen._trial_id)
+            return
+        trial = self._measured(frozen)
+        config = frozen.params if trial is None else trial.config
+        if is_config(config, self._parameters) or not self.shared:
+            key = config_key(config)
+            claims.setdefault(key, self._observe(frozen, self._other_claims.get(key)))
+
+    def _read_closed(self, frozen: FrozenTrial) -> None:
+        """Take in a trial that has come to its end."""
+        trial = self._measured(frozen)
+        if trial is not None:
+            key = config_key(trial.config)
+            if key not in self._trials:
+                self._news.append(trial)
+            self._trials[key] = trial
+            self._doubtful.discard(key)
+        elif frozen.user_attrs.get("lost") and is_config(frozen.params, self._parameters):
+            self._losses[config_key(frozen.params)] += 1
+
+    def _measured(self, frozen: FrozenTrial) -> Trial | None:
+        """The trial that was measured; None where there is none, or it lies."""
+        try:
+            return self._trial_of(frozen)
+        except ValueError:
+            self._unreadable += 1
+            return None
+
+    def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
+        """The claim with its latest heartbeat; an unchanged heartbeat keeps the time when it was first seen.
+
+        A lease starts again after an outage, in which its owner could not write.
+        """
+        heartbeat = trial.user_attrs.get("beat", 0)
+        if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
+            return _Claim(trial, heartbeat, max(previous.seen_at, self._storage.stalled_at))
+        return _Claim(trial, heartbeat, time.monotonic())
+
+    def _close_abandoned(self, keys: list[ConfigKey]) -> None:
+        """Close the claims of processes that are gone. A trial that they measured but did not close counts."""
+        for key in keys:
+            claim = self._other_claims.pop(key).trial
+            trial = self._measured(claim)
+            with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
+                if trial is not None:
+                    self._storage.set_trial_state_values(claim._trial_id, state_of(trial), values_of(trial))
+                    continue
+                if claim.user_attrs.get("begun"):
+                    self._storage.set_trial_user_attr(claim._trial_id, "lost", True)
+                self._close(claim._trial_id)
+        if keys:
+            self._refresh()
+
+    def _close(self, trial_id: int) -> None:
+        """Close a running trial unmeasured."""
+        with self._access, contextlib.suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
+
+    def _write_heartbeats(self) -> None:
+        """Write a heartbeat for each claim of this process, every HEARTBEAT_SECONDS."""
+        for heartbeat in itertools.count(1):
+            if self._closing.wait(HEARTBEAT_SECONDS):
+                return
+            with self._access:
+                for trial_id in self._own_claims.values():  # an expired claim must not stop the others' heartbeats
+                    with contextlib.suppress(RequestError, UpdateFinishedTrialError):
+                        self._storage.once("set_trial_user_attr", trial_id, "beat", heartbeat)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order they were measured."""
+        return list(self._trials.values())
+
+    @property
+    def best(self) -> list[Trial]:
+        """The trials that succeeded, best first."""
+        return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)

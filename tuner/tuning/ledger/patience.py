@@ -1,0 +1,75 @@
+"""A storage that waits for its server: where that restarts or the connection is cut, each request is made again."""
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from optuna.storages import BaseStorage
+
+from tuner.tuning.ledger import address, storage
+
+PATIENCE_SECONDS = 120.0  # without an answer; then the run ends
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # in seconds, before another attempt; each is twice the one before
+STALL_SECONDS = 3.0  # a request that takes as long counts as an outage
+RESUME = "what was measured before is kept, and the same command goes on from there"
+
+
+class PatientStorage:
+    """The methods of a storage, and more. One thread at a time may call them. They raise RequestError where the storage
+    fails for good."""
+
+    def __init__(self, inner: BaseStorage, where: str, say: Callable[[str], None]) -> None:
+        """`where` names the storage in what `say` tells the user."""
+        self.inner = inner
+        self._where, self._say = where, say
+        self._gives_up = threading.Event()
+        self._down_since: float | None = None
+        self.stalled_at = 0.0  # on the monotonic clock: until then, nobody could read or write for a while
+
+    def give_up(self) -> None:
+        """From now on every request is made once. Any thread may call this."""
+        self._gives_up.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self.request, getattr(self.inner, name))
+
+    def once(self, name: str, *arguments: Any) -> Any:
+        """Call a method without patience."""
+        try:
+            return getattr(self.inner, name)(*arguments)
+        except storage.errors() as error:
+            self.stalled_at = time.monotonic()
+            raise storage.unusable(error, self._where, RESUME) from None
+
+    def request(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call `method` until it is answered, for PATIENCE_SECONDS at most, or its error does not pass."""
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            try:
+                answer = method(*arguments, **options)
+            except storage.errors() as error:
+                if not self._waits(error) or self._gives_up.wait(pause):
+                    raise storage.unusable(error, self._where, RESUME) from None
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                if self._down_since is not None:
+                    self._say(f"{address.masked(self._where)}: the database answers again")
+                if self._down_since is not None or time.monotonic() - began > STALL_SECONDS:
+                    self._down_since, self.stalled_at = None, time.monotonic()
+                return answer
+
+    def _waits(self, error: Exception) -> bool:
+        """Whether to wait and make the request again. Says so once in an outage."""
+        if not storage.may_pass(error) or self._gives_up.is_set():
+            return False
+        now = time.monotonic()
+        if self._down_since is None:
+            self._down_since = now
+            self._say(
+                f"{address.masked(self._where)}: the database does not answer: {storage.reason(error, self._where)}; "
+                f"trying again for {PATIENCE_SECONDS:g} s"
+            )
+        return now - self._down_since <= PATIENCE_SECONDS

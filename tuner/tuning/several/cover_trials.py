@@ -1,0 +1,299 @@
+"""The trials that a cover is chosen from: searches at some sizes, and winners at every size."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from tuner.errors import LaunchError, NoConfiguration, WorkerDied
+from tuner.measure.process.attempts import patiently
+from tuner.search.budget import Budget
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.size_lists import WeightedSize
+from tuner.space.sources.rendering import code
+from tuner.space.texts import short_size, size_text
+from tuner.store import time_tables
+from tuner.store.lookup import size_distance
+from tuner.store.record import Record
+from tuner.store.time_tables import TimeTable
+from tuner.tuning.crew.crew import Crew, Crews
+from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.several.covering import SizedBuild, are_alike, choose, spread_out
+from tuner.tuning.several.predicted_winners import MAY_WIN, TELLING, Prospects
+from tuner.tuning.several.size_independent import general, generalised
+from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
+
+LEAST_SECONDS = 3.0  # of tuning at a size
+MOST_WINNERS = 4  # of a size
+MOST_RECORDED = 2  # configurations of the records of a kernel, for each of the sizes
+BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
+MOST_SEARCHED = 3  # kernels at a size
+JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
+SEVERAL = 4  # records, or sizes at which it was tried
+SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
+RETHOUGHT, GROWN = 8, 0.25  # sizes, and their share of the known, after which who may be near the best is asked again
+LEAST_MEASURED, LEAST_TOLD = 6, 12  # winners at a size, however little time is left; and for tables
+WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
+
+
+@dataclass(frozen=True)
+class CoverTrials:
+    """The trials of one cover in the making, in `table`."""
+
+    crews: Crews
+    request: TuningRequest
+    spaces: Mapping[str, Space]
+    progress: Progress
+    table: TrialTable
+    history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
+    sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
+    settings: list[Setting] = field(default_factory=list)  # one, once a device is open
+    library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
+    invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
+
+    def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
+        """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
+        share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
+        count = 0
+        for count, size in enumerate(spread_out(sizes), 1):
+            self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
+            requests = requests_at(self.request, self.spaces.values(), size.sizes)
+            for name in [*self._searched(requests, size.sizes, deadline)]:
+                # One search at least, however long the trials took: it tells what only an open device does.
+                if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
+                    budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
+                    self.explore(name, replace(requests[name], budget=budget), size.sizes)
+            if time.monotonic() > deadline:
+                break
+        return count
+
+    def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
+        """The kernels that are to be searched at a size: of a family, those that do best in a trial, the last stages
+        first, until the deadline. Who was behind at near sizes has none."""
+        if len(requests) == 1:
+            return [*requests]
+        trial = Budget(evaluations=LEAST_TRIAL).text()
+        for name in reversed([*requests]):
+            if time.monotonic() < deadline and not self._is_behind(name, sizes):
+                self.explore(name, replace(requests[name], budget=trial), sizes)
+        bests = self.table.best(sizes)  # best first
+        least = min(bests.values(), default=0.0)
+        return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
+
+    def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
+        """Whether a kernel was behind the best of its family at near sizes that are aligned alike; or at all of
+        several, by what records say, or far behind by what its trials say."""
+        ratios = {size_text(o): (o, _ratio(self.table, kernel, o)) for o in self.table.sizes_of(kernel)}
+        ratios.pop(size_text(sizes), None)
+        near = [(size_distance(other, sizes), ratio) for other, ratio in ratios.values() if are_alike(other, sizes)]
+        judged = [ratio for distance, ratio in sorted(near)[:JUDGED] if distance <= NEAR]
+        if len(judged) == JUDGED:
+            return all(ratio > BEHIND for ratio in judged)
+        recorded = [_ratio(self.history, kernel, other) for other in self.history.sizes_of(kernel)]
+        if len(recorded) >= SEVERAL and all(ratio > SLOWER for ratio in recorded):
+            return True
+        return len(ratios) >= SEVERAL and all(ratio > HOPELESS for _, ratio in ratios.values())
+
+    @property
+    def _tables(self) -> tuple[TrialTable, TrialTable]:
+        return self.table, self.history
+
+    def explore(
+        self,
+        kernel: str,
+        request: TuningRequest,
+        sizes: dict[str, int],
+        configs: Sequence[Config] | None = None,
+        with_library: bool = False,
+    ) -> None:
+        """Search, or measure `configs`, perhaps with the vendor's library, and take the trials into the table. A search
+        leaves out what is compiled for one size alone, and begins with what was best at the nearest sizes."""
+        try:
+            checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
+            with explored(self.crews, checked, self.progress, configs, general, warm) as search:
+                self.table.add(sizes, kernel, search.trials)
+                self._look_around(search.crew)
+                if with_library and size_text(sizes) not in self.library:
+                    with contextlib.suppress(WorkerDied):
+                        times = patiently(search.crew.lead.library, self.progress.noted, time.sleep)
+                        self.library.update({size_text(sizes): median(times)} if times else {})
+        except UNTUNABLE as error:
+            if isinstance(error, NoConfiguration):
+                self.invalid.add((kernel, size_text(sizes)))
+            self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
+
+    def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
+        """The best configurations of a kernel at the nearest sizes: the best of each, then the second best of each."""
+        if not self.settings:
+            return []
+        space, scope = self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes)
+        places = [
+            (size_distance(other, sizes), table, other) for table in self._tables for other in table.sizes_of(kernel)
+        ]
+        rankings = [
+            [trial.config for (name, _), trial in table.ranking(other) if name == kernel][:WARM]
+            for _, table, other in sorted(places, key=lambda place: place[0])[:WARM]
+        ]
+        configs: dict[ConfigKey, Config] = {}
+        for config in itertools.chain.from_iterable(itertools.zip_longest(*rankings)):
+            if config is not None and len(configs) < WARM and space.declares(config):
+                config = self._generalised(kernel, config, sizes)
+                if space.valid(config, scope):
+                    configs.setdefault(config_key(config), config)
+        return [*configs.values()]
+
+    def _look_around(self, crew: Crew) -> None:
+        """Learn what only an open device tells, once: the setting, and which records are of it."""
+        if self.settings:
+            return
+        launch_ms = None
+        if not crew.device.on_processor:  # there other programs disturb it
+            with contextlib.suppress(WorkerDied, LaunchError):
+                launch_ms = patiently(crew.lead.launch_ms, self.progress.noted, time.sleep)
+        setting = Setting([*self.spaces.values()], crew.scope, crew.device, self.request.results, launch_ms)
+        self.settings.append(setting)
+        self.history.recall_tables(setting)
+        self.history.recall(setting)
+
+    def look(self, size: WeightedSize) -> None:
+        """Open the devices, and learn what only these tell, without a trial, and of a sibling what its tables tell.
+        Raises as `driver.tune` does."""
+        checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
+        with self.crews.on(checked.task, checked.device_ids) as crew:
+            self._look_around(crew)
+            self.sibling.recall_sibling(self.settings[0])
+
+    def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
+        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
+
+        The best of records are among them, MOST_RECORDED for each kernel that was near the best of its family there:
+        those at the size that is nearest to each of `sizes`, where there is one that is aligned alike. So a kernel that
+        was made for rows that are not aligned is measured, wherever a search had the time to try it.
+        """
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        for row in self.table.rows():
+            ranking = self.table.ranking(row)
+            for (kernel, _), trial in ranking[:MOST_WINNERS]:
+                if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
+                    self._win(found, kernel, trial.config, row)
+        for kernel in self.spaces:
+            recorded = [row for row in self.history.sizes_of(kernel) if _ratio(self.history, kernel, row) <= BEHIND]
+            for size in sizes if recorded else ():
+                row = min(recorded, key=lambda row: (not are_alike(row, size.sizes), size_distance(row, size.sizes)))
+                best = [trial.config for (name, _), trial in self.history.ranking(row) if name == kernel]
+                for config in best[:MOST_RECORDED]:
+                    self._win(found, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in found.items()}
+
+    def known(self, within: float) -> dict[str, list[Config]]:
+        """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
+        the limit; for many sizes, where there is one. Where the device has no times, a sibling tells."""
+        own = {size_text(row): (row, self.history.ranking(row)) for row in self.history.rows()}
+        lent = {size_text(row): (row, self.sibling.ranking(row)) for row in self.sibling.rows()}
+        every = [*{**lent, **own}.values()]
+        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in ranking} for _, ranking in every]
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        for build in choose(times, [1.0] * len(times), within):
+            kernel, config = build.pair[0], build.config
+            if self.spaces[kernel].declares(config):
+                row = next(row for (row, _), there in zip(every, times, strict=True) if build in there)
+                self._win(found, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in found.items()}
+
+    def _win(
+        self, found: Mapping[str, dict[ConfigKey, Config]], kernel: str, config: Config, sizes: dict[str, int]
+    ) -> None:
+        config = self._generalised(kernel, config, sizes)
+        found[kernel][config_key(config)] = config
+
+    def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
+        if not self.settings:
+            return config
+        return generalised(self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes), config)
+
+    def measure(
+        self,
+        winners: Mapping[str, Sequence[Config]],
+        sizes: Sequence[WeightedSize],
+        deadline: float,
+        for_tables: bool = False,
+    ) -> tuple[int, int]:
+        """Measure the winners at every size, where they may be near the best, until the deadline. Where there is no
+        time for all of them, each size has a share of it. Returns how many such pairs of both there are, and how many
+        were measured. `for_tables`: also those that are not so near, and the vendor's library, at each size that there
+        is time for; for a model must know where a configuration is slow."""
+        pairs = measured = tried = thought = 0
+        if not self.settings:  # nothing could be searched
+            return pairs, measured
+        began, setting = time.monotonic(), self.settings[0]
+        for count, size in enumerate(spread_out(sizes)):
+            if count >= thought:
+                prospects = Prospects(self.spaces, winners, self._tables, setting.scope, setting.device)
+                thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
+            valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
+            within = TELLING if for_tables else MAY_WIN
+            pairs += sum(map(len, prospects.of(valid, size.sizes, within=within).values()))
+            now = time.monotonic()
+            if now >= deadline:
+                continue
+            share = (deadline - now) / (len(sizes) - count) * tried / (now - began) if tried else math.inf
+            due = prospects.of(valid, size.sizes, max(LEAST_TOLD if for_tables else LEAST_MEASURED, share), within)
+            self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count + 1} of {len(sizes)}")
+            for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
+                new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
+                if for_tables or time.monotonic() < deadline:  # what a table has of a size must be comparable
+                    if new:
+                        self.explore(name, replace(request, budget=None), size.sizes, new, for_tables)
+                    tried += len(new)
+                    measured += len(due[name])
+        return pairs, measured
+
+    def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
+        """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
+        Raises RequestError where they cannot be written."""
+        if not self.settings:
+            return
+        setting = self.settings[0]
+        # Rounded, so that what a machine measures later is mostly of the same table. Others share a storage.
+        launch_ms = float(f"{setting.launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
+        for name, space in self.spaces.items():
+            device, scope, names = setting.device, setting.scope, tuple(space.operation.sizes)
+            table = TimeTable(
+                device.kind, device.name, code(space), names, scope.options, scope.types,
+                architecture=device.architecture, units=device.units, launch_ms=launch_ms,
+            )  # fmt: skip
+            for sizes in self.table.rows():
+                at = tuple(sizes[each] for each in names)
+                for config in winners[name]:
+                    if value := self.table.value(sizes, (name, config_key(config))):
+                        table.add(config, at, value)
+                record = records.get(size_text(sizes))
+                if record is not None and record.library_ms:
+                    table.library[at] = record.library_ms
+                elif size_text(sizes) in self.library:
+                    table.library[at] = self.library[size_text(sizes)]
+            if table.times:
+                time_tables.write(name, [table], self.request.results)
+
+    def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
+        return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
+
+    def is_invalid(self, size: WeightedSize) -> bool:
+        """Whether each kernel is known to have no valid configuration at a size; what was never tried is not."""
+        return all((kernel, size_text(size.sizes)) in self.invalid for kernel in self.spaces)
+
+    def scope_at(self, size: WeightedSize) -> Scope:
+        return replace(self.settings[0].scope, sizes=size.sizes)
+
+
+def _ratio(table: TrialTable, kernel: str, sizes: dict[str, int]) -> float:
+    """The best value of a kernel at a size over that of its family."""
+    bests = table.best(sizes)
+    return bests[kernel] / min(bests.values())

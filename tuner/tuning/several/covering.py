@@ -1,0 +1,92 @@
+"""Choosing: builds that cover sizes, and sizes that stand for others.
+
+Choosing builds is the set cover problem: a build covers the sizes at which it is within the limit. Taking again and
+again what covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy
+Heuristic for the Set-Covering Problem, Mathematics of Operations Research 4, 1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.space.model import Config
+from tuner.space.size_lists import WeightedSize
+from tuner.tuning.several.table import Pair
+
+MOST_CENTRAL = 16  # sizes that stand for all; for more of them it takes long to tell
+ALIGNED, APART = 8, 3.0  # what divides a size, and how far apart sizes are that it does not divide alike
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class SizedBuild:
+    """A configuration of a kernel as it is compiled: `code` is the same at two sizes where one build serves both."""
+
+    pair: Pair
+    code: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return {name: value for name, _, value in self.pair[1]}
+
+
+def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float], within: float) -> list[SizedBuild]:
+    """Builds of which each size has one that takes at most `within` times its best: those that it knows by `times`."""
+    limits = [within * min(row.values()) for row in times]
+    reach: dict[SizedBuild, set[int]] = {}
+    for size, row in enumerate(times):
+        for build, value in row.items():
+            if value <= limits[size]:
+                reach.setdefault(build, set()).add(size)
+
+    def gain(build: SizedBuild) -> tuple[float, float]:
+        new = reach[build] & left
+        return sum(weights[size] for size in new), -sum(times[size][build] / limits[size] for size in new)
+
+    chosen: list[SizedBuild] = []
+    left = {*range(len(times))}
+    while left:
+        chosen.append(max(reach, key=gain))
+        left -= reach[chosen[-1]]
+    for build in reversed(list(chosen)):  # a later one may have made an earlier one needless
+        others = set().union(*(reach[other] for other in chosen if other is not build))
+        if reach[build] <= others:
+            chosen.remove(build)
+    return chosen
+
+
+def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
+    """The sizes in another order, so that the first ones stand for all: always the one that brings the weight of all
+    nearest to those before, in size and in what 8 divides (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for
+    Locating Warehouses, Management Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
+    numbers = np.array([[*size.sizes.values()] for size in sizes])
+    points = np.hstack([np.log(numbers), APART * (numbers % ALIGNED == 0)])
+    weights = np.array([size.weight for size in sizes])
+    order: list[int] = []
+    near, rest = np.full(len(sizes), np.inf), np.ones(len(sizes), bool)
+    for count in range(len(sizes)):
+        if count < MOST_CENTRAL:
+            totals = [_distances(points, i) for i in map(int, np.flatnonzero(rest))]
+            sums = [float((weights * np.minimum(near, apart)).sum()) for apart in totals]
+            chosen = int(np.flatnonzero(rest)[int(np.argmin(sums))])
+        else:
+            chosen = int(np.argmax(np.where(rest, near, -1.0)))
+        order.append(chosen)
+        rest[chosen] = False
+        near = np.minimum(near, _distances(points, chosen))
+    return [sizes[position] for position in order]
+
+
+def _distances(points: Array, position: int) -> Array:
+    distances: Array = np.sqrt(((points - points[position]) ** 2).sum(axis=1))
+    return distances
+
+
+def are_alike(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether 8 divides the same of the sizes: kernels read aligned rows in other ways."""
+    return all((one[name] % ALIGNED == 0) == (other[name] % ALIGNED == 0) for name in one)

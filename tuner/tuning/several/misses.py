@@ -1,0 +1,147 @@
+"""Tuning what look-ups had no exact record for: all that was noted, or at once while a program warms up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tuner import devices
+from tuner.errors import DeviceError, RequestError, TunerError
+from tuner.families import family
+from tuner.search.budget import Budget
+from tuner.space import operation
+from tuner.space.model import Space
+from tuner.space.scope import Scope
+from tuner.space.sources.rendering import Version
+from tuner.store import missed
+from tuner.store.lookup import Query
+from tuner.store.missed import Miss
+from tuner.store.store import Store
+from tuner.tuning.crew.crew import Crews
+from tuner.tuning.driver import Result
+from tuner.tuning.exploration import Progress, Quiet
+from tuner.tuning.request import TuningRequest
+from tuner.tuning.several.problems import Dropped, Untuned, members, tune_at
+from tuner.tuning.several.table import TrialTable
+
+LEAST_SECONDS = 5.0  # of tuning a problem
+logger = logging.getLogger(__name__)
+
+
+def remaining() -> list[Miss]:
+    """What was missed and still has no exact record, most used first; the rest is forgotten."""
+    misses = missed.read()
+    exact = {miss.key for miss in misses if _is_exact(miss)}
+    if exact:
+        missed.forget(exact)
+    return [miss for miss in misses if miss.key not in exact]
+
+
+def here(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
+    """The devices of this machine that `misses` speak of: their names here, by kind and name."""
+    found: dict[tuple[str, str], str] = {}
+    for kind in dict.fromkeys(miss.kind for miss in misses):
+        for number in range(devices.count(kind) if kind in devices.BACKENDS else 0):
+            with contextlib.suppress(DeviceError):
+                device = devices.open_device(f"{kind}:{number}")
+                found.setdefault((kind, device.name), device.id)
+                device.close()
+    return found
+
+
+def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> Iterator[tuple[Miss, list[Result]]]:
+    """Tune `misses` in their order, within about `seconds`; what has an exact record then is forgotten.
+
+    Each has a share of the time that is left, by its count. Those of devices that are not here are left out. A problem
+    that cannot be tuned stops no other.
+    """
+    deadline, devices_here = time.monotonic() + seconds, here(misses := list(misses))
+    rest = [miss for miss in misses if (miss.kind, miss.device) in devices_here]
+    with Crews(progress.noted) as crews:
+        tables: dict[str, TrialTable] = {}
+        while rest and (left := deadline - time.monotonic()) > 0:
+            share = max(LEAST_SECONDS, left * rest[0].count / sum(miss.count for miss in rest))
+            miss = rest.pop(0)
+            table = tables.setdefault(miss.kernel, TrialTable())
+            try:
+                results = _tune(crews, miss, devices_here[miss.kind, miss.device], share, table, progress)
+            except RequestError as error:
+                progress.noted(f"{miss.kernel}: {error}")
+                continue
+            if results:
+                missed.forget([miss.key])
+            yield miss, results
+
+
+@contextlib.contextmanager
+def warm_up(budget: str = "2m") -> Iterator[None]:
+    """A block in which whatever has no exact record is tuned before it is loaded or dispatched.
+
+    `budget` is a time for all of the block: 90s, 2m, 1h. Each problem has at most half of what is left of it. When it
+    is spent, look-ups are noted again, and take what there is. Nowhere else does a call tune. It holds for the thread
+    that enters it. Raises RequestError for another budget.
+    """
+    deadline, tables = time.monotonic() + Budget.parse_time(budget, "warm_up: budget"), dict[str, TrialTable]()
+    with Crews(logger.info) as crews:
+
+        def tune_now(miss: Miss, device: str) -> bool:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return missed.keep(miss)
+            try:
+                table = tables.setdefault(miss.kernel, TrialTable())
+                return bool(_tune(crews, miss, device, left / 2, table, Quiet(logger.info)))
+            except TunerError as error:
+                warnings.warn(f"{miss.kernel}: not tuned: {error}", stacklevel=4)
+                return False
+
+        with missed.handled(tune_now):
+            yield
+
+
+def _tune(crews: Crews, miss: Miss, device: str, seconds: float, table: TrialTable, progress: Progress) -> list[Result]:
+    """The results of a problem that have a record; of a family, those of the kernels that do not drop out."""
+    results = None if miss.results is None else Path(miss.results)
+    spaces, _, _ = members(miss.kernel, device)
+    request = TuningRequest(miss.kernel, None, device, miss.options, miss.types, results=results)
+    share = seconds if len(spaces) == 1 else seconds / 2  # several kernels may stay
+    found: list[Result] = []
+    for each in tune_at(
+        crews, replace(request, budget=Budget(seconds=share).text()), spaces, dict(miss.sizes), table, progress
+    ):
+        if isinstance(each, Untuned):
+            progress.noted(f"{each.kernel}: {each.reason}")
+        elif not isinstance(each, Dropped) and each.record is not None:
+            found.append(each)
+    return found
+
+
+def _is_exact(miss: Miss) -> bool:
+    """Whether some record answers what was missed, of a kernel as it is now."""
+    try:
+        spaces = family.find(miss.kernel).spaces
+    except RequestError:  # it is not known here, and may come back
+        return False
+    return any(_answers(space, miss) for space in spaces)
+
+
+def _answers(space: Space, miss: Miss) -> bool:
+    """Whether a look-up finds what was missed in the records of a kernel."""
+    store = Store.of(space, None if miss.results is None else Path(miss.results))
+    asked = miss.kind, miss.device, miss.sizes, miss.types
+    here = [record for record in store.records if (record.kind, record.device, record.sizes, record.types) == asked]
+    for architecture in {record.architecture for record in here}:
+        backend = devices.BACKENDS[miss.kind]
+        with contextlib.suppress(RequestError):  # it has no such problem any more
+            options = operation.parse_options(miss.options, space.operation, miss.types)
+            limits = backend.limits_of(architecture)
+            scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)
+            query = Query(space, scope, miss.device, miss.kind, architecture, Version.of(space))
+            if store.look_up(query).is_exact:
+                return True
+    return False
