@@ -54,7 +54,8 @@ from tuner.measure.timing.clock import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import operation, size_lists
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, short_size, size_text
 

@@ -14,7 +14,7 @@ import sys
 import time
 from statistics import quantiles
 
-from tuner.devices.cuda import gpu
+from tuner.devices.cuda import chosen_gpu
 
 CONTEXT = {
     "cuda-bindings": """
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     kind, _, number = options.device.partition(":")
-    library = gpu.chosen().package if kind == "cuda" else kind
+    library = chosen_gpu.chosen().package if kind == "cuda" else kind
     programs = {
         "the device library, and a context": CONTEXT[library],
         "the same, with arrays there and back": ARRAYS[library],

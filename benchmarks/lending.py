@@ -21,7 +21,7 @@ from choice import described
 from tuner.families import family
 from tuner.families.forecast import Forecast
 from tuner.prediction.grids import Sizes
-from tuner.space.model import ConfigKey, config_key
+from tuner.space.config import ConfigKey, config_key
 from tuner.space.scope import Scope
 from tuner.store import time_tables
 from tuner.store.lookup import Query

@@ -22,7 +22,8 @@ from tuner.exchange import recording
 from tuner.measure.method import PROTOCOL
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import lookup

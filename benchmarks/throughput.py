@@ -28,7 +28,8 @@ from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
 from tuner.space import operation
 from tuner.space.answers import reference
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.values.forms import ExpressionReference

@@ -21,7 +21,7 @@ from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.budget import Budget
 from tuner.space import operation
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
 from tuner.store.store import WARM
 from tuner.tuning.finals.selection import runners_up

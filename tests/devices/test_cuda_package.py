@@ -14,7 +14,7 @@ from helpers import ROOT
 from helpers.operations import array, written
 from helpers.processes import Done, Tune, run
 from tuner import devices
-from tuner.devices.cuda import gpu
+from tuner.devices.cuda import chosen_gpu
 
 # As much of a driver as it takes to describe a GPU: an sm_75 of 4 multiprocessors.
 DRIVER = """
@@ -61,7 +61,7 @@ def tune_with(
         (tmp_path / "packages" / package).mkdir(parents=True)
         (tmp_path / "packages" / package / "__init__.py").write_text(BROKEN)
     path = os.pathsep.join([str(tmp_path / "packages"), str(ROOT)])
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": path, gpu.VARIABLE: use}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": path, chosen_gpu.VARIABLE: use}
     command = [sys.executable, "-m", "tuner", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return Done(done.returncode, done.stdout, done.stderr)
@@ -109,7 +109,7 @@ def test_a_gpu_that_is_not_there_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_word_that_names_no_package_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(gpu.VARIABLE, "cupy")
+    monkeypatch.setenv(chosen_gpu.VARIABLE, "cupy")
     for arguments in (["devices"], ["show", "sgemm/03_naive", "16", "--device", "cuda"], ["03_naive", "16"]):
         done = tune(*arguments)
         assert (done.status, done.out) == (2, "")

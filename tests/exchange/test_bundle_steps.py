@@ -21,8 +21,7 @@ from tuner.devices import build_cache, bundles
 from tuner.errors import RequestError
 from tuner.exchange.exports.formats import ExportRequest, export
 from tuner.exchange.exports.target import Problem
-from tuner.space.kinds import Arguments, Exported, Kind
-from tuner.space.model import Argument
+from tuner.space.argument import Argument, Arguments, Exported, Kind
 from tuner.space.sources import rendering
 from tuner.store.store import Store
 

@@ -16,7 +16,7 @@ from helpers.records import record
 from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, RequestError
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.sources.rendering import Version
 from tuner.store import time_tables
 from tuner.store.store import Store

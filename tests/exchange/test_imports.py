@@ -17,8 +17,7 @@ from helpers.processes import Tune
 from helpers.recordings import cache_of, t4
 from helpers.records import H200, H200_NVL, KERNEL, RTX, SIGNATURE, SPACE, config
 from tuner.devices import Device
-from tuner.exchange import recording
-from tuner.exchange.interop import jsonfile
+from tuner.exchange import jsonfile, recording
 from tuner.exchange.recording import Entry, Recording
 from tuner.store.store import Store
 

@@ -22,7 +22,8 @@ from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store import missed, rejected, time_tables
 from tuner.store.lookup import Query

@@ -11,8 +11,9 @@ from tuner import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
+from tuner.space.config import Config
 from tuner.space.default import first_valid
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 
 Stage = Callable[..., Path]
 BLAS_ARGUMENTS = "float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta"

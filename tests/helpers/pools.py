@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tuner.space.model import Config, Value
+from tuner.space.config import Config, Value
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {
     "block_size_x": (16, 32, 64, 128),

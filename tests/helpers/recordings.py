@@ -11,7 +11,7 @@ from typing import Any
 from helpers.records import RTX, SPACE, config
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {"block_size_x": (32, 64, 128), "tile": (1, 2, 4), "layout": ("row", "col")}
 

@@ -10,8 +10,9 @@ from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
 from tuner.space import chosen_types, operation
+from tuner.space.config import Value
 from tuner.space.expressions import parse
-from tuner.space.model import Operation, Restriction, Space, Step, Value
+from tuner.space.model import Operation, Restriction, Space, Step
 from tuner.space.scope import Limits, Scope
 from tuner.space.values.forms import ExpressionReference
 

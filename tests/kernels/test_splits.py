@@ -9,7 +9,7 @@ from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.measure.workbench import Workbench
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
 SMALLER = (40, 30, 300, 1)  # for a processor

@@ -17,8 +17,9 @@ from tuner.devices.program import Program, build
 from tuner.measure.verify import strided
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
+from tuner.space.config import Config, config_key
 from tuner.space.default import excluding_all, first_valid
-from tuner.space.model import Config, Space, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.store.store import Store

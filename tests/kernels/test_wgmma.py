@@ -16,7 +16,8 @@ from tuner.devices.program import Program, build
 from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space.model import Config, Space, Value
+from tuner.space.config import Config, Value
+from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 

@@ -15,8 +15,9 @@ from tuner import measure
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.answers.poison import poisoned, scrambled
+from tuner.measure.bound import Bound
 from tuner.measure.kernels.bench_kernels import BenchKernels, macros
-from tuner.measure.verify.comparison import Bound, Tally
+from tuner.measure.verify.comparison import Tally
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.sources.rendering import Source
 

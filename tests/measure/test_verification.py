@@ -14,8 +14,9 @@ from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
 from tuner.measure.benchmark import Bench
+from tuner.measure.bound import Bound
 from tuner.measure.method import Method
-from tuner.measure.verify.comparison import Bound, compare
+from tuner.measure.verify.comparison import compare
 from tuner.space.default import first_valid
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.elements import Held

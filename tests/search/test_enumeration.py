@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from helpers.spaces import scope, space
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.enumeration import enumerate_space
-from tuner.space.model import Space, Value
+from tuner.space.config import Value
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 ABC: dict[str, tuple[Value, ...]] = {"a": (1, 2, 3, 4), "b": (0, 1, 2, 4), "c": (2, 8)}

@@ -10,7 +10,8 @@ from helpers.spaces import scope, space
 from tuner.errors import RequestError
 from tuner.search import enumeration, listing
 from tuner.search.listing import listed
-from tuner.space.model import Space, Value
+from tuner.space.config import Value
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {"a": (1, 2, 4, 8), "b": (False, True), "word": ("x", "y"), "c": (0.5, 2.0)}

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.pools import PARAMETERS, VALID, time_of
 from tuner.search.sampler import PoolGPSampler
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("minimize", 1), ("maximize", -1)])

@@ -20,7 +20,7 @@ from tuner.search import foreign, optuna_strategies, strategies
 from tuner.search.budget import Budget
 from tuner.search.pool import Pool
 from tuner.search.strategies import STRATEGIES, Hints, Search
-from tuner.space.model import Config, Value
+from tuner.space.config import Config, Value
 
 
 def needs(name: str) -> str:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from helpers.spaces import scope, space
+from tuner.space.config import Value
 from tuner.space.default import first_valid
-from tuner.space.model import Value
 
 
 def test_the_first_valid_configuration_is_found_however_late_it_comes() -> None:

@@ -14,6 +14,7 @@ from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner import catalog
 from tuner.devices import Device
+from tuner.space import expressions
 from tuner.space.expressions import array_expressions
 
 Arrays = list[dict[str, Any]]
@@ -146,7 +147,7 @@ def test_convolutions_of_any_size_mean_what_scipy_means(dtype: str) -> None:
             k = k + 1j
         for function in ("correlate", "convolve"):
             for mode in ("full", "same", "valid"):
-                found = array_expressions.parse(f"{function}(x, k, mode='{mode}')").evaluate({"x": x, "k": k})
+                found = expressions.parse_array(f"{function}(x, k, mode='{mode}')").evaluate({"x": x, "k": k})
                 expected = getattr(signal, function)(x, k, mode=mode, method="direct")
                 np.testing.assert_array_equal(found, expected, err_msg=f"{function} {mode} {shape} {other}")
                 assert found.dtype == expected.dtype
@@ -278,6 +279,6 @@ def test_the_functions_are_listed_with_their_arguments(tune: Tune) -> None:
 
 def test_what_an_array_comes_to_may_be_as_large_as_its_type_holds() -> None:
     scope = {"x": np.full(4, 100.0)}
-    value = array_expressions.value_of(array_expressions.parse("x / sqrt(2 * sum(exp(x)))").tree, scope, "")
+    value = array_expressions.value_of(expressions.parse_array("x / sqrt(2 * sum(exp(x)))").tree, scope, "")
     assert np.allclose(value, 100 / np.sqrt(2 * 4 * np.exp(100.0)))
-    assert np.isnan(array_expressions.value_of(array_expressions.parse("0 * sum(x / 0.0)").tree, scope, ""))
+    assert np.isnan(array_expressions.value_of(expressions.parse_array("0 * sum(x / 0.0)").tree, scope, ""))

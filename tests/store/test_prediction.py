@@ -20,7 +20,7 @@ from tuner.devices.product import Tiles
 from tuner.exchange import recording
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import lookup

@@ -15,7 +15,7 @@ from tuner import catalog
 from tuner.devices import Device, build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
-from tuner.space.model import Config, config_key
+from tuner.space.config import Config, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
 from tuner.space.sources.rendering import Version

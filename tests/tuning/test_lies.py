@@ -15,7 +15,7 @@ from helpers.processes import Tune
 from helpers.records import sizes
 from tuner import catalog
 from tuner.measure.results import Outcome
-from tuner.space.model import config_key
+from tuner.space.config import config_key
 from tuner.tuning.ledger.ledger import Ledger
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial

@@ -22,7 +22,8 @@ from tuner.search.budget import Budget
 from tuner.search.pool import Pool
 from tuner.search.strategies import Search
 from tuner.space import identity
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.tuning.crew.queue import Queue
 from tuner.tuning.ledger.ledger import Ledger

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from tuner import paths
 from tuner.cli import defaults, options, output
-from tuner.cli.options import Terminated
+from tuner.cli.interrupts import Terminated
 from tuner.errors import RequestError, TunerError
 from tuner.version import VERSION
 

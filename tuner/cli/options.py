@@ -10,17 +10,9 @@ from typing import Any
 import click
 
 from tuner import paths
-from tuner.cli import output
 from tuner.errors import RequestError
 from tuner.languages import KINDS
 from tuner.measure.method import OBJECTIVES
-
-
-class Terminated(BaseException):
-    """SIGTERM as an exception, so that workers and files are closed on the way out."""
-
-
-INTERRUPTS = (KeyboardInterrupt, Terminated)
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
@@ -183,12 +175,6 @@ def check_file(option: str, file: Path) -> None:
         raise RequestError(
             f"{option} {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
         ) from None
-
-
-def warn(notes: Iterable[str]) -> None:
-    """Print warnings on standard error."""
-    for note in notes:
-        output.say(f"warning: {note}")
 
 
 def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli.screen.live_block import fitted
+from tuner.cli.terminal import fitted
 from tuner.paths import plain, shown
 from tuner.space.texts import config_text
 from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
@@ -49,6 +49,12 @@ def say(message: str) -> None:
         _voices[-1](text)
     else:
         click.echo(fitted(text, sys.stderr), err=True)
+
+
+def warn(notes: Iterable[str]) -> None:
+    """Print warnings on standard error."""
+    for note in notes:
+        say(f"warning: {note}")
 
 
 _voices: list[Callable[[str], None]] = []  # that print messages, the last one now

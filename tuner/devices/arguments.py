@@ -14,8 +14,8 @@ from tuner.errors import ArgumentError, MisalignedArray
 from tuner.space import strides
 
 if TYPE_CHECKING:
+    from tuner.space.argument import Argument
     from tuner.space.dtypes import DType
-    from tuner.space.model import Argument
 
 NOWHERE = 1 << 46  # an address
 MOST_WORK = 100_000  # candidates for an element that two arrays share, of which NumPy tries as many

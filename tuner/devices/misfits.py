@@ -10,7 +10,9 @@ from tuner.space import chosen_types, operation
 
 if TYPE_CHECKING:
     from tuner.devices.interface import Interface
-    from tuner.space.model import Argument, Config, Space
+    from tuner.space.argument import Argument
+    from tuner.space.config import Config
+    from tuner.space.model import Space
     from tuner.space.scope import Scope
     from tuner.space.sources.rendering import StepSource
 

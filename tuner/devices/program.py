@@ -18,7 +18,9 @@ from tuner.space.sources.rendering import render
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
-    from tuner.space.model import Argument, Config, Space
+    from tuner.space.argument import Argument
+    from tuner.space.config import Config
+    from tuner.space.model import Space
     from tuner.space.scope import Scope
     from tuner.space.sources.rendering import Source, StepSource
 

@@ -9,8 +9,9 @@ from tuner.devices.compiler import Compiler
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
+from tuner.space.config import Config
 from tuner.space.default import first_valid
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.texts import config_text
 

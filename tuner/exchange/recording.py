@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.exchange.interop import jsonfile
-from tuner.space.model import Config, Space, Value
+from tuner.exchange import jsonfile
+from tuner.space.config import Config, Value
+from tuner.space.model import Space
 from tuner.store.record_rules import SHORTEST_MS
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tuner.space.config import Config
 from tuner.space.expressions import Expression
-from tuner.space.model import Config, Operation, Space
+from tuner.space.model import Operation, Space
 
 
 @dataclass(frozen=True)

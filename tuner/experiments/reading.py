@@ -13,13 +13,15 @@ from tuner import catalog
 from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.paths import quoted
-from tuner.space import chosen_types, expressions, operation
+from tuner.space import chosen_types, operation
+from tuner.space.config import Config
 from tuner.space.default import first_valid
+from tuner.space.expressions import evaluator
 from tuner.space.file import yamlfile
 from tuner.space.file.schema import Allowed, Formula, Identifier, StrictModel
 from tuner.space.file.validation import validated
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Config, Operation, Space
+from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 
 FOLDER = Path(__file__).parent
@@ -195,7 +197,7 @@ def _row(
     if space is not None and row.loads is not None:
         names = {*space.operation.sizes, *space.parameters}
         for name in sorted(row.loads.counted.names - names):
-            raise document.error((*where, "loads", "counted"), expressions.unknown_name(name, names))
+            raise document.error((*where, "loads", "counted"), evaluator.unknown_name(name, names))
     return PublishedRow(
         name=row.name,
         published=figures,
@@ -213,7 +215,7 @@ def _config(document: Document, where: Where, row: RowModel, space: Space, sizes
     first values that are valid beside the published ones on a common GPU."""
     for name, value in row.config.items():
         if name not in space.parameters:
-            raise document.error((*where, name), expressions.unknown_name(name, space.parameters))
+            raise document.error((*where, name), evaluator.unknown_name(name, space.parameters))
         if value not in space.parameters[name]:
             allowed = list(space.parameters[name])
             raise document.error(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
 from tuner.experiments.experiment import Experiment, PublishedRow
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.scope import Scope
 
 

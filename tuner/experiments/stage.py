@@ -12,7 +12,7 @@ from tuner.experiments.results import Measurement, RowResult
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store

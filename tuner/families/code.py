@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import ExpressionError
+from tuner.space.config import Config
 from tuner.space.expressions import braces
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 

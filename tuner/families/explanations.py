@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.texts import config_text, size_text
 
 if TYPE_CHECKING:

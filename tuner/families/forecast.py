@@ -15,7 +15,7 @@ from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Measured, Sizes
 from tuner.prediction.library_tiles import LibraryTiles
 from tuner.prediction.model import TimeModel
-from tuner.space.model import ConfigKey, config_key
+from tuner.space.config import ConfigKey, config_key
 from tuner.space.scope import Scope
 from tuner.store.lookup import Query
 

@@ -13,7 +13,8 @@ from tuner.families.code import Code, SizedCode
 from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
 from tuner.prediction.grids import Sizes
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import lookup
 from tuner.store.lookup import Query

@@ -10,7 +10,8 @@ from tuner.devices.arguments import check_count
 from tuner.devices.product import ProductLaunch
 from tuner.families import products
 from tuner.space import operation
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record

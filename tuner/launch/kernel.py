@@ -17,7 +17,8 @@ from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
 from tuner.space import chosen_types, operation
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
 from tuner.store.store import Candidate, Match, Record

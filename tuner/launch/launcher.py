@@ -18,7 +18,8 @@ from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
 from tuner.paths import quoted
 from tuner.space import chosen_size, chosen_types, operation
-from tuner.space.model import Space, Value
+from tuner.space.config import Value
+from tuner.space.model import Space
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text

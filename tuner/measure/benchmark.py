@@ -32,7 +32,8 @@ from tuner.measure.verify import mutants, strided
 from tuner.measure.workbench import Workbench
 from tuner.paths import shown
 from tuner.space.answers.cache import ReferenceCache
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 SHORT_MS = 1.0  # many times what a launch takes

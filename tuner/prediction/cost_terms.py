@@ -59,9 +59,10 @@ from tuner.prediction.grids import (
     work_of,
 )
 from tuner.prediction.library_tiles import ToldTiles
+from tuner.space.config import Config
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so

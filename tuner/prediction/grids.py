@@ -17,8 +17,10 @@ import numpy as np
 
 from tuner.errors import ExpressionError
 from tuner.prediction.amounts import Array, Mask
-from tuner.space.expressions import Evaluator, Expression, evaluator_of, names_in, value_of
-from tuner.space.model import Config, Space, Step
+from tuner.space.config import Config
+from tuner.space.expressions import Expression
+from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in, value_of
+from tuner.space.model import Space, Step
 from tuner.space.scope import Scope
 
 Sizes = tuple[int, ...]  # in the order of the operation

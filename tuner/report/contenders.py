@@ -11,7 +11,7 @@ from tuner.tuning.finals.selection import SLOW
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
-    from tuner.space.model import Config
+    from tuner.space.config import Config
     from tuner.store.verdicts import Timing
 
 FINALS, SEARCH = "finals", "search"

@@ -23,7 +23,7 @@ from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
-    from tuner.space.model import Config
+    from tuner.space.config import Config
 
 SECONDS = 300.0  # for one profile; it launches the kernel many times over
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")

@@ -11,7 +11,7 @@ from tuner.report import contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
 from tuner.report.noise import SAME_CODE
-from tuner.report.pages.words import spread, times
+from tuner.report.words import spread, times
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY
 from tuner.tuning.finals.selection import SLOW, is_too_slow
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.exchange.recording import Row
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
-    from tuner.space.model import Value
+    from tuner.space.config import Value
     from tuner.store.verdicts import Timing
 
 TURNS = "in turns"  # how times were measured; else they are of the search

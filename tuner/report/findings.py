@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.report import contenders, importance, landscape, noise, restrictions
 from tuner.report import roofline as rooflines
-from tuner.report.pages.words import sentence, spread
+from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
 from tuner.store.verdicts import TOLD
 from tuner.version import VERSION

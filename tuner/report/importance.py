@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
-    from tuner.space.model import Value
+    from tuner.space.config import Value
 
 
 METHOD = "fANOVA of Optuna"

@@ -15,7 +15,7 @@ from tuner.tuning.finals.selection import FINALISTS
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
     from tuner.report.subject import Subject
-    from tuner.space.model import Value
+    from tuner.space.config import Value
 
 BINS = 40  # of a distribution
 MOST_POINTS = 2000  # of a convergence

@@ -5,18 +5,29 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from tuner.space.texts import config_text, problem_text, short_size, types_text
 from tuner.store import verdicts
-
-if TYPE_CHECKING:
-    from tuner.report.store_tables import ReportRow
-    from tuner.store.record import Record
+from tuner.store.store import Record
 
 LADDER_SIZE = "4096"  # at which most tutorials print their times
 GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """A record and its kernel; `options` are those that it was not tuned with by default, in words."""
+
+    kernel: str
+    record: Record
+    options: str = ""
+
+    @property
+    def title(self) -> str:
+        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`, and such options."""
+        return self.kernel + types_text(self.record.types) + self.options
 
 
 def results_table(table: list[ReportRow]) -> str:

@@ -5,22 +5,14 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tuner.store.verdicts import Timing, of_median, of_times
+from tuner.store.verdicts import Timing, of_median
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tuner.exchange.recording import Entry, Row
+    from tuner.exchange.recording import Row
     from tuner.report.subject import Subject
 
 SAME_CODE = "the same code"  # why two times cannot be told apart, besides those of `verdicts`
 WIDE = 0.1  # of a median time: a spread of which a reader is told
-
-
-def of_entries(entries: Mapping[Row, Entry]) -> dict[Row, Timing]:
-    """The Timings of all trials that succeeded."""
-    timed = ((row, entry.time_ms, entry.times) for row, entry in entries.items() if entry.time_ms is not None)
-    return {row: of_times(times, time_ms) if times else of_median(time_ms, None) for row, time_ms, times in timed}
 
 
 def of_best(subject: Subject) -> Timing:

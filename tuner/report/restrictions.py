@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.space.model import Restriction, Space, Value
+    from tuner.space.config import Value
+    from tuner.space.model import Restriction, Space
     from tuner.space.scope import Scope
 
 MOST_COMBINATIONS = 10_000  # that are all evaluated

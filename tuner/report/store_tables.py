@@ -1,32 +1,18 @@
 """Markdown tables of the records in the store."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner import catalog, paths
 from tuner.catalog import CatalogEntry, wheels
 from tuner.errors import RequestError
 from tuner.report import markdown
-from tuner.report.markdown import GALLERY, LADDER_SIZE, family
-from tuner.space.texts import options_text, short_size, types_text
+from tuner.report.markdown import GALLERY, LADDER_SIZE, ReportRow, family
+from tuner.space.texts import options_text, short_size
 from tuner.store.store import Place, Record, Store
 
 GIVEN = "given"  # the strategy of records that no search has made
-
-
-@dataclass(frozen=True)
-class ReportRow:
-    """A record and its kernel; `options` are those that it was not tuned with by default, in words."""
-
-    kernel: str
-    record: Record
-    options: str = ""
-
-    @property
-    def title(self) -> str:
-        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`, and such options."""
-        return self.kernel + types_text(self.record.types) + self.options
 
 
 def rows(

@@ -18,17 +18,17 @@ from tuner.exchange.exports.target import Problem
 from tuner.exchange.exports.trials import Trials
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.measure.method import peculiarity
-from tuner.report import noise
 from tuner.search import listing
+from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
-from tuner.space.model import Config, Space, Value
+from tuner.space.model import Space
+from tuner.space.operation import problem_words
 from tuner.space.scope import Scope
 from tuner.space.sources import preprocessor
 from tuner.space.sources.rendering import Version
-from tuner.space.texts import problem_words
 from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.store import Record, Store
-from tuner.store.verdicts import Timing
+from tuner.store.verdicts import Timing, of_median, of_times
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Subject:
     @functools.cached_property
     def timings(self) -> dict[Row, Timing]:
         """The same with what is known of their spreads."""
-        return noise.of_entries(self.recording.entries)
+        return _timings(self.recording.entries)
 
     @functools.cached_property
     def best(self) -> Row:
@@ -224,3 +224,9 @@ def _time(date: str) -> datetime:
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _timings(entries: Mapping[Row, Entry]) -> dict[Row, Timing]:
+    """The Timings of all trials that succeeded."""
+    timed = ((row, entry.time_ms, entry.times) for row, entry in entries.items() if entry.time_ms is not None)
+    return {row: of_times(times, time_ms) if times else of_median(time_ms, None) for row, time_ms, times in timed}

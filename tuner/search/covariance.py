@@ -16,7 +16,7 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
 from tuner.search.pool import Pool
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 Array = NDArray[Any]
 

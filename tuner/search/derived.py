@@ -4,9 +4,10 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.space.expressions import Evaluator, evaluator_of, names_in
+from tuner.space.config import Value
+from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
 from tuner.space.expressions.rewriting import substitute
-from tuner.space.model import Space, Value
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 _MAX_NODES = 1_000  # of an expression with its derived values written out

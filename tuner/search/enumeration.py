@@ -22,10 +22,11 @@ from kernel_tuner.searchspace import Searchspace
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.derived import Derived
+from tuner.space.config import Value
 from tuner.space.default import no_configuration
-from tuner.space.expressions import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
 from tuner.space.expressions.rewriting import divisors, substitute
-from tuner.space.model import Restriction, Space, Value
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
 MAX_COMBINATIONS = 10**8

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tuner.space.model import Config, Value
+    from tuner.space.config import Config, Value
 
 MOST_COMBINATIONS = 2**62  # the code of a configuration is a 64-bit integer
 SAMPLE = 2000  # rows that a farthest-point design chooses from

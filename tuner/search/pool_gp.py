@@ -12,7 +12,7 @@ from tuner.search.covariance import Covariance, Encoding
 from tuner.search.pool import Pool, farthest_points
 from tuner.search.posterior import Posterior, log_expected_improvement
 from tuner.search.proposer import Proposer
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 Array = NDArray[Any]
 Values = tuple[float, ...]

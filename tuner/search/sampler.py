@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 
 class PoolGPSampler(BaseSampler):

@@ -16,8 +16,9 @@ from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
 from tuner.search.proposer import FixedOrder, Proposer
+from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
-from tuner.space.model import Config, Space, Value
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 # The names stand here, because Optuna and Kernel Tuner take a second to import. A test compares them with the packages.

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from tuner.errors import RequestError
 from tuner.paths import quoted, shown
+from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType, canonical
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 from tuner.space.scope import Scope
 
 Types = Mapping[str, str]

@@ -1,7 +1,8 @@
 """The first valid configuration, or the reason that none is valid. A launch needs it, so it imports no solver."""
 
 from tuner.errors import NoConfiguration
-from tuner.space.model import Config, Restriction, Space
+from tuner.space.config import Config
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.space import kinds
+from tuner.space.argument import Argument
 from tuner.space.expressions import ArrayExpression, Expression, parse
-from tuner.space.model import Argument, Operation, Restriction, Space, Step
+from tuner.space.model import Operation, Restriction, Space, Step
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import (
     ConfigReference,

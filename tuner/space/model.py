@@ -14,52 +14,21 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.lockless import cached_property
 from tuner.paths import quoted, shown
+from tuner.space.argument import Argument
+from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
 from tuner.space.texts import size_text
 from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from tuner.space.kinds import Kind
     from tuner.space.scope import Scope
-    from tuner.space.values.fills import Fill
     from tuner.space.values.forms import Reference
     from tuner.space.values.python_function import PythonFunction
 
-Value = int | float | bool | str
-Config = dict[str, Value]
-ConfigKey = tuple[tuple[str, bool, Value], ...]
 
 MAX_VALUES = 10_000  # of a parameter
 MAX_FILE_BYTES = 1_000_000  # of a space or operation file
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One argument of the kernel. An array has a shape and a role (in, out, inout, scratch); a scalar has neither.
-
-    `dtype` is a name of `dtypes.DTYPES`, of the operation's `types`, or of a parameter; `chosen_types.dtype` tells
-    which type that is. `value` is its content: one expression for a scalar, one per element for an array. Without it, a
-    scalar is the size or option of its name, and the caller passes the array. `fill` says what such an array holds
-    while it is tuned. `kind` says how a kernel gets it; None is a plain array or scalar. Scratch is allocated by
-    whoever launches: `zeroed` is never, once or (before) each (launch). `strides` are in elements, one for each axis,
-    where the kernel takes leading dimensions: see `strides`; without them, an array is contiguous.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[Expression, ...] | None = None
-    role: str | None = None
-    value: tuple[Expression, ...] = ()
-    fill: Fill | None = None
-    kind: Kind | None = None
-    zeroed: str = "never"
-    strides: tuple[Expression, ...] = ()
-
-    @property
-    def is_array(self) -> bool:
-        """Whether the caller passes an array for it, or it is one of constants."""
-        return self.shape is not None and self.role not in (None, "scratch")
 
 
 @dataclass(frozen=True)
@@ -336,7 +305,7 @@ class Space:
         """Whether `config` has exactly the declared parameters, each with one of its declared values."""
         if config.keys() != self.parameters.keys():
             return False
-        return all(_contains(values, config[name]) for name, values in self.parameters.items())
+        return all(contains(values, config[name]) for name, values in self.parameters.items())
 
     def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
         """Whether `config` is declared and satisfies every restriction."""
@@ -367,7 +336,7 @@ class Space:
         for name, values in self.parameters.items():
             if name not in config:
                 raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {shown(list(values))}")
-            if not _contains(values, config[name]):
+            if not contains(values, config[name]):
                 raise SpaceError(f"{self.name}: {name} = {quoted(config[name])}; allowed: {shown(list(values))}")
         for name in config:
             if name not in self.parameters:
@@ -390,13 +359,3 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         self[name] = value = self._derived[name].evaluate(self)
         return value
-
-
-def config_key(config: Mapping[str, Value]) -> ConfigKey:
-    """A configuration as a key of a dictionary. In it, True is not 1."""
-    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
-
-
-def _contains(values: Iterable[Value], value: Value) -> bool:
-    """Whether `values` contain `value`. True is not 1, because they render differently; but 2.0 is 2."""
-    return any(v == value and isinstance(v, bool) == isinstance(value, bool) for v in values)

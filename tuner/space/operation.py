@@ -1,26 +1,32 @@
 """Problems: sizes as users write them, and what a kernel gets: inputs, constants, scalars."""
 
+from __future__ import annotations
+
 import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import strides
+from tuner.space.argument import Argument
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
-from tuner.space.dtypes import DType
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 from tuner.space.scope import Scope
-from tuner.space.texts import size_text
+from tuner.space.texts import options_text, problem_text, short_size, size_text
 from tuner.space.values import fills
 from tuner.space.values.elements import Elements, Held, held
 from tuner.space.values.fills import Fill
+
+if TYPE_CHECKING:
+    from tuner.space.model import Operation
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -265,3 +271,30 @@ def gbytes(operation: Operation, scope: Scope, time_ms: float) -> float | None:
 
 def _giga_per_second(amount: Expression | None, scope: Scope, time_ms: float) -> float | None:
     return None if amount is None else float(amount.evaluate(scope.names)) / (time_ms * 1e6)
+
+
+def full_problem_text(
+    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
+) -> str:
+    """`n=4096, real=float16, a=2`: the same with the options that are not at their defaults."""
+    return problem_text(sizes, types) + options_text(options, operation.options)
+
+
+def problem_words(
+    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
+) -> str:
+    """`4096 --type real=float16 --set alpha=2`: a problem on the command line, without what is at its default."""
+    defaults = {name: allowed[0] for name, allowed in operation.types.items()}
+    words = [f"--type {name}={value}" for name, value in types.items() if value != defaults.get(name)]
+    words += [f"--set {text}" for text in options_text(options, operation.options).split(", ")[1:]]
+    return " ".join([short_size(sizes), *words])
+
+
+def integers_without_fill(op: Operation) -> list[str]:
+    """The inputs of whole numbers that no `fill:` describes: one in nine of their elements is 0 in every second set."""
+    return [
+        a.name
+        for a in op.arrays
+        if a.role in ("in", "inout") and a.fill is None and not a.value
+        if any(DTYPES[dtype].kind == "integer" for dtype in op.types.get(a.dtype, (a.dtype,)))
+    ]

@@ -15,7 +15,8 @@ from tuner.errors import SpaceError
 from tuner.space.texts import size_text
 
 if TYPE_CHECKING:
-    from tuner.space.model import Argument, Operation
+    from tuner.space.argument import Argument
+    from tuner.space.model import Operation
 
 Shapes = Mapping[str, tuple[int, ...]]
 Values = Mapping[str, int]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.space.model import Operation, Value
+    from tuner.space.config import Value
 
 
 def size_text(sizes: Mapping[str, int]) -> str:
@@ -17,13 +17,6 @@ def size_text(sizes: Mapping[str, int]) -> str:
 def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
     """`n=4096, real=float16`: the sizes, and the chosen types of a kernel that has a choice."""
     return size_text(sizes) + types_text(types)
-
-
-def full_problem_text(
-    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
-) -> str:
-    """`n=4096, real=float16, a=2`: the same with the options that are not at their defaults."""
-    return problem_text(sizes, types) + options_text(options, operation.options)
 
 
 def types_text(types: Mapping[str, str]) -> str:
@@ -42,16 +35,6 @@ def options_texts(
     """`, a=2` and `, a=1`: two sets of options as `options_text` says them, and with those in which they differ."""
     alike = {name: value for name, value in defaults.items() if options.get(name) == others.get(name)}
     return options_text(options, alike), options_text(others, alike)
-
-
-def problem_words(
-    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
-) -> str:
-    """`4096 --type real=float16 --set alpha=2`: a problem on the command line, without what is at its default."""
-    defaults = {name: allowed[0] for name, allowed in operation.types.items()}
-    words = [f"--type {name}={value}" for name, value in types.items() if value != defaults.get(name)]
-    words += [f"--set {text}" for text in options_text(options, operation.options).split(", ")[1:]]
-    return " ".join([short_size(sizes), *words])
 
 
 def number_text(number: float) -> str:

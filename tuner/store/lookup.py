@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tuner.prediction.grids import Measured, Sizes
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
 from tuner.store.record import Record

@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from tuner.lockless import cached_property
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.values.forms import NOTICES
 from tuner.store.record_rules import FIELDS
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
-from tuner.space.model import Config, ConfigKey, config_key
-from tuner.space.texts import config_text, full_problem_text
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.operation import full_problem_text
+from tuner.space.texts import config_text
 from tuner.store import locks
 
 if TYPE_CHECKING:

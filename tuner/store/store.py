@@ -13,7 +13,8 @@ from pathlib import Path
 from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.errors import RequestError
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store import locks, lookup, record_file, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query

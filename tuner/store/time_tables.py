@@ -18,7 +18,7 @@ from typing import Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.prediction.grids import Sizes
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.store import locks
 from tuner.store.lookup import Query
 

@@ -10,8 +10,9 @@ from typing import Any
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
 from tuner.paths import quoted
+from tuner.space.argument import Argument
 from tuner.space.expressions import Expression
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 
 NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 

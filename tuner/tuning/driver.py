@@ -9,7 +9,7 @@ from tuner.devices import DeviceInfo
 from tuner.measure.sustained import SECONDS
 from tuner.measure.timing.clock import NOISE
 from tuner.search.pool import Pool
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store

@@ -20,7 +20,8 @@ from tuner.search.listing import is_likely_kept, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space import identity
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rejected
 from tuner.store.ceilings_file import KeptCeilings

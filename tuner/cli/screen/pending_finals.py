@@ -6,12 +6,12 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.options import warn
+from tuner.cli import output
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem
-    from tuner.space.model import Config
+    from tuner.space.config import Config
     from tuner.tuning.ledger.study import StoredStudy
     from tuner.tuning.ledger.trial import Trial
 
@@ -39,7 +39,7 @@ class Waiting:
         try:
             found = [(study, fastest) for study in studies(problem) if (fastest := _fastest(study, device))]
         except RequestError as error:  # a ledger that cannot be read keeps no answer back
-            warn([str(error)])
+            output.warn([str(error)])
             return None
         if not found:
             return None

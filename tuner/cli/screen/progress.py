@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli import output
-from tuner.cli.options import INTERRUPTS
+from tuner.cli.interrupts import INTERRUPTS
 from tuner.cli.screen.live_block import Screen
 from tuner.cli.screen.status import Standing, duration
-from tuner.space.model import config_key
-from tuner.space.texts import full_problem_text
+from tuner.space.config import config_key
+from tuner.space.operation import full_problem_text
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo

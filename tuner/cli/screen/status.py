@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tuner.cli.screen.live_block import Line, cells
+from tuner.cli.screen.live_block import Line
 from tuner.cli.screen.sparkline import BLOCKS, PLAIN, sparkline
-from tuner.space.model import ConfigKey, config_key
+from tuner.cli.terminal import cells
+from tuner.space.config import ConfigKey, config_key
 from tuner.space.texts import config_text
 
 if TYPE_CHECKING:

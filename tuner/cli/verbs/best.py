@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, warn
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES
 
 
 @click.command()
@@ -50,7 +50,7 @@ def command(
     else:  # a device that the store knows
         target = choose_target(problem, device)
         name, best = target.device.name, target.best
-    warn(best.notes)
+    output.warn(best.notes)
     record = best.record
     about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
     about["options"] = problem.options

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file, figure_option, warn, write_figure
+from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file, figure_option, write_figure
 
 
 @click.command()
@@ -52,7 +52,7 @@ def command(
     suffix = vega.suffix_of(output_) if output_ is not None else None
     if output_ is not None:
         check_file("--output", output_)
-    found = comparison.compare(kernels, sizes, on, stores, lambda problem: warn([problem]))
+    found = comparison.compare(kernels, sizes, on, stores, lambda problem: output.warn([problem]))
     if output_ is not None and suffix is not None:
         whole = comparison_page.html(found).encode() if suffix == ".html" else comparison_page.picture(found, suffix)
         write_figure(output_, whole)

@@ -71,8 +71,8 @@ def command(
 
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
+    from tuner.cli import several
     from tuner.cli.screen import logs, progress
-    from tuner.cli.verbs import several
     from tuner.search.budget import Budget
     from tuner.space import chosen_types
     from tuner.tuning.exploration import Quiet

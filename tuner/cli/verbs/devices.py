@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, RESULTS, warn
+from tuner.cli.options import DEVICE, JSON, RESULTS
 from tuner.cli.screen.status import shortened
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def command(measure: bool, device: str | None, results: Path | None, as_json: bo
     kept = KeptCeilings(results)
     if measure:
         kept.check_writable()
-    warn(kept.problems)
+    output.warn(kept.problems)
     descriptions, ceilings = [], {}
     names = devices.available() if device is None else [device]
     for opened in _opened(names, device is not None):

@@ -10,7 +10,7 @@ import click
 from tuner.cli import output
 from tuner.cli.options import COMPLETE_DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
 from tuner.errors import DeviceError
-from tuner.report.pages.words import spread, times
+from tuner.report.words import spread, times
 
 if TYPE_CHECKING:
     from tuner.measure.results import Final

@@ -6,18 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import (
-    JSON,
-    KERNEL,
-    RESULTS,
-    SET,
-    SIZE,
-    TARGET_DEVICE,
-    TYPES,
-    output_option,
-    storage_option,
-    warn,
-)
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, output_option, storage_option
 from tuner.errors import RequestError
 from tuner.exchange.exports.formats import FORMATS
 from tuner.paths import quoted
@@ -80,7 +69,7 @@ def command(
         asked = formats.ExportRequest(problem, **request)
         about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
     export = formats.export(to, asked)
-    warn(export.notes)
+    output.warn(export.notes)
     files = [str(file) for file in export.files]
     data = {**about, "to": to, "files": files, **export.summary}
     lines = [*files]

@@ -12,7 +12,7 @@ from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
 
 if TYPE_CHECKING:
-    from tuner.space.model import Value
+    from tuner.space.config import Value
     from tuner.tuning.ledger.trial import Trial
 
 INDENT = "    "

@@ -95,8 +95,8 @@ def _steps(trials: Iterable[Trial]) -> list[_Step]:
 
 def _bars(steps: list[_Step]) -> list[str]:
     """The best times so far as a line of bars, between the first and the last."""
-    from tuner.cli.screen.live_block import can_write
     from tuner.cli.screen.sparkline import BLOCKS, PLAIN, sparkline
+    from tuner.cli.terminal import can_write
 
     known = [step.best_ms for step in steps if step.best_ms is not None]
     if not known:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, warn
+from tuner.cli.options import JSON
 
 if TYPE_CHECKING:
     from tuner.catalog import CatalogEntry
@@ -46,7 +46,7 @@ def command(as_json: bool) -> None:
     ]
     messages = list(dict.fromkeys(problems))
     rest = len(messages) - MOST_WARNINGS
-    warn([*messages[:MOST_WARNINGS], *([f"{rest} more like these"] if rest > 0 else [])])
+    output.warn([*messages[:MOST_WARNINGS], *([f"{rest} more like these"] if rest > 0 else [])])
     output.answer(as_json, data, output.table(["kernel", "title", "languages", "parameters", "from"], rows))
 
 

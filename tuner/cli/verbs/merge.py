@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, RESULTS, warn
+from tuner.cli.options import JSON, RESULTS
 
 
 @click.command()
@@ -24,7 +24,7 @@ def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> N
     from tuner.store import merge
 
     summary = merge.merge(sources, results)
-    warn(summary.problems)
+    output.warn(summary.problems)
     data = {
         "files": summary.files,
         "records": summary.records,

@@ -83,7 +83,8 @@ def _address(kernel: str) -> list[str]:
 
 def _told(result: Result) -> str:
     from tuner import catalog
-    from tuner.space.texts import config_text, full_problem_text
+    from tuner.space.operation import full_problem_text
+    from tuner.space.texts import config_text
 
     assert result.record is not None
     operation = catalog.load(result.kernel).operation

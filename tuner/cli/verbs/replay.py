@@ -6,7 +6,7 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole, warn
+from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole
 
 
 @click.command()
@@ -42,7 +42,7 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
     check(strategy)
     recording = recordings.read(cache)
     replay = replays.replay(recording, strategy, limit, seed, workers)
-    warn(replay.notes)
+    output.warn(replay.notes)
     count, evaluations = len(recording.entries), len(replay.evaluations)
     data = {
         "strategy": replay.strategy,

@@ -6,17 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import (
-    COMPLETE_DEVICE,
-    COMPLETE_KERNEL,
-    JSON,
-    RESULTS,
-    SET,
-    TYPES,
-    figure_option,
-    storage_option,
-    warn,
-)
+from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, RESULTS, SET, TYPES, figure_option, storage_option
 from tuner.errors import RequestError
 
 
@@ -70,7 +60,7 @@ def command(
     if kernel is not None or recording is not None:
         if write:
             raise RequestError("--write: is for the tables of the store; leave it out, or leave out KERNEL")
-        from tuner.cli.verbs import study_report
+        from tuner.cli import study_report
 
         study_report.write(kernel, recording, device, output_, results, as_json, **request)
         return
@@ -81,7 +71,7 @@ def command(
     if any(given.values()):
         wrong = next(name for name, value in given.items() if value)
         raise RequestError(f"{wrong}: is for the page of one kernel; write `tune report KERNEL SIZE {wrong} ...`")
-    rows = store_tables.rows(device or "", results, lambda problem: warn([problem]))
+    rows = store_tables.rows(device or "", results, lambda problem: output.warn([problem]))
     tables = store_tables.tables(rows)
     for file in write:
         store_tables.put_into(file, tables)

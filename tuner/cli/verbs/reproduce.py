@@ -11,7 +11,8 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_folder
+from tuner.cli.interrupts import INTERRUPTS
+from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder
 from tuner.errors import RequestError
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, warn
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES
 
 
 @click.command()
@@ -32,7 +32,7 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
     space = catalog.load(kernel)
     result = rerun.run(kernel, size, **request, noted=output.say)
     best = result.candidate
-    warn(best.notes)
+    output.warn(best.notes)
     fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
     text = ""
     if result.reason is None:

@@ -10,8 +10,9 @@ from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
 
 if TYPE_CHECKING:
+    from tuner.space.argument import Argument
     from tuner.space.expressions import Expression
-    from tuner.space.model import Argument, Step
+    from tuner.space.model import Step
 
 
 @click.command()

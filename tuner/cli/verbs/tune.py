@@ -23,18 +23,13 @@ from tuner.cli.options import (
     Whole,
     storage_option,
 )
+from tuner.cli.screen.result import document, lines
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
 
 if TYPE_CHECKING:
-    from tuner.tuning.driver import Result
-
-WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
-WHERE_THEY_ROUND = (
-    "; where only rounding differs, let a reference in Python compute in float64, "
-    "or write `tolerance:` in the space file"
-)
+    pass
 
 
 @click.command("kernel", hidden=True)
@@ -125,7 +120,7 @@ def command(
         raise
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
     if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
-        from tuner.cli.verbs import several
+        from tuner.cli import several
 
         return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
     size = sizes[0] if sizes else None
@@ -145,63 +140,3 @@ def command(
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     output.answer(as_json, document(result), "\n".join(lines(result)))
     return 1 if result.record is None else 0
-
-
-def document(result: Result) -> dict[str, Any]:
-    """A result for --json."""
-    from tuner.tuning.finals import conclusions
-
-    record = result.record
-    keys = (
-        "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
-        "vs_best_library", "sustained", "verified",
-    )  # fmt: skip
-    best = record and {key: getattr(record, key) for key in keys}
-    return {
-        "kernel": result.kernel,
-        "device": result.device.name,
-        "size": result.sizes,
-        "types": result.types,
-        "configurations": result.configurations,
-        "evaluated": result.evaluated,
-        "failed": {reason: number for reason, (number, _) in result.failed.items()},
-        "failures": [output.failure(trial) for trial in result.failures],
-        "best": best,
-        "search_ms": record and result.selection.finalists[0].trial.time_ms,
-        "ties": [
-            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
-            for tied in conclusions.ties(result.selection)
-        ],
-        **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
-        "launch_ms": result.selection.finals.launch_ms,
-        "warnings": result.warnings,
-        "stored": result.stored,
-        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
-    }
-
-
-def lines(result: Result) -> list[str]:
-    """The last lines of a run: its best configuration. What failed is said at once."""
-    from tuner import catalog
-    from tuner.space.chosen_types import dtype_of
-    from tuner.space.texts import config_text, problem_words
-
-    space = catalog.load(result.kernel)
-    for reason, (number, trial) in result.failed.items():
-        which = config_text(trial.config) + ("" if number == 1 else ", for one")
-        output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
-    if len(result.failures) > 1:
-        problem = problem_words(space.operation, result.sizes, result.types, result.options)
-        output.say(f"`tune failures {result.kernel} {problem}` tells more")
-    if result.record is None:
-        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
-        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
-        return []
-    found = [output.best(result.record, space)]
-    if result.front:
-        found.append(output.front(result.front))
-    if result.kept:
-        found[0] = f"of this run, the {found[0]}"
-        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
-    return found

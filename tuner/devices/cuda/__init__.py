@@ -6,7 +6,7 @@ from tuner.devices.cuda import architectures
 BACKEND = Backend(
     kind="cuda",
     language="cuda",
-    count=deferred(f"{__name__}.gpu", "count"),
+    count=deferred(f"{__name__}.chosen_gpu", "count"),
     open=deferred(f"{__name__}.device", "CudaDevice"),
     compiler=deferred(f"{__name__}.compiler", "NvrtcCompiler"),
     needs="a driver and cuda-bindings (or pycuda)",
@@ -15,7 +15,7 @@ BACKEND = Backend(
     library_modules=("nvmath.bindings.cublas", "nvmath.bindings.cublasLt"),
     limits_of=architectures.limits_of,
     widest=architectures.widest,
-    lacks=deferred(f"{__name__}.gpu", "lacks"),
+    lacks=deferred(f"{__name__}.chosen_gpu", "lacks"),
     follows_context=True,
     toolchain="NVRTC ",
     common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),

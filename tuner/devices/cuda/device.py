@@ -14,7 +14,7 @@ import numpy as np
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, compiler, driver, gpu, launches, peak, sensors, tensor_maps, textures
+from tuner.devices.cuda import BACKEND, chosen_gpu, compiler, driver, launches, peak, sensors, tensor_maps, textures
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
@@ -108,7 +108,7 @@ class CudaDevice(Device):
         cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
-        readers = Readers(specs, self._number, is_ours if gpu.count() > 1 else None, slow)
+        readers = Readers(specs, self._number, is_ours if chosen_gpu.count() > 1 else None, slow)
         checked: set[tuple[int, ...]] = set()
         last_addresses: Sequence[int] = ()
         last_scalars: Any = None
@@ -297,7 +297,7 @@ class CudaDevice(Device):
     def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
         from tuner.devices.cuda.blas import products
 
-        is_ours = driver.membership(self._context) if gpu.count() > 1 else None
+        is_ours = driver.membership(self._context) if chosen_gpu.count() > 1 else None
         readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
         return products.launch(product, specs, readers, self._context)
 
@@ -316,7 +316,7 @@ def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
 
 def _gpu(number: int) -> Gpu:
     """The GPU with this number. Raises DeviceError if there is none, or nothing to reach it through."""
-    gpus = gpu.chosen()
+    gpus = chosen_gpu.chosen()
     if number >= (found := gpus.count()):
         raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
     return gpus(number)

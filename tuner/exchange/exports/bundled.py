@@ -17,10 +17,10 @@ from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.target import Target
 from tuner.space import operation
+from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
-from tuner.space.kinds import Exported
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Source, StepSource
 from tuner.store.lookup import Candidate

@@ -23,7 +23,8 @@ from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import Code, SizedCode
 from tuner.families.known import Knowledge, Known
 from tuner.prediction.grids import Sizes, at
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.rendering import Source, Version

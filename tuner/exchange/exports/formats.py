@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.texts import problem_text, problem_words
+from tuner.space.operation import problem_words
+from tuner.space.texts import problem_text
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem, Target

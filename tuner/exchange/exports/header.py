@@ -9,9 +9,10 @@ from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import operation
+from tuner.space.config import Config
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
-from tuner.space.model import Config, Geometry
+from tuner.space.model import Geometry
 from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text

@@ -8,8 +8,9 @@ from tuner.exchange.exports.names import comment
 from tuner.exchange.exports.target import Target, choose_target
 from tuner.languages import LANGUAGES
 from tuner.space import kinds, operation
+from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Argument, Geometry, Space
+from tuner.space.model import Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.rendering import StepSource

@@ -10,9 +10,10 @@ from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
+from tuner.space.operation import full_problem_text
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
-from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
+from tuner.space.texts import options_text, problem_text, short_size
 from tuner.store import time_tables
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store

@@ -12,13 +12,15 @@ from typing import Any
 
 from tuner import devices, paths
 from tuner.errors import RequestError, SpaceError
+from tuner.exchange import jsonfile
 from tuner.exchange import recording as recordings
-from tuner.exchange.interop import jsonfile, kernel_tuner_files, provenance, t1, t4
+from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Provenance, Statements
 from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing.clock import spread
 from tuner.space import operation
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text, size_text

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.exchange import jsonfile
 from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.target import Problem
-from tuner.exchange.interop import jsonfile
 from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
 from tuner.measure.results import WRONG
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.version import VERSION
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from tuner.errors import DeviceError, ExpressionError, TunerError
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.space.answers import reference
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.expressions import array_expressions, names_in
+from tuner.space.expressions import array_expressions
+from tuner.space.expressions.evaluator import names_in
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements
 
 if TYPE_CHECKING:

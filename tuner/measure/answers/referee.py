@@ -14,9 +14,9 @@ from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure.answers import device_answers, python_calls
+from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
-from tuner.measure.verify.guards import check_guards
 from tuner.paths import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
@@ -36,7 +36,9 @@ from tuner.space.values.forms import (
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
     from tuner.space.answers.cache import ReferenceCache
-    from tuner.space.model import Argument, Config, Space
+    from tuner.space.argument import Argument
+    from tuner.space.config import Config
+    from tuner.space.model import Space
     from tuner.space.scope import Scope
 
 Answers = dict[str, "Elements"]

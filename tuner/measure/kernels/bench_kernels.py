@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.devices.base import GUARD, Array, Buffer, Device
+from tuner.measure.bound import Bound
 from tuner.measure.kernels.device_kernels import STORED, Call, DeviceKernels
-from tuner.measure.verify.comparison import Bound
 from tuner.space.dtypes import DType
 
 _WORD = 16  # bytes that a thread reads at once

@@ -16,7 +16,8 @@ from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
 

@@ -18,9 +18,10 @@ from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
 from tuner.paths import shown
-from tuner.space import launch_form
+from tuner.space import launch_form, operation
+from tuner.space.config import Config
 from tuner.space.expressions import cases
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
 
 def explained(space: Space, died: WorkerDied) -> WorkerDied:
     """The same, with what inputs of `space` have to do with it."""
-    hint = cases.division_hint(space.operation) if died.signal == signal.SIGFPE else ""
+    hint = cases.division_hint(operation.integers_without_fill(space.operation)) if died.signal == signal.SIGFPE else ""
     return WorkerDied(f"{died}; {hint}", died.reason, died.signal) if hint else died
 
 

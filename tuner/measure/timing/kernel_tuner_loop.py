@@ -15,7 +15,7 @@ from typing import Any
 from tuner.devices import Device
 from tuner.errors import LaunchError
 from tuner.measure.timing.clock import Stopwatch
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 
 class _Hidden(MetaPathFinder):

@@ -6,7 +6,7 @@ import numpy as np
 
 from tuner.devices.base import Array
 from tuner.measure.verify.comparison import CHUNK, element_name
-from tuner.space.model import Argument
+from tuner.space.argument import Argument
 from tuner.space.values.elements import Elements
 
 TELLING = 32  # bits that must all be those of a sum: of fewer, chance makes some

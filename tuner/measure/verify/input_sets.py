@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.errors import DeviceError
-from tuner.measure.verify.comparison import Bound, bound
+from tuner.measure.bound import Bound, bound
 from tuner.space import operation
 from tuner.space.answers import derivation
+from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, Held
 from tuner.space.values.forms import ConfigReference, KernelReference

@@ -14,7 +14,8 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.measure.answers import poison
-from tuner.measure.verify.comparison import Bound, Tally, error_of
+from tuner.measure.bound import Bound
+from tuner.measure.verify.comparison import Tally, error_of
 from tuner.space import dtypes
 from tuner.space.answers import derivation
 from tuner.space.dtypes import DType

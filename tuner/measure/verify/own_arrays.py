@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer
     from tuner.devices.program import Program
     from tuner.measure.kernels.bench_kernels import BenchKernels, Counts
-    from tuner.space.model import Argument
+    from tuner.space.argument import Argument
 
 
 def not_left_zero(name: str) -> WrongResult:

@@ -10,9 +10,9 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import SpaceError, WrongResult
+from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
 from tuner.measure.verify.comparison import compare
-from tuner.measure.verify.guards import check_guards
 from tuner.measure.verify.own_arrays import not_left_zero
 from tuner.space import operation, strides
 from tuner.space.answers import derivation
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
     from tuner.devices.program import Program
     from tuner.measure.verify.input_sets import InputSet
-    from tuner.space.model import Argument, Space
+    from tuner.space.argument import Argument
+    from tuner.space.model import Space
     from tuner.space.scope import Scope
 
 

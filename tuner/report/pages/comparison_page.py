@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.report.pages import page, vega
 from tuner.report.pages.page import Cell, Grid, Section
 from tuner.report.pages.vega_lite import Chart, Spec, rows, spec
-from tuner.report.pages.words import number, percent, times
+from tuner.report.words import number, percent, times
 from tuner.space.texts import config_text
 from tuner.version import VERSION
 

@@ -10,8 +10,8 @@ from tuner.report.findings import BUILD, Findings
 from tuner.report.pages import charts as charting
 from tuner.report.pages import page, vega
 from tuner.report.pages.page import Cell, Grid, Section
-from tuner.report.pages.words import number, percent, spread, times
 from tuner.report.store_tables import GIVEN
+from tuner.report.words import number, percent, spread, times
 from tuner.space.texts import config_text
 from tuner.version import VERSION
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
-from tuner.space import dtypes
+from tuner.space import dtypes, expressions
 from tuner.space.answers.cache import ReferenceCache, SetCache
 from tuner.space.dtypes import DType
-from tuner.space.expressions import array_expressions, braces, names_in, parse
+from tuner.space.expressions import array_expressions, braces, parse
+from tuner.space.expressions.evaluator import names_in
 from tuner.space.model import Space, Step
 from tuner.space.scope import Scope
 from tuner.space.sources import includes
@@ -167,7 +168,7 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Array:
         if "@" in name:
-            product = array_expressions.parse(name)
+            product = expressions.parse_array(name)
             self.read |= product.names
             return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)

@@ -18,8 +18,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError
 from tuner.paths import shown
-from tuner.space import expressions
-from tuner.space.expressions import MAX_DEPTH, ArrayExpression, arithmetic, cases
+from tuner.space.expressions import arithmetic, cases, evaluator
 from tuner.space.expressions.array_functions import (
     ARRAY_FUNCTIONS,
     OutOfBounds,
@@ -27,6 +26,7 @@ from tuner.space.expressions.array_functions import (
     matrix_product,
     whole,
 )
+from tuner.space.expressions.evaluator import MAX_DEPTH
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     **arithmetic.OPERATORS,
@@ -40,17 +40,10 @@ _ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def parse(text: object) -> ArrayExpression:
-    """`text`, or a number, as a checked ArrayExpression. Raises ExpressionError if it is not allowed."""
-    expression = ArrayExpression(expressions.text_of(text))
-    tree_of(expression.text)
-    return expression
-
-
 @lru_cache(maxsize=256)
 def tree_of(text: str) -> ast.expr:
     """The syntax tree of `text`. Raises ExpressionError if it is not allowed."""
-    return expressions.checked(text, _check)
+    return evaluator.checked(text, _check)
 
 
 def _check(node: ast.expr, depth: int) -> None:
@@ -66,7 +59,7 @@ def _check(node: ast.expr, depth: int) -> None:
             pass
         case ast.Call(func=ast.Name(id=name)):
             if name not in ARRAY_FUNCTIONS and name not in arithmetic.FUNCTIONS:
-                raise ExpressionError(expressions.unknown_name(name, [*ARRAY_FUNCTIONS, *arithmetic.FUNCTIONS]))
+                raise ExpressionError(evaluator.unknown_name(name, [*ARRAY_FUNCTIONS, *arithmetic.FUNCTIONS]))
             if any(keyword.arg is None for keyword in node.keywords):
                 raise ExpressionError(f"`{ast.unparse(node)}`: ** is not allowed")
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
@@ -80,7 +73,7 @@ def _check(node: ast.expr, depth: int) -> None:
                     _check(bound, depth + 1)
             return
         case _:
-            expressions.check_node(node, _instead(node))
+            evaluator.check_node(node, _instead(node))
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _check(child, depth + 1)
@@ -148,7 +141,7 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             if name == "where" and not any(isinstance(part, ast.Compare) for part in ast.walk(args[0])):
                 cases.see(args[0], arguments[0])
             return _call(name, arguments, {str(k.arg): walk(k.value, scope) for k in keywords})
-    return expressions.walk(node, scope)
+    return evaluator.walk(node, scope)
 
 
 def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -64,7 +64,7 @@ def pattern(kernel: str) -> str:
 
 def fault(text: str, known: Iterable[str]) -> str | None:
     """What is wrong with the braces of `text`; None if each of them holds one of the names `known`."""
-    from tuner.space.expressions import unknown_name
+    from tuner.space.expressions.evaluator import unknown_name
 
     if {"{", "}"} & set(_BRACES.sub("", text)):
         return f"{quoted(text)}: a brace without its other half; write {{NAME}}"

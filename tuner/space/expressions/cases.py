@@ -9,16 +9,12 @@ import ast
 import contextlib
 from collections.abc import Container, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tuner.paths import shown
-from tuner.space.dtypes import DTYPES
-from tuner.space.expressions import names_in
-
-if TYPE_CHECKING:
-    from tuner.space.model import Operation
+from tuner.space.expressions.evaluator import names_in
 
 FEWEST = 16  # elements; of fewer, all may be alike by chance
 
@@ -95,15 +91,9 @@ def _divisor_sentence(text: str, arrays: Container[str]) -> str:
     )
 
 
-def division_hint(operation: Operation) -> str:
-    """Why a kernel may have divided a whole number by 0, and the cure; empty where all inputs of integers have a
-    `fill:`."""
-    integers = [
-        a.name
-        for a in operation.arrays
-        if a.role in ("in", "inout") and a.fill is None and not a.value
-        if any(DTYPES[dtype].kind == "integer" for dtype in operation.types.get(a.dtype, (a.dtype,)))
-    ]
+def division_hint(integers: Sequence[str]) -> str:
+    """Why a kernel may have divided a whole number by 0, and the cure. `integers` are the inputs of whole numbers that
+    have no `fill:`; empty without any."""
     if not integers:
         return ""
     have = "has" if len(integers) == 1 else "have"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.space.expressions import names_in, walk
+from tuner.space.expressions.evaluator import names_in, walk
 
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 

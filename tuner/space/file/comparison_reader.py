@@ -9,11 +9,11 @@ from typing import Any
 from tuner.errors import ExpressionError
 from tuner.paths import shown
 from tuner.space import expressions
-from tuner.space.expressions import Expression, arithmetic, array_expressions
+from tuner.space.argument import Argument
+from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file.name_check import check_names, check_passed
 from tuner.space.file.schema import OperationModel
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Argument
 from tuner.space.values.tolerance import EPSILON, TERMS, Tolerance, value_of
 
 
@@ -52,7 +52,7 @@ class ComparisonReader:
         for name, formula in self._model.derive.items():
             where = (*self._prefix, "derive", name)
             try:
-                derive[name] = expression = array_expressions.parse(formula)
+                derive[name] = expression = expressions.parse_array(formula)
             except ExpressionError as error:
                 raise self._document.error(where, str(error)) from None
             taken = {*self._scope_names, *(argument.name for argument in self._arguments), *arithmetic.FUNCTIONS}
@@ -85,7 +85,7 @@ class ComparisonReader:
             return dict.fromkeys(compared, self._terms(given, where))
         for name in given:
             if name not in compared and name not in TERMS:
-                raise self._document.error((*where, name), expressions.unknown_name(name, [*compared, *TERMS]))
+                raise self._document.error((*where, name), evaluator.unknown_name(name, [*compared, *TERMS]))
         for name in given:
             if name not in compared:
                 advice = f"write the terms of each output, as in `{compared[0]}: {{{name}: 1e-5}}`"
@@ -101,7 +101,7 @@ class ComparisonReader:
 
     def _check_term(self, term: str, expression: Any, where: Where) -> None:
         if term not in TERMS:
-            raise self._document.error(where, expressions.unknown_name(term, TERMS))
+            raise self._document.error(where, evaluator.unknown_name(term, TERMS))
         if isinstance(expression, dict):
             raise self._document.error(where, "a mapping; an expression is needed")
         check_names(self._document, where, expression, {*self._scope_names, EPSILON})

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from tuner.paths import quoted
 from tuner.space import kinds
+from tuner.space.argument import Kind
 from tuner.space.file.name_check import check_names
 from tuner.space.file.schema import ArgumentModel
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.kinds import Kind
 from tuner.space.model import Operation
 
 

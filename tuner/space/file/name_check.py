@@ -6,9 +6,9 @@ from types import MappingProxyType
 from tuner.errors import ExpressionError
 from tuner.paths import shown
 from tuner.space import expressions
-from tuner.space.expressions import ArrayExpression, Expression
+from tuner.space.argument import Argument
+from tuner.space.expressions import ArrayExpression, Expression, evaluator
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Argument
 
 
 def check_passed(document: Document, where: Where, expression: Expression, arguments: Iterable[Argument]) -> None:
@@ -33,15 +33,15 @@ def check_names(
     """Raise SpaceError, at `where` in the document, for a name that is none of `names`, and for an expression that
     cannot have a value. `depths` are those of the derived values."""
     for name in sorted(expression.names - set(names)):
-        raise document.error(where, f"`{shown(expression.text)}`: {expressions.unknown_name(name, names)}")
+        raise document.error(where, f"`{shown(expression.text)}`: {evaluator.unknown_name(name, names)}")
     if not {"reference", "derive"} & set(where) and expressions.multiplies_matrices(expression):
         raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
-    depth = expressions.depth(expression.tree, depths)
-    if depth > expressions.MAX_DEPTH:
+    depth = evaluator.depth(expression.tree, depths)
+    if depth > evaluator.MAX_DEPTH:
         raise document.error(
             where,
             f"`{shown(expression.text)}`: nested {depth} deep with the derived values that it names; at most "
-            f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
+            f"{evaluator.MAX_DEPTH} are allowed; write a shorter chain",
         )
     try:
         if not isinstance(expression, ArrayExpression):  # those are tried on small arrays

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
 from tuner.paths import quoted, shown
+from tuner.space.argument import Argument, Kind
 from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression, arithmetic
 from tuner.space.file import kind_reader
@@ -18,8 +19,7 @@ from tuner.space.file.reference_reader import ReferenceReader
 from tuner.space.file.schema import ArgumentModel, SpaceModel
 from tuner.space.file.strides_reader import StridesReader
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.kinds import Kind
-from tuner.space.model import Argument, Operation
+from tuner.space.model import Operation
 from tuner.space.scope import Limits, Scope
 from tuner.space.values import fills
 from tuner.space.values.fills import Fill

@@ -12,8 +12,9 @@ from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
 from tuner.space import chosen_size, chosen_types, expressions
 from tuner.space import operation as operations
+from tuner.space.config import Value
 from tuner.space.default import no_configuration
-from tuner.space.expressions import Expression, arithmetic
+from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file import evaluation as evaluations
 from tuner.space.file import step_reader, yamlfile
 from tuner.space.file.evaluation import Evaluation
@@ -24,7 +25,7 @@ from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.step_reader import StepReader
 from tuner.space.file.validation import validated
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Restriction, Space, Value
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.sources import agreement, macros
 from tuner.space.sources.includes import inlined, without_comments
@@ -119,7 +120,7 @@ class _SpaceBuilder:
                 )
             self._check_names(("derived", name), expression)
             self.names.add(name)
-            self.depths[name] = expressions.depth(expression.tree, self.depths)
+            self.depths[name] = evaluator.depth(expression.tree, self.depths)
             derived[name] = expression
         steps = self.step_reader.steps(operation, languages, include)
         self.source_reader.check_braces({*model.parameters, *derived, *operation.types})
@@ -231,7 +232,7 @@ class _SpaceBuilder:
         model = self.model
         for name, value in model.default.items():
             if name not in model.parameters:
-                message = self._misspelt(name) or expressions.unknown_name(name, model.parameters)
+                message = self._misspelt(name) or evaluator.unknown_name(name, model.parameters)
                 raise self.document.error(("default", name), message)
             if value not in model.parameters[name]:
                 raise self.document.error(

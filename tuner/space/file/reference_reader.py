@@ -10,12 +10,12 @@ from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
 from tuner.space import expressions
-from tuner.space.expressions import Expression, array_expressions, braces
+from tuner.space.argument import Argument
+from tuner.space.expressions import Expression, braces, evaluator
 from tuner.space.file.comparison_reader import Compared
 from tuner.space.file.name_check import check_names, check_passed
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Argument
 from tuner.space.values import python_function
 from tuner.space.values.forms import (
     ConfigReference,
@@ -88,7 +88,7 @@ class ReferenceReader:
         for name, formula in formulas.items():
             where = (name,) if isinstance(value, dict) else ()
             try:
-                parsed[name] = array_expressions.parse(formula)
+                parsed[name] = expressions.parse_array(formula)
             except ExpressionError as error:
                 raise self._error(where, str(error)) from None
             check_passed(self.document, self.where, parsed[name], self.arguments)
@@ -111,7 +111,7 @@ class ReferenceReader:
             raise self._error(("config",), f"{quoted(config)}: write `default`, or a value for every parameter")
         for name, chosen in config.items():
             if name not in parameters:
-                raise self._error(("config", name), expressions.unknown_name(name, parameters))
+                raise self._error(("config", name), evaluator.unknown_name(name, parameters))
             if not any(chosen == v and isinstance(chosen, bool) == isinstance(v, bool) for v in parameters[name]):
                 allowed = shown(parameters[name])
                 raise self._error(("config", name), f"{quoted(chosen)} is not a declared value; allowed: {allowed}")

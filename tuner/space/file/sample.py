@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExpressionError
+from tuner.space.config import Config, Value
 from tuner.space.default import checks_by_depth
-from tuner.space.model import Config, Restriction, Space, Value
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is

@@ -9,6 +9,7 @@ from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
 from tuner.space import expressions, kinds
+from tuner.space.argument import Key
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression, braces
 from tuner.space.file import ranges
@@ -218,7 +219,7 @@ class PlainArgumentModel(StrictModel):
     )
 
 
-def _kind_key(keys: list[kinds.Key]) -> tuple[Any, Any]:
+def _kind_key(keys: list[Key]) -> tuple[Any, Any]:
     """The type and the field of a key that several kinds may have."""
     key, words = keys[0], tuple(dict.fromkeys(choice for each in keys for choice in each.choices))
     of = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
@@ -226,7 +227,7 @@ def _kind_key(keys: list[kinds.Key]) -> tuple[Any, Any]:
     return annotation | None, Field(None, description=f"of kind {of}: {key.help}")
 
 
-_KEYS: dict[str, list[kinds.Key]] = {}
+_KEYS: dict[str, list[Key]] = {}
 for _kind in kinds.table().values():
     for _name, _key in _kind.keys.items():
         _KEYS.setdefault(_name, []).append(_key)

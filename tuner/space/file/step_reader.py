@@ -8,7 +8,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.space import expressions
-from tuner.space.expressions import Expression
+from tuner.space.expressions import Expression, evaluator
 from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel
 from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.yamlfile import Document, Where
@@ -97,7 +97,7 @@ class StepReader:
         for position, name in enumerate(given):
             place = (*where, "arguments", position)
             if name not in known:
-                raise self.document.error(place, expressions.unknown_name(name, known))
+                raise self.document.error(place, evaluator.unknown_name(name, known))
             if name in given[:position]:
                 raise self.document.error(place, f"{name} stands twice; keep one")
             kind = known[name].kind

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tuner.space.argument import Arguments, Assembly, Exported, Kind
 from tuner.space.dtypes import DTYPES
-from tuner.space.kinds import Arguments, Assembly, Exported, Kind
 
 if TYPE_CHECKING:
-    from tuner.space.model import Argument, Operation
+    from tuner.space.argument import Argument, Declared
 
 # Of all `__constant__` variables of a program: CUDA C++ Programming Guide, Technical Specifications.
 MOST_BYTES = 1 << 16
@@ -24,7 +24,7 @@ class Constant(Kind):
     def is_parameter(self, language: str) -> bool:
         return language != "cuda"
 
-    def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
+    def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         """Of a chosen type, the smallest counts: the source declares as many elements as the largest needs."""
         every = [_bytes(each, operation) for each in operation.arguments if isinstance(each.kind, Constant)]
         return [(f"language != 'cuda' or {' + '.join(every)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
@@ -39,6 +39,6 @@ class Constant(Kind):
         return Exported(symbol=argument.name)
 
 
-def _bytes(argument: Argument, operation: Operation) -> str:
+def _bytes(argument: Argument, operation: Declared) -> str:
     itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
     return " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])

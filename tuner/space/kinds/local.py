@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tuner.space.argument import Assembly, Kind
 from tuner.space.dtypes import DTYPES
-from tuner.space.kinds import Assembly, Kind
 
 if TYPE_CHECKING:
-    from tuner.space.model import Argument, Operation
+    from tuner.space.argument import Argument, Declared
 
 
 class LocalMemory(Kind):
@@ -18,7 +18,7 @@ class LocalMemory(Kind):
     languages = ("opencl",)
     roles = (None,)
 
-    def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
+    def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         """Of a chosen type, the smallest counts: a device tells of each kernel what does not fit."""
         itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
         nbytes = " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.space import chosen_types
+from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
-from tuner.space.kinds import Arguments, Assembly, Exported, Key, Kind
 
 if TYPE_CHECKING:
-    from tuner.space.model import Argument, Operation
+    from tuner.space.argument import Argument, Declared
 
 BYTES = 128
 MOST_AXES, MOST_BOX = 5, 256
@@ -84,7 +84,7 @@ class TensorMap(Kind):
         "fill": Key(choices=("zeros", "nan"), default="zeros", help="what lies outside the array"),
     }
 
-    def fault(self, argument: Argument, operation: Operation) -> tuple[str, str] | None:
+    def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
         array = next((a for a in operation.arrays if a.name == self.of), None)
         if array is None or array.shape is None:
             there = ", ".join(a.name for a in operation.arrays)
@@ -101,7 +101,7 @@ class TensorMap(Kind):
             return "of", f"{array.dtype} has elements of {sorted(sizes)} bytes; the TMA takes one of 1, 2, 4, 8"
         return None
 
-    def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
+    def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         array = next(a for a in operation.arrays if a.name == self.of)
         itemsize = DTYPES[operation.types.get(array.dtype, (array.dtype,))[0]].itemsize
         extents = [f"({extent.text})" for extent in array.shape or ()]

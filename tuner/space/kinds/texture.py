@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.space import chosen_types
+from tuner.space.argument import Arguments, Assembly, Exported, Key, Kind
 from tuner.space.dtypes import DTYPES
-from tuner.space.kinds import Arguments, Assembly, Exported, Key, Kind
 
 if TYPE_CHECKING:
+    from tuner.space.argument import Argument, Declared
     from tuner.space.dtypes import DType
-    from tuner.space.model import Argument, Operation
 
 BYTES = 8
 ALIGNMENT, ROW_UNIT = 512, 32  # bytes
@@ -91,7 +91,7 @@ class Texture(Kind):
         "read": Key(choices=("elements", "normalized"), default="elements", help="what integers are read as"),
     }
 
-    def fault(self, argument: Argument, operation: Operation) -> tuple[str, str] | None:
+    def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
         shape, types = argument.shape or (), operation.types.get(argument.dtype, (argument.dtype,))
         if other := next((name for name in types if name not in FORMATS), None):
             return "dtype", f"{other}: a texture has elements of {', '.join(FORMATS)}"
@@ -105,7 +105,7 @@ class Texture(Kind):
             return "filter", "integers are filtered as fractions: write `read: normalized`"
         return None
 
-    def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
+    def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         shape = [f"({extent.text})" for extent in argument.shape or ()]
         if len(shape) == 1:
             return [(f"{shape[0]} <= {MOST_ELEMENTS}", "the elements of a texture of one axis")]

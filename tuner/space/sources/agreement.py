@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.paths import from_here, shown
+from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import braces
-from tuner.space.model import Argument, Space, Step
+from tuner.space.model import Space, Step
 from tuner.space.sources import declared_memory, macros
 from tuner.space.sources.includes import inlined, without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes

@@ -4,8 +4,9 @@ import math
 import re
 from collections.abc import Iterator
 
+from tuner.space.argument import Argument
 from tuner.space.expressions import braces
-from tuner.space.model import Argument, Space
+from tuner.space.model import Space
 from tuner.space.sources.prototype import definitions, dynamic_arrays, unconditional, words
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.includes import without_comments

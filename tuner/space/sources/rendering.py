@@ -1,20 +1,26 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
+from __future__ import annotations
+
 import functools
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds
+from tuner.space.argument import Argument
+from tuner.space.config import Config
 from tuner.space.expressions import braces
-from tuner.space.model import Argument, Config, Geometry, Space, Step
+from tuner.space.model import Geometry, Space, Step
 from tuner.space.scope import Scope
 from tuner.space.sources.includes import defined, inlined, without_comments, words
-from tuner.space.values import tolerance
+
+if TYPE_CHECKING:
+    from tuner.space.model import Operation
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Version:
     signature: str
 
     @staticmethod
-    def of(space: Space) -> "Version":
+    def of(space: Space) -> Version:
         # Each file is a program of its own: what stands at the end of one is not the beginning of the next.
         text = "\0".join(without_comments(inlined(path, space.include)) for path in space.sources)
         return Version(_name(_code(space, text)), _name(_meaning(space, text)))
@@ -168,9 +174,20 @@ def signature(space: Space) -> str:
 
 def _meaning(space: Space, text: str) -> dict[str, object]:
     op = space.operation
-    comparison = {"reference": op.reference.meaning, "tolerance": tolerance.text(op)}
+    comparison = {"reference": op.reference.meaning, "tolerance": _tolerances(op)}
     derive = {"derive": sorted((name, e.text) for name, e in op.derive.items())} if op.derive else {}
     return {**_code(space, text, functools.partial(_contents, space)), **comparison, **derive}
+
+
+def _tolerances(op: Operation) -> str | None:
+    """The tolerances of an operation as a signature has them: a bare expression as itself, None where there is none."""
+    given = set(op.tolerance.values())
+    if len(given) == 1 and op.tolerance.keys() >= set(op.compared):
+        (tolerance,) = given
+        if list(tolerance.terms) == ["atol"]:
+            return tolerance.terms["atol"].text
+    terms = {name: [(term, e.text) for term, e in t.terms.items()] for name, t in op.tolerance.items()}
+    return str(sorted(terms.items())) if terms else None
 
 
 def _code(

@@ -12,7 +12,6 @@ from tuner.paths import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.space.expressions import Expression
-    from tuner.space.model import Operation
 
 # What a tolerance may say: an absolute error; one relative to the answer; units in the last place; the fraction of
 # elements that may be further off.
@@ -47,14 +46,3 @@ def value_of(term: str, expression: Expression, names: Mapping[str, Any]) -> flo
         return float(value)
     allowed = "a fraction of the elements, from 0 on and below 1," if term == "wrong" else "a number from 0 on"
     raise ExpressionError(f"{term} `{shown(expression.text)}` is {quoted(value)}; {allowed} is needed")
-
-
-def text(op: Operation) -> str | None:
-    """The tolerances of an operation for its signature: a bare expression as itself, None where there is none."""
-    given = set(op.tolerance.values())
-    if len(given) == 1 and op.tolerance.keys() >= set(op.compared):
-        (tolerance,) = given
-        if list(tolerance.terms) == ["atol"]:
-            return tolerance.terms["atol"].text
-    terms = {name: [(term, e.text) for term, e in t.terms.items()] for name, t in op.tolerance.items()}
-    return str(sorted(terms.items())) if terms else None

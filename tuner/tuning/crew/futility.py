@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import BuildError, WrongResult
 from tuner.paths import shown
-from tuner.space.model import Value
+from tuner.space.config import Value
 
 if TYPE_CHECKING:
     from tuner.search.pool import Pool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.measure.results import BUILD
 from tuner.measure.timing.clock import StageWatch
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tuner.measure.method import objective_values
 from tuner.measure.process.attempts import patiently
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing.clock import StageWatch
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.tuning.crew.futility import Futility
 from tuner.tuning.crew.queue import Queue
 from tuner.tuning.ledger.trial import Trial

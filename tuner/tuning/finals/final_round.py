@@ -16,7 +16,7 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.measure.results import FINALS, Final, Finals, Outcome
-from tuner.space.model import ConfigKey, config_key
+from tuner.space.config import ConfigKey, config_key
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.results import Final, Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS
+from tuner.space.config import Config, config_key
 from tuner.space.default import declared_or_first
-from tuner.space.model import Config, Space, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
 from tuner.store.record import RUNNERS_UP

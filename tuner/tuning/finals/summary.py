@@ -14,7 +14,7 @@ from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.sources import preprocessor, rendering
 from tuner.store import rates
 from tuner.store.record_rules import LONGEST_TEXT

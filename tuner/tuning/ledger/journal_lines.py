@@ -9,7 +9,7 @@ from typing import Any
 from optuna.storages.journal._storage import JournalOperation, JournalStorageReplayResult
 from optuna.trial import FrozenTrial
 
-from tuner.space.model import config_key
+from tuner.space.config import config_key
 from tuner.tuning.ledger.stored_trial import is_number
 
 DEEPEST = 20  # nesting of a line; ours have 4 levels

@@ -31,7 +31,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.tuning.ledger import address, journal, storage, study
 from tuner.tuning.ledger.journal_lines import Form
 from tuner.tuning.ledger.patience import PatientStorage

@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.devices import environment
 from tuner.devices.figures import Figures
 from tuner.measure.results import STAGES, Outcome
-from tuner.space.model import Value
+from tuner.space.config import Value
 from tuner.tuning.ledger.trial import Trial
 
 UNREADABLE = "unreadable"  # an attribute of the trials that stand for what a database cannot give

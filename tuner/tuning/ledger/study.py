@@ -17,7 +17,8 @@ from optuna.trial import FrozenTrial
 from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
-from tuner.space.model import ConfigKey, Space, Value, config_key
+from tuner.space.config import ConfigKey, Value, config_key
+from tuner.space.model import Space
 from tuner.space.texts import size_text
 from tuner.tuning.ledger.stored_trial import from_optuna
 from tuner.tuning.ledger.trial import Trial

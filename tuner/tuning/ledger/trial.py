@@ -5,7 +5,7 @@ from datetime import datetime
 from statistics import median
 
 from tuner.measure.results import Outcome
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.texts import config_text
 
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.space.model import Config, Space, config_key
+from tuner.space.config import Config, config_key
+from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.space.sources import rendering
 from tuner.space.texts import short_size, size_text

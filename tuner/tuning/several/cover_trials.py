@@ -13,7 +13,8 @@ from statistics import median
 from tuner.errors import LaunchError, NoConfiguration, WorkerDied
 from tuner.measure.process.attempts import patiently
 from tuner.search.budget import Budget
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
 from tuner.space.sources.rendering import code

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.space.model import Config
+from tuner.space.config import Config
 from tuner.space.size_lists import WeightedSize
 from tuner.tuning.several.table import Pair
 

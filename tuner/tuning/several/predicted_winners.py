@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from tuner.devices import DeviceInfo
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
-from tuner.space.model import Config, Space, config_key
+from tuner.space.config import Config, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.tuning.several.table import TrialTable
 

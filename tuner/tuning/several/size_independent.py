@@ -6,7 +6,8 @@ import numpy as np
 
 from tuner.families.code import SizedCode
 from tuner.search.pool import Pool
-from tuner.space.model import Config, Space
+from tuner.space.config import Config
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Outcome
 from tuner.prediction import launch_overhead
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
 from tuner.store import lookup, time_tables

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.cli import output
 from tuner.cli.screen import logs, progress
-from tuner.cli.verbs.tune import document, lines
+from tuner.cli.screen.result import document, lines
 from tuner.space import chosen_size, chosen_types
 from tuner.space.size_lists import WeightedSize, distinct, parse, read
 from tuner.space.texts import config_text, short_size

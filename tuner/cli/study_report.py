@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import check_file, warn, write_figure
+from tuner.cli.options import check_file, write_figure
 from tuner.cli.screen import progress
 from tuner.errors import RequestError
 
@@ -62,7 +62,7 @@ def write(
         if vega.is_installed():
             file = Path(f"{stem}.html")
         else:
-            warn([f"{vega.MISSING}; so no page was written"])
+            output.warn([f"{vega.MISSING}; so no page was written"])
     if file is not None:
         check_file("--output", file)
     from tuner.report.findings import Findings

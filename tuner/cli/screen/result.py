@@ -1,0 +1,80 @@
+"""The result of a run: as a JSON document, and as the last lines on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tuner.cli import output
+
+if TYPE_CHECKING:
+    from tuner.tuning.driver import Result
+
+
+WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
+
+
+WHERE_THEY_ROUND = (
+    "; where only rounding differs, let a reference in Python compute in float64, "
+    "or write `tolerance:` in the space file"
+)
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result for --json."""
+    from tuner.tuning.finals import conclusions
+
+    record = result.record
+    keys = (
+        "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
+        "vs_best_library", "sustained", "verified",
+    )  # fmt: skip
+    best = record and {key: getattr(record, key) for key in keys}
+    return {
+        "kernel": result.kernel,
+        "device": result.device.name,
+        "size": result.sizes,
+        "types": result.types,
+        "configurations": result.configurations,
+        "evaluated": result.evaluated,
+        "failed": {reason: number for reason, (number, _) in result.failed.items()},
+        "failures": [output.failure(trial) for trial in result.failures],
+        "best": best,
+        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "ties": [
+            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
+            for tied in conclusions.ties(result.selection)
+        ],
+        **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
+        "launch_ms": result.selection.finals.launch_ms,
+        "warnings": result.warnings,
+        "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
+    }
+
+
+def lines(result: Result) -> list[str]:
+    """The last lines of a run: its best configuration. What failed is said at once."""
+    from tuner import catalog
+    from tuner.space.chosen_types import dtype_of
+    from tuner.space.operation import problem_words
+    from tuner.space.texts import config_text
+
+    space = catalog.load(result.kernel)
+    for reason, (number, trial) in result.failed.items():
+        which = config_text(trial.config) + ("" if number == 1 else ", for one")
+        output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
+    if len(result.failures) > 1:
+        problem = problem_words(space.operation, result.sizes, result.types, result.options)
+        output.say(f"`tune failures {result.kernel} {problem}` tells more")
+    if result.record is None:
+        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
+        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
+        return []
+    found = [output.best(result.record, space)]
+    if result.front:
+        found.append(output.front(result.front))
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
+    return found
