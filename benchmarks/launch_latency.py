@@ -25,6 +25,7 @@ import numpy as np
 import tuner
 from tuner.devices.work import Function, Run, Work
 from tuner.space.sources import rendering
+from tuner.space.sources.source import StepSource
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
@@ -114,7 +115,7 @@ def with_two_steps(device: tuner.devices.Device) -> Ways:
     }
 
 
-def with_pycuda(kernel: tuner.Kernel, code: rendering.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
+def with_pycuda(kernel: tuner.Kernel, code: StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with PyCUDA's arrays, and PyCUDA's own."""
     from pycuda import driver, gpuarray
 
@@ -134,7 +135,7 @@ def with_pycuda(kernel: tuner.Kernel, code: rendering.StepSource, binary: bytes,
     }
 
 
-def with_cupy(kernel: tuner.Kernel, code: rendering.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
+def with_cupy(kernel: tuner.Kernel, code: StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with CuPy's arrays, and CuPy's own."""
     import cupy
 

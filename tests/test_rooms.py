@@ -11,18 +11,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from helpers import ROOT
 
 # Lowest first. A folder is a room; a module beside the folders is one by itself. Those on one line may use each other.
 ORDER = [
-    ("errors", "paths", "languages", "version"),
+    ("errors", "languages", "lockless", "paths", "quoting", "version"),
     ("space",),
+    ("catalog", "drafting"),
     ("devices",),
     ("children",),
     ("search",),
     ("measure",),
+    ("prediction",),
     ("store",),
-    ("launcher", "kernel", "families", "torch"),
+    ("launch",),
+    ("families",),
+    ("torch",),
     ("tuning",),
     ("__init__",),
     ("exchange",),
@@ -32,8 +38,23 @@ ORDER = [
     ("__main__",),
 ]
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-MOST_MODULES_OUTSIDE, MOST_LEVELS = 8, 12
-MAY_IMPORT_KERNEL_TUNER = ("search/", "measure/timing/kernel_tuner_loop.py")
+MOST_MODULES_OUTSIDE, MOST_MODULES, MOST_LEVELS = 8, 25, 12
+# Who alone imports each of these packages: folders and modules of tuner/.
+IMPORTERS = {
+    "click": ("cli/",),
+    "filelock": ("store/locks.py", "tuning/ledger/"),
+    "kernel_tuner": ("search/", "measure/timing/kernel_tuner_loop.py"),
+    "nvmath": ("devices/cuda/blas/",),
+    "optuna": ("search/", "tuning/ledger/", "report/importance.py"),
+    "pycuda": ("devices/cuda/pycuda_gpu.py",),
+    "pydantic": ("space/file/", "exchange/interop/t1.py", "experiments/reading.py"),
+    "pyopencl": ("devices/opencl/",),
+    "rich": ("cli/verbs/",),
+    "scipy": ("search/", "space/expressions/", "experiments/tables.py"),
+    "sqlalchemy": ("tuning/ledger/", "exchange/exports/trials.py"),
+    "torch": ("torch/",),
+    "yaml": ("space/file/yamlfile.py", "exchange/interop/t1.py"),
+}
 FILES = sorted((ROOT / "tuner").rglob("*.py"))
 
 
@@ -124,28 +145,94 @@ def test_no_room_imports_from_one_above_it() -> None:
     assert not upward, "\n".join(["imports that run up:", *upward])
 
 
-def permissions() -> dict[str, set[str]]:
-    """What each room may import, from the table of CONTRIBUTING.md. Every room may import the leaves."""
-    rows = re.findall(r"^\| (`.*?) \|.*?\| (.*?) \|.*?\|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    names = [([name.strip("/") for name in re.findall(r"`(.*?)`", rooms)], allowed) for rooms, allowed in rows]
+def table(heading: str) -> dict[str, set[str]]:
+    """What the rooms of a table of CONTRIBUTING.md may import, by room: the names in its third column."""
+    page = (ROOT / "CONTRIBUTING.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|.*?\| (.*?) \|(?:.*\|)?$", page, re.MULTILINE)
     return {
-        room: set(LEVELS) if allowed == "everything" else {*ORDER[0], *rooms, *re.findall(r"`(\w+)`", allowed)}
-        for rooms, allowed in names
-        for room in rooms
+        room.strip("/"): set(LEVELS)
+        if allowed == "everything"
+        else {n.strip("/") for n in re.findall(r"`(.+?)`", allowed)}
+        for rooms, allowed in rows
+        for room in re.findall(r"`(.+?)`", rooms)
     }
 
 
 def test_a_room_imports_what_its_line_in_the_table_of_rooms_allows() -> None:
-    allowed = permissions()
+    allowed = table("The rooms")
     assert allowed.keys() == LEVELS.keys() - {*ORDER[0], "__init__", "__main__"}
     edges = [(a, room_of(name_of(a.file)), room_of(a.module)) for a in inside()]
-    others = [str(a) for a, user, used in edges if user in allowed and used != user and used not in allowed[user]]
+    others = [str(a) for a, user, used in edges if user in allowed and used not in {user, *ORDER[0], *allowed[user]}]
     assert not others, "\n".join(["imports that the table does not allow:", *others])
 
 
-def test_the_command_line_alone_speaks_to_a_console() -> None:
-    users = {room_of(name_of(a.file)) for a in arrows() if a.module.partition(".")[0] in ("click", "rich")}
-    assert users == {"cli"}
+@dataclass(frozen=True)
+class View:
+    """A folder as a reader sees it: its modules and folders as boxes, and which of them import which, in functions and
+    for types too. The package's `__init__` is a box of its own."""
+
+    folder: str
+    boxes: frozenset[str]
+    arrows: frozenset[tuple[str, str]]
+
+    @staticmethod
+    def of(folder: str) -> View:
+        """The view of `folder`, a package by its dotted name."""
+
+        def box(module: str) -> str | None:
+            if module == folder:
+                return "__init__"
+            return module[len(folder) + 1 :].partition(".")[0] if module.startswith(f"{folder}.") else None
+
+        pairs = {(box(name_of(arrow.file)), box(arrow.module)) for arrow in inside()}
+        return View(
+            folder,
+            frozenset(found for module in MODULES if (found := box(module)) is not None),
+            frozenset((user, used) for user, used in pairs if user and used and user != used),
+        )
+
+    @property
+    def levels(self) -> int:
+        """The boxes on its longest chain. Raises CycleError."""
+        graph = {box: {used for user, used in self.arrows if user == box} for box in self.boxes}
+        return len(longest_chain(graph))
+
+    def __str__(self) -> str:
+        counted = f"{len(self.boxes)} boxes, {self.levels} levels, {len(self.arrows)} arrows"
+        return f"{self.folder.replace('.', '/')}/: {counted}"
+
+
+def packages() -> list[str]:
+    """The folders of the package, by dotted names."""
+    return [module for module, file in MODULES.items() if file.name == "__init__.py"]
+
+
+def test_no_folder_has_a_circle_of_imports_even_of_those_in_functions_or_for_types() -> None:
+    for folder in packages():
+        print(View.of(folder))  # raises CycleError, which names the circle
+
+
+def test_modules_form_no_circle_even_by_imports_in_functions_or_for_types() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for arrow in inside():
+        if arrow.module in MODULES and arrow.module != name_of(arrow.file):
+            graph[name_of(arrow.file)].add(arrow.module)
+    assert longest_chain(graph)  # raises CycleError, which names the circle
+
+
+def test_a_room_inside_a_room_imports_what_its_line_in_the_table_allows() -> None:
+    allowed = table("The rooms inside")
+    inner = {module.removeprefix("tuner.").replace(".", "/") for module in packages() if module.count(".") > 1}
+    assert allowed.keys() == inner, "a line for each"
+    for room, names in allowed.items():
+        outer, _, own = room.rpartition("/")
+        used = {used for user, used in View.of(f"tuner.{outer.replace('/', '.')}").arrows if user == own}
+        assert used == names, f"{room} imports {sorted(used)} of {outer}"
+
+
+def test_no_folder_is_too_full() -> None:
+    counts = Counter(file.parent.relative_to(ROOT).as_posix() for file in FILES)
+    assert max(counts.values()) <= MOST_MODULES, counts.most_common(3)
 
 
 def test_rooms_and_modules_form_no_long_chains() -> None:
@@ -166,12 +253,13 @@ def test_few_modules_lie_outside_the_rooms() -> None:
     assert len([file for file in FILES if file.parent == ROOT / "tuner"]) <= MOST_MODULES_OUTSIDE
 
 
-def test_kernel_tuner_is_imported_in_few_places() -> None:
-    users = [a for a in arrows() if a.module.partition(".")[0] == "kernel_tuner"]
+@pytest.mark.parametrize("package", IMPORTERS)
+def test_a_package_of_others_is_imported_where_it_belongs(package: str) -> None:
+    users = [a for a in arrows() if a.module.partition(".")[0] == package]
     assert users
     places = ((a, a.file.relative_to(ROOT / "tuner").as_posix()) for a in users)
-    elsewhere = [str(a) for a, place in places if not place.startswith(MAY_IMPORT_KERNEL_TUNER)]
-    assert not elsewhere, "\n".join(["imports of kernel_tuner elsewhere:", *elsewhere])
+    elsewhere = [str(a) for a, place in places if not place.startswith(IMPORTERS[package])]
+    assert not elsewhere, "\n".join([f"imports of {package} elsewhere:", *elsewhere])
 
 
 def test_no_two_classes_have_one_name() -> None:

@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 
 from tuner.errors import RequestError
+from tuner.quoting import quoted, shown
 
-MOST_SHOWN = 400  # characters of a name or value in a message
 _CHECKSUM = 32  # bytes at the end of a file; loaders ignore trailing data
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -146,33 +146,12 @@ def read_text(path: Path, most: int, errors: str = "strict") -> str:
     return text
 
 
-def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """`text`, such as a file's name, for a message: without control sequences of a terminal, and of `most` characters
-    at most."""
-    line = plain(text, keep="")
-    return line if len(line) <= most else f"{line[: most - 203]}...{line[-200:]}"
-
-
 def from_here(path: Path) -> str:
     """A file for a message: from the current folder, where it lies below that; else its whole path."""
     try:
         return shown(path.relative_to(Path.cwd()))
     except (ValueError, OSError):  # elsewhere; or the folder is gone
         return shown(path)
-
-
-def quoted(value: object) -> str:
-    """A value that a user or a file gave, as Python writes it, for a message."""
-    try:
-        return shown(repr(value))
-    except ValueError:  # Python writes no integer of thousands of digits
-        return "a number of thousands of digits"
-
-
-def plain(text: object, keep: str = "\n\t") -> str:
-    """`text` with `?` for each character that is neither printable nor in `keep`: control characters, marks of text
-    direction, lone surrogates."""
-    return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))
 
 
 def digest(*parts: str | bytes) -> str:

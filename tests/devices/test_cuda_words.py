@@ -12,7 +12,7 @@ import tuner
 from helpers.operations import array, written
 from tuner.devices import Device
 from tuner.errors import BuildError
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 USES = {
     "atomicAdd": "atomicAdd(&y[i], 2);",

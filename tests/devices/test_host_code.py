@@ -13,7 +13,7 @@ from tuner.devices import Device
 from tuner.devices.cuda import host_code
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.errors import BuildError
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 HEAD = 'extern "C" __global__ void k(float *y, long long *z) {'
 CONSTANTS = f"""

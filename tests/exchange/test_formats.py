@@ -19,7 +19,7 @@ from tuner.devices.cuda.compiler import compile_cubin
 from tuner.exchange import recording
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 from tuner.store.store import Store
 
 

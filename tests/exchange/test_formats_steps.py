@@ -13,7 +13,7 @@ import pytest
 from helpers.processes import Tune, run
 from helpers.records import H200, record
 from tuner.devices.cuda.compiler import compile_cubin
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 from tuner.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("untuned")

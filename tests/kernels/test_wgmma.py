@@ -20,6 +20,7 @@ from tuner.space.config import Config, Value
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
+from tuner.space.sources.source import Source
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
 PERSISTENT, PROMPT = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt"
@@ -62,7 +63,7 @@ def test_what_cannot_be_right_does_not_compile(what: str) -> None:
         line = next(line for line in text.splitlines() if line.startswith(f"#define {name} "))
         text = text.replace(f"{line}\n", f"#define {name} {value}\n", 1)
     with pytest.raises(BuildError, match=message):
-        compiler.compile_cubin(rendering.Source(text, step.source.kernels, step.source.options), "sm_90a")
+        compiler.compile_cubin(Source(text, step.source.kernels, step.source.options), "sm_90a")
 
 
 def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:

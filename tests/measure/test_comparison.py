@@ -19,7 +19,7 @@ from tuner.measure.bound import Bound
 from tuner.measure.kernels.bench_kernels import BenchKernels, macros
 from tuner.measure.verify.comparison import Tally
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 pytestmark = pytest.mark.usefixtures("optimized")  # comparison is tested as users get it
 

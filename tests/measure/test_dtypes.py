@@ -23,7 +23,7 @@ from tuner.measure.kernels import bench_kernels
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES, spelling
 from tuner.space.expressions import parse
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 from tuner.space.values.tolerance import Tolerance
 
 pytestmark = pytest.mark.usefixtures("optimized")  # the bits of numbers are tested as users get them

@@ -24,7 +24,7 @@ from tuner.space import operation
 from tuner.space.answers import reference
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Space
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 from tuner.space.values import drawing
 from tuner.space.values.drawing import Draw, Drawn
 from tuner.space.values.elements import Elements, Held

@@ -9,7 +9,7 @@ from tuner import paths
 from tuner.catalog import form_cache, kernel_names, known_files, project, wheels
 from tuner.catalog.folders import SUFFIXES, is_space, space_files
 from tuner.errors import RequestError, TunerError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.model import Space
 
 MOST_NAMED = 6  # kernels in a message

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner import paths
+from tuner.quoting import shown
 
 MOST_ENTRIES = 20_000  # files and folders that are looked at in and below one folder
 SUFFIXES = (".yaml", ".yml")
@@ -17,7 +17,7 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
     `problems` gets a message for each folder that cannot be read, and for a folder that has too many files. Hidden
     folders and links to folders are left out.
     """
-    where = paths.shown(folder)
+    where = shown(folder)
     if not os.path.isdir(folder):
         problems.append(f"{where}: there is no such folder")
         return
@@ -28,7 +28,7 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
             with os.scandir(current) as listing:
                 entries = list(itertools.islice(listing, left + 1))
         except OSError as error:
-            problems.append(f"{paths.shown(current)}: cannot be read: {error.strerror}")
+            problems.append(f"{shown(current)}: cannot be read: {error.strerror}")
             continue
         left -= len(entries)
         if left < 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted, shown
 
 MOST_CHARACTERS = 1 << 20  # of a TOML file
 MOST_FOLDERS = 100  # that one file names
@@ -73,7 +73,7 @@ def above(folder: Path) -> Project | None:
 
 def _project(root: Path, file: Path, table: Mapping[str, Any], general: Mapping[str, Any] | None) -> Project:
     """The project in `root` that `table` of `file` describes, beside the whole pyproject.toml."""
-    where = paths.shown(file)
+    where = shown(file)
     for key in table:
         if key not in ("name", "spaces", "options"):
             raise RequestError(f"{where}: {quoted(key)}: there is no such key; `name`, `spaces` and `options` are")
@@ -118,10 +118,10 @@ def _table(file: Path, owners: set[int]) -> Mapping[str, Any] | None:
 def _parsed(file: Path, _modified: int, _size: int) -> Mapping[str, Any]:
     import tomllib  # a launch seldom has such a file to read
 
-    where = paths.shown(file)
+    where = shown(file)
     try:
         return tomllib.loads(paths.read_text(file, MOST_CHARACTERS))
     except OSError as error:
         raise RequestError(f"{where}: cannot be read: {error.strerror}; correct its rights") from None
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{where}: is not TOML: {paths.shown(error)}; correct it") from None
+        raise RequestError(f"{where}: is not TOML: {shown(error)}; correct it") from None

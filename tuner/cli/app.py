@@ -13,10 +13,10 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from tuner import paths
 from tuner.cli import defaults, options, output
 from tuner.cli.interrupts import Terminated
 from tuner.errors import RequestError, TunerError
+from tuner.quoting import shown
 from tuner.version import VERSION
 
 VERBS = (
@@ -121,9 +121,9 @@ def main() -> None:
 
 def _message(error: click.ClickException) -> str:
     """Click's message in one line, and where the right usage is shown."""
-    text = paths.shown(" ".join(error.format_message().split()).rstrip("."))
+    text = shown(" ".join(error.format_message().split()).rstrip("."))
     if isinstance(error, click.NoSuchOption):
-        text = f"no such option {paths.shown(error.option_name)}"
+        text = f"no such option {shown(error.option_name)}"
         if error.option_name.lstrip("-")[:1].isdigit():
             return f"{text}: a size is a whole number from 1 on"
         if error.possibilities:

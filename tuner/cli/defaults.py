@@ -12,12 +12,11 @@ from typing import Any
 
 import click
 
-from tuner import paths
 from tuner.catalog import project
 from tuner.catalog.project import Project
 from tuner.cli import output
 from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted, shown
 
 TUNE = "tune"  # the table of `tune KERNEL SIZE`, which is no verb
 RESULTS = "TUNER_RESULTS"  # which `--results` precedes by itself
@@ -97,7 +96,7 @@ class Defaults:
         for key, (where, value) in table.items():
             option = self._option(command, key)
             if option and not (_name(option) == "results" and os.environ.get(RESULTS)):
-                place = f"{where} in {paths.shown(self._home.file)}"
+                place = f"{where} in {shown(self._home.file)}"
                 found[_name(option)] = (place, self._checked(where, value, option))
         return found
 
@@ -136,13 +135,13 @@ class Defaults:
 
     def _wrong(self, where: str, value: object, advice: str) -> RequestError:
         assert self._home
-        return RequestError(f"{paths.shown(self._home.file)}: {where} = {quoted(value)}: {advice}")
+        return RequestError(f"{shown(self._home.file)}: {where} = {quoted(value)}: {advice}")
 
     def _unknown(self, where: str, key: str, known: list[str]) -> RequestError:
         assert self._home
         near = difflib.get_close_matches(key, known, n=1)
         advice = f"did you mean {near[0]}?" if near else f"names are those of `tune --help`, such as {known[0]}"
-        return RequestError(f"{paths.shown(self._home.file)}: {paths.shown(where)}: there is no such option; {advice}")
+        return RequestError(f"{shown(self._home.file)}: {shown(where)}: there is no such option; {advice}")
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:

@@ -13,6 +13,7 @@ from tuner import paths
 from tuner.errors import RequestError
 from tuner.languages import KINDS
 from tuner.measure.method import OBJECTIVES
+from tuner.quoting import shown
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
@@ -25,7 +26,7 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
         except ValueError:
             settings[name] = math.nan
         if not math.isfinite(settings[name]):
-            raise RequestError(f"--set {paths.shown(text)}: write NAME=NUMBER, such as alpha=2")
+            raise RequestError(f"--set {shown(text)}: write NAME=NUMBER, such as alpha=2")
     return settings
 
 
@@ -35,9 +36,9 @@ def _types(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -
     for text in texts:
         name, _, value = text.partition("=")
         if not (name and value):
-            raise RequestError(f"--type {paths.shown(text)}: write NAME=DTYPE, such as real=float16")
+            raise RequestError(f"--type {shown(text)}: write NAME=DTYPE, such as real=float16")
         if name in types:
-            raise RequestError(f"--type {paths.shown(text)}: {paths.shown(name)} is given twice; keep one")
+            raise RequestError(f"--type {shown(text)}: {shown(name)} is given twice; keep one")
         types[name] = value
     return types
 
@@ -157,7 +158,7 @@ def check_folder(option: str, folder: Path) -> None:
         paths.check_writable(folder)
     except OSError as error:
         raise RequestError(
-            f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"
+            f"{option} {shown(folder)}: cannot be written: {error.strerror}; name another folder"
         ) from None
 
 
@@ -166,15 +167,13 @@ def check_file(option: str, file: Path) -> None:
     mistyped, is not there."""
     try:
         if not os.path.isdir(file.parent):
-            where = paths.shown(file.parent)
-            raise RequestError(f"{option} {paths.shown(file)}: there is no folder {where}; make it, or name another")
+            where = shown(file.parent)
+            raise RequestError(f"{option} {shown(file)}: there is no folder {where}; make it, or name another")
         with contextlib.suppress(FileNotFoundError):
             file.lstat()
         paths.check_writable(file.parent)
     except OSError as error:
-        raise RequestError(
-            f"{option} {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
-        ) from None
+        raise RequestError(f"{option} {shown(file)}: cannot be written: {error.strerror}; name another place") from None
 
 
 def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -187,6 +186,4 @@ def write_figure(file: Path, data: bytes) -> None:
     try:
         paths.replace(file, data)
     except OSError as error:
-        raise RequestError(
-            f"--output {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
-        ) from None
+        raise RequestError(f"--output {shown(file)}: cannot be written: {error.strerror}; name another place") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli.terminal import fitted
-from tuner.paths import plain, shown
+from tuner.quoting import plain, shown
 from tuner.space.texts import config_text
 from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
 from tuner.store import verdicts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import check_file, write_figure
 from tuner.cli.screen import progress
 from tuner.errors import RequestError
+from tuner.quoting import shown
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
@@ -43,7 +43,7 @@ def write(
         }  # fmt: skip
         if given := [name for name, value in others.items() if value]:
             raise RequestError(
-                f"--recording {paths.shown(recording)}: is all that is reported on; leave out {' and '.join(given)}"
+                f"--recording {shown(recording)}: is all that is reported on; leave out {' and '.join(given)}"
             )
         from tuner.report import subject
 

@@ -22,7 +22,7 @@ from tuner.devices.fork_lock import ForkLock
 from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError
 from tuner.languages import KINDS, LANGUAGES
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 if TYPE_CHECKING:
     from tuner.space.model import Space

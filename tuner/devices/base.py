@@ -18,7 +18,7 @@ from tuner.space.scope import Limits
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
     from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
-    from tuner.space.sources.rendering import Source
+    from tuner.space.sources.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build
@@ -48,12 +49,12 @@ def read(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
             raise ValueError(data["format"])
         if data["version"] != BUNDLE[1]:
             raise RequestError(
-                f"{bundle}: launch.json is of version {paths.quoted(data['version'])}, where {BUNDLE[1]} is read; "
+                f"{bundle}: launch.json is of version {quoted(data['version'])}, where {BUNDLE[1]} is read; "
                 "export it again"
             )
         if kernel is not None and _stem(str(data["kernel"])) != _stem(kernel):
             # the folder of its space may have another name
-            raise RequestError(f"{bundle}: was exported for {paths.shown(str(data['kernel']))}, not for {kernel}")
+            raise RequestError(f"{bundle}: was exported for {shown(str(data['kernel']))}, not for {kernel}")
         return [
             ExportedBuild(
                 str(build["architecture"]),
@@ -74,7 +75,7 @@ def exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
     file = bundle / Path(data["file"]).name
     binary = file.read_bytes()
     if paths.digest(binary) != data["checksum"]:  # loading it might crash the process
-        raise RequestError(f"{bundle}: {paths.shown(file.name)} is not what was exported; export it again")
+        raise RequestError(f"{bundle}: {shown(file.name)} is not what was exported; export it again")
     entries = {str(kernel): str(entry) for kernel, entry in data["entries"].items()}
     return ExportedBinary(str(data["source"]), binary, entries)
 

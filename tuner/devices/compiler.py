@@ -17,10 +17,10 @@ from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
-    from tuner.space.sources.rendering import Source
+    from tuner.space.sources.source import Source
 
 MEMORY_SHARE = 0.75  # of the memory, for all builders together
 LEAST_MEMORY = 1 << 30  # bytes of a builder

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.space.scope import Scope
-    from tuner.space.sources.rendering import StepSource
+    from tuner.space.sources.source import StepSource
 
 _POINTER = 8  # bytes
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.space.scope import Scope
-    from tuner.space.sources.rendering import Source, StepSource
+    from tuner.space.sources.source import Source, StepSource
 
 Allocate = Callable[["Argument", int], Buffer]
 

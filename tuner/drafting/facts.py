@@ -19,7 +19,8 @@ from tuner.drafting.undeclared import undeclared
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import read_text
+from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
 from tuner.space.sources import host_lines

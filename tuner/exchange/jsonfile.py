@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import shown
 
 MOST_BYTES = 1 << 27  # of a file, decompressed
 MAX_VALUES = 5_000_000  # of its JSON; each takes up to 240 bytes of memory, however short its text is
@@ -19,7 +19,7 @@ _MOST_TORN = 100  # braces in a row at which no whole entry begins; each may cos
 def text(path: Path) -> str:
     """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for anything but a file of at most
     MOST_BYTES and MAX_VALUES, and reads no further."""
-    where = paths.shown(path)
+    where = shown(path)
     data = bytearray()
     values = 0
     try:

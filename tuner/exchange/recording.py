@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
+from tuner.quoting import shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
 from tuner.store.record_rules import SHORTEST_MS
@@ -134,7 +135,7 @@ def read(path: Path) -> Recording:
     header, member, objects = jsonfile.parts(text)
     recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
     if not any(entry.time_ms is not None for entry in recording.entries.values()):
-        raise RequestError(f"{paths.shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
+        raise RequestError(f"{shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
     return recording
 
 
@@ -171,7 +172,7 @@ def write(path: Path, recording: Recording) -> None:
         paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise RequestError(
-            f"{paths.shown(path)}: cannot be written: {error.strerror}; name another place by --output"
+            f"{shown(path)}: cannot be written: {error.strerror}; name another place by --output"
         ) from None
 
 
@@ -237,7 +238,7 @@ def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
             unit = measurement.get("unit", "")
             if not isinstance(unit, str) or unit not in _UNITS:
                 units = ", ".join(filter(None, _UNITS))
-                raise RequestError(f"{paths.shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {units}")
+                raise RequestError(f"{shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {units}")
             return milliseconds(measurement.get("value"), unit)
     return None
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.pool import Pool

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from tuner import catalog
 from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import chosen_types, operation
 from tuner.space.config import Config
 from tuner.space.default import first_valid

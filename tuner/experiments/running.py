@@ -13,7 +13,7 @@ from tuner.languages import LANGUAGES
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT, check_timeout
 from tuner.measure.process import scratch
 from tuner.measure.process.supervisor import Supervisor, Task, announce
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.search.budget import Budget
 from tuner.space import operation
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tuner import paths
 from tuner.experiments.experiment import PublishedFigures
 from tuner.experiments.results import Measurement, Reproduction, RowResult
+from tuner.quoting import plain
 from tuner.space.texts import config_text, short_size, size_text
 
 LEAST_ROWS = 5  # for a rank correlation
@@ -49,7 +49,7 @@ def markdown(reproduction: Reproduction) -> str:
         parts.append(f"## {title(reproduction, number)}")
         parts.append("\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in table))
         parts.append("\n".join(f"- {line}" for line in notes(reproduction, number)))
-    return paths.plain("\n\n".join([*parts, legend(reproduction)]) + "\n")
+    return plain("\n\n".join([*parts, legend(reproduction)]) + "\n")
 
 
 def document(reproduction: Reproduction) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import operation
 from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope

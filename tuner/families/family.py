@@ -11,7 +11,7 @@ from tuner import catalog
 from tuner.catalog import kernel_names
 from tuner.catalog.folders import space_files
 from tuner.errors import RequestError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.model import Operation, Space
 
 Kernels = str | Path | Sequence[str | Path]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ArgumentError, ExpressionError, RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import chosen_types, dtypes, operation
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation

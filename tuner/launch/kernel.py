@@ -14,7 +14,7 @@ from tuner.devices.program import Program, build
 from tuner.devices.views import Views
 from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import chosen_types, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config

@@ -16,7 +16,7 @@ from tuner.devices import Build, Device, bundles
 from tuner.devices.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.config import Value
 from tuner.space.model import Space

@@ -30,7 +30,7 @@ from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.timing.race import LOOKS, Race
 from tuner.measure.verify import mutants, strided
 from tuner.measure.workbench import Workbench
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.config import Config
 from tuner.space.model import Space

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 if TYPE_CHECKING:
     from tuner.devices.figures import Figures

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from tuner import catalog, devices, paths
+from tuner import catalog, devices
 from tuner.catalog import folders
 from tuner.errors import ExpressionError, RequestError
+from tuner.quoting import quoted, shown
 from tuner.report import roofline
 from tuner.report import store_tables as stored
 from tuner.report.roofline import Roofline
@@ -142,12 +143,12 @@ def compare(
                 latest[one.place(DIMENSIONS)] = one
     if len(latest) < 2:
         given = "".join(
-            f" --{name} {paths.shown(text)}" for name, texts in (("size", sizes), ("device", on)) for text in texts
+            f" --{name} {shown(text)}" for name, texts in (("size", sizes), ("device", on)) for text in texts
         )
         alone = next(iter(latest.values()), None)
         what = f"one record alone, {alone.kernel} at {alone.size} on {alone.device}" if alone else "no record"
         raise RequestError(
-            f"{paths.shown(' '.join(kernels))}{given}: fits {what}, and two are compared; name another kernel"
+            f"{shown(' '.join(kernels))}{given}: fits {what}, and two are compared; name another kernel"
             f"{', or leave out an option' if given else ', or tune one at another size'}"
         )
     by_size = sorted(latest.values(), key=lambda c: (math.prod(c.record.sizes.values()), c.size))
@@ -166,7 +167,7 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
     """Store, kernel, record, and options that are not at their defaults, of all records, by kernel, device and size."""
     for folder in stores:
         if not os.path.isdir(folder):
-            raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
+            raise RequestError(f"--results {shown(folder)}: there is no such folder")
     if len(stores) < 2:
         rows = stored.rows("", stores[0] if stores else None, say)
         return [("", row.kernel, row.record, row.options) for row in rows]
@@ -196,9 +197,7 @@ def _named(text: str, names: list[str]) -> list[str]:
     for way in ways:
         if found := [name for name in names if way(name)]:
             return found
-    raise RequestError(
-        f"kernel {paths.quoted(text)}: the store has no record of such a kernel; `tune report` shows all"
-    )
+    raise RequestError(f"kernel {quoted(text)}: the store has no record of such a kernel; `tune report` shows all")
 
 
 def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str], on: Sequence[str]) -> None:
@@ -206,7 +205,7 @@ def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str
     for name in on:
         if not any(_is_on(record, name) for _, record, _ in found):
             where = ", ".join(dict.fromkeys(record.device for _, record, _ in found))
-            raise RequestError(f"--device {paths.quoted(name)}: the store has these kernels on {where}; name one")
+            raise RequestError(f"--device {quoted(name)}: the store has these kernels on {where}; name one")
     for text in sizes:
         if not any(_is_at(record, kernel, options, text) for kernel, record, options in found):
             known = dict.fromkeys(
@@ -215,7 +214,7 @@ def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str
                 if not on or any(_is_on(record, name) for name in on)
             )
             some = ", ".join([*known][:MOST_SIZES]) + f" and {len(known) - MOST_SIZES} more" * (len(known) > MOST_SIZES)
-            raise RequestError(f"--size {paths.quoted(text)}: the store has these kernels at {some}; name one")
+            raise RequestError(f"--size {quoted(text)}: the store has these kernels at {some}; name one")
 
 
 def _size_of(record: Record, options: str) -> str:

@@ -18,6 +18,7 @@ from tuner.devices.program import Program, build
 from tuner.errors import RequestError
 from tuner.measure import turns
 from tuner.measure.workbench import Workbench
+from tuner.quoting import shown
 from tuner.space import launch_form
 from tuner.space.scope import Scope
 
@@ -116,7 +117,7 @@ def _why(text: str) -> str:
             "NVreg_RestrictProfilingToAdminUsers=0, or leave --counters out"
         )
     said = [line for line in text.splitlines() if "error" in line.casefold()] or text.splitlines()[-1:]
-    return f"{paths.shown(' '.join(said[:2])) or 'it says nothing'}; leave --counters out"
+    return f"{shown(' '.join(said[:2])) or 'it says nothing'}; leave --counters out"
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tuner import catalog, paths
 from tuner.catalog import CatalogEntry, wheels
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.report import markdown
 from tuner.report.markdown import GALLERY, LADDER_SIZE, ReportRow, family
 from tuner.space.texts import options_text, short_size
@@ -49,7 +50,7 @@ def rows(
     matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
     if table and not matches:
         names = ", ".join(sorted({row.record.device for row in table}))
-        raise RequestError(f"--device {paths.shown(device)}: the store knows none of this name; it has {names}")
+        raise RequestError(f"--device {shown(device)}: the store knows none of this name; it has {names}")
     return matches
 
 
@@ -89,7 +90,7 @@ def put_into(file: Path, tables: Mapping[str, str]) -> None:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{paths.shown(file)}: cannot be read: {error}") from None
+        raise RequestError(f"{shown(file)}: cannot be read: {error}") from None
     markers = {name: (f"<!-- {name}: begin -->", f"<!-- {name}: end -->") for name in tables}
     present = {name: pair for name, pair in markers.items() if pair[0] in text}
     if not present:

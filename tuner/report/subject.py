@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tuner import catalog, devices, paths
+from tuner import catalog, devices
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
@@ -18,6 +18,7 @@ from tuner.exchange.exports.target import Problem
 from tuner.exchange.exports.trials import Trials
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.measure.method import peculiarity
+from tuner.quoting import shown
 from tuner.search import listing
 from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
@@ -179,7 +180,7 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
         raise RequestError(
             f"{space.name} at {problem.text}: none of "
             f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune failures {paths.shown(space.name)} {words}` says why each failed"
+            f"`tune failures {shown(space.name)} {words}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     here = _here(kind, trials.recording.device, device)

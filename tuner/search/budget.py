@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 
 from tuner.errors import RequestError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool

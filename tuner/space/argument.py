@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tuner.space.expressions import Expression
-
 if TYPE_CHECKING:
+    from tuner.space.expressions import Expression
     from tuner.space.scope import Scope
     from tuner.space.values.fills import Fill
 

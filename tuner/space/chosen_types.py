@@ -1,13 +1,18 @@
 """Types that are chosen like sizes: `--type real=float16` for `types: {real: [float32, float16]}`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tuner.errors import RequestError
-from tuner.paths import quoted, shown
-from tuner.space.argument import Argument
+from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES, DType, canonical
-from tuner.space.model import Operation
-from tuner.space.scope import Scope
+
+if TYPE_CHECKING:
+    from tuner.space.argument import Argument
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
 
 Types = Mapping[str, str]
 

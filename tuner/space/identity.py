@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import SpaceError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.model import Space
 from tuner.space.sources import includes, rendering
 from tuner.space.values import python_function

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.lockless import cached_property
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression

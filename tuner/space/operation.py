@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import RequestError, SpaceError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import strides
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
@@ -20,7 +20,7 @@ from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
-from tuner.space.texts import options_text, problem_text, short_size, size_text
+from tuner.space.texts import options_text, short_size, size_text
 from tuner.space.values import fills
 from tuner.space.values.elements import Elements, Held, held
 from tuner.space.values.fills import Fill
@@ -271,13 +271,6 @@ def gbytes(operation: Operation, scope: Scope, time_ms: float) -> float | None:
 
 def _giga_per_second(amount: Expression | None, scope: Scope, time_ms: float) -> float | None:
     return None if amount is None else float(amount.evaluate(scope.names)) / (time_ms * 1e6)
-
-
-def full_problem_text(
-    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
-) -> str:
-    """`n=4096, real=float16, a=2`: the same with the options that are not at their defaults."""
-    return problem_text(sizes, types) + options_text(options, operation.options)
 
 
 def problem_words(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import RequestError
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import read_text
+from tuner.quoting import quoted, shown
 from tuner.space import operation as operations
 from tuner.space.chosen_types import Types
 from tuner.space.model import Operation

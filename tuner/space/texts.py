@@ -19,6 +19,13 @@ def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
     return size_text(sizes) + types_text(types)
 
 
+def full_problem_text(
+    sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float], defaults: Mapping[str, float]
+) -> str:
+    """`n=4096, real=float16, a=2`: the same with the options that are not at their defaults."""
+    return problem_text(sizes, types) + options_text(options, defaults)
+
+
 def types_text(types: Mapping[str, str]) -> str:
     """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
     return "".join(f", {name}={value}" for name, value in types.items())

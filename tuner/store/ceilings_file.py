@@ -12,6 +12,7 @@ from tuner.devices.base import Device
 from tuner.devices.ceilings import Ceilings
 from tuner.devices.info import DeviceInfo
 from tuner.errors import RequestError
+from tuner.quoting import quoted, shown
 from tuner.store import locks
 
 FILE, FORMAT, VERSION = "ceilings.json", "tuner ceilings", 1
@@ -92,13 +93,13 @@ def read(path: Path) -> tuple[list[Ceilings], list[str]]:
         try:
             found.append(Ceilings.from_json(entry))
         except ValueError as error:
-            problems.append(f"{paths.shown(path)}: devices: {position + 1}: {error}; it is ignored")
+            problems.append(f"{shown(path)}: devices: {position + 1}: {error}; it is ignored")
     return found, problems
 
 
 def _entries(path: Path) -> list[Any]:
     """The devices in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
-    where = paths.shown(path)
+    where = shown(path)
     try:
         document = json.loads(paths.read_text(path, MOST))
     except FileNotFoundError:
@@ -110,7 +111,7 @@ def _entries(path: Path) -> list[Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise RequestError(f"{where}: format is not {FORMAT!r}; move it, and run `tune devices --measure` again")
     if document.get("version") != VERSION or not isinstance(document.get("devices"), list):
-        version = paths.quoted(document.get("version"))
+        version = quoted(document.get("version"))
         raise RequestError(f"{where}: version is {version}; this version of the package reads {VERSION}; update it")
     return list(document["devices"])
 
@@ -125,4 +126,4 @@ def _key(entry: Any) -> tuple[str, str, str] | None:
 
 def _unwritable(path: Path, error: OSError) -> RequestError:
     reason = error.strerror
-    return RequestError(f"{paths.shown(path)}: cannot be written: {reason}; name another folder with --results")
+    return RequestError(f"{shown(path)}: cannot be written: {reason}; name another folder with --results")

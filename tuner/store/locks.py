@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import shown
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -45,8 +45,8 @@ def held(path: Path) -> Iterator[None]:
         lock.acquire(timeout=PATIENCE_SECONDS)
     except Timeout:
         raise RequestError(
-            f"{paths.shown(path)}: has been locked by another process for {PATIENCE_SECONDS:.0f} s; wait for it, or "
-            f"delete {paths.shown(lock.lock_file)} if that process has ended"
+            f"{shown(path)}: has been locked by another process for {PATIENCE_SECONDS:.0f} s; wait for it, or "
+            f"delete {shown(lock.lock_file)} if that process has ended"
         ) from None
     try:
         yield

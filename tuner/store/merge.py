@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import catalog, devices, paths
+from tuner import catalog, devices
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
+from tuner.quoting import shown
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
@@ -70,7 +71,7 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
         kernel = _kernel(file)
         if not is_named and file.stem != kernel.rpartition("/")[2]:
             problems.append(
-                f"{paths.shown(file)}:1: its header names {kernel}, whose results have another name; skipped; name the "
+                f"{shown(file)}:1: its header names {kernel}, whose results have another name; skipped; name the "
                 "file itself to merge it"
             )
             continue
@@ -81,7 +82,7 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
         useless = [record for record in file_records if not test(record)]
         if useless:
             example = f"such as {config_text(useless[0].config)[:200]}"
-            problems.append(f"{paths.shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
+            problems.append(f"{shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
     for folder in filter(Path.is_dir, sources):
         for file in _below(folder, time_tables.SUFFIX):
@@ -145,15 +146,15 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
         if path.is_dir():
             files = sorted(_below(path, ".jsonl"))
             if not files and not _below(path, time_tables.SUFFIX):
-                raise RequestError(f"{paths.shown(path)}: no results, *.jsonl, in it or below")
+                raise RequestError(f"{shown(path)}: no results, *.jsonl, in it or below")
             return [(file, False) for file in files]
         path.stat()
     except FileNotFoundError:
         raise RequestError(
-            f"{paths.shown(path)}: there is no such file or folder; name a folder of results, or a file *.jsonl of one"
+            f"{shown(path)}: there is no such file or folder; name a folder of results, or a file *.jsonl of one"
         ) from None
     except OSError as error:
-        where = paths.shown(error.filename or path)
+        where = shown(error.filename or path)
         raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None
     return [(path, True)]
 
@@ -178,5 +179,5 @@ def _kernel(file: Path) -> str:
 def _safe(name: object, file: Path) -> str:
     """The name of a kernel, of which a path may be made."""
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", name) or len(name) > 200:
-        raise RequestError(f"{paths.shown(file)}:1: its header names no kernel: {str(name)[:60]!r}")
+        raise RequestError(f"{shown(file)}:1: its header names no kernel: {str(name)[:60]!r}")
     return name

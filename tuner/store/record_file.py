@@ -9,8 +9,8 @@ import json
 import stat
 from pathlib import Path
 
-from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.store.record import Record
 
 FORMAT = "tuner results"
@@ -46,15 +46,15 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
             if line.strip():
                 skipped += 1
                 if skipped <= _MOST_REPORTED:
-                    problems.append(f"{paths.shown(path)}:{number}: skipped, not a record: {error}")
+                    problems.append(f"{shown(path)}:{number}: skipped, not a record: {error}")
     if skipped > _MOST_REPORTED:
-        problems.append(f"{paths.shown(path)}: {skipped - _MOST_REPORTED} more lines skipped")
+        problems.append(f"{shown(path)}: {skipped - _MOST_REPORTED} more lines skipped")
     return records, problems
 
 
 def lines(path: Path) -> list[str]:
     """All lines, the header first; none if there is no file. Raises RequestError for one that cannot be read."""
-    where = paths.shown(path)
+    where = shown(path)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -73,12 +73,12 @@ def lines(path: Path) -> list[str]:
 def misplaced(path: Path, header_kernel: object, kernel: str) -> str:
     """What to say of a file of another kernel."""
     name = repr(str(header_kernel)[:60])
-    return f"{paths.shown(path)}:1: its header names kernel {name}, not {kernel}, whose place this is"
+    return f"{shown(path)}:1: its header names kernel {name}, not {kernel}, whose place this is"
 
 
 def kernel_of(path: Path, line: str) -> object:
     """The kernel that the header names. Raises RequestError for a file that is not ours, or is of a newer version."""
-    where = paths.shown(path)
+    where = shown(path)
     try:
         header = json.loads(line)
         is_ours = header["format"] == FORMAT

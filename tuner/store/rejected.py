@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
+from tuner.quoting import shown
 from tuner.space.config import Config, ConfigKey, config_key
-from tuner.space.operation import full_problem_text
-from tuner.space.texts import config_text
+from tuner.space.texts import config_text, full_problem_text
 from tuner.store import locks
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ LONGEST_REASON = 200  # characters
 def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterable[Config] = ()) -> None:
     """Write down which configurations of a problem failed verification, each with the reason, and forget it of those
     that were `right` since. A file that cannot be written stays as it is."""
-    found = {config_key(config): paths.shown(reason, LONGEST_REASON) for config, reason in reasons}
+    found = {config_key(config): shown(reason, LONGEST_REASON) for config, reason in reasons}
     cleared = {config_key(config) for config in right} - found.keys()
     with contextlib.suppress(OSError, RequestError):
         path = _path(paths.state(), query)
@@ -82,7 +82,7 @@ class Rejections:
         if reason is None or candidate.rejected:
             return candidate
         scope = query.scope
-        where = full_problem_text(query.space.operation, scope.sizes, scope.types, scope.options)
+        where = full_problem_text(scope.sizes, scope.types, scope.options, query.space.operation.options)
         note = (
             f"{query.space.name}: {config_text(candidate.config)} failed verification on {query.device} at {where}: "
             f"{reason}; mend the kernel, and tune it again"
@@ -106,7 +106,7 @@ def _known(query: Query) -> Mapping[ConfigKey, str]:
         version = status.st_ino, status.st_mtime_ns, status.st_size
         data = _by_problem(path, version).get(json.dumps(_problem(query)), {})
         if data and data["signature"] == _signature(query):
-            return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
+            return {config_key(config): shown(reason) for config, reason in data["rejected"]}
     return {}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
@@ -47,7 +48,7 @@ class Store:
         self.problems: list[str] = []
         self.records: list[Record] = []
         if folder is not None and not os.path.exists(folder):  # false for an unreadable folder, without an exception
-            self.problems.append(f"{paths.shown(folder)}: there is no such folder; only the shipped results are read")
+            self.problems.append(f"{shown(folder)}: there is no such folder; only the shipped results are read")
         self._adopted: list[Record] = []
         places = [*(Place(path, kernel) for path in self.paths), *more]
         self.files = list(dict.fromkeys(place.path for place in places))  # that may hold records of it
@@ -97,7 +98,7 @@ class Store:
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> RequestError:
-        where = paths.shown(self.paths[0])
+        where = shown(self.paths[0])
         return RequestError(f"{where}: cannot be written: {error.strerror}; name another folder with --results")
 
     def add(

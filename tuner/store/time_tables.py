@@ -18,6 +18,7 @@ from typing import Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.prediction.grids import Sizes
+from tuner.quoting import shown
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.store import locks
 from tuner.store.lookup import Query
@@ -213,7 +214,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
                 kept = {table.key: table, **kept}
             paths.replace(file, _text(kernel, kept.values()).encode())
     except OSError as error:
-        where = paths.shown(file)
+        where = shown(file)
         raise RequestError(
             f"{where}: cannot be written: {error.strerror}; name another folder with --results"
         ) from None
@@ -221,7 +222,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
 
 def _tables(file: Path) -> list[TimeTable]:
     """The tables in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
-    where = paths.shown(file)
+    where = shown(file)
     try:
         document = json.loads(paths.read_text(file, MOST))
         if not isinstance(document, dict) or (document.get("format"), document.get("version")) != (FORMAT, VERSION):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import problem
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space.argument import Argument
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation

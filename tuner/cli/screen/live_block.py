@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tuner.cli.screen import sparkline
 from tuner.cli.terminal import broken, can_write, cells, size_of, width_of
-from tuner.paths import plain
+from tuner.quoting import plain
 
 Span = tuple[str, str]  # a text and its style, a key of _STYLES
 Line = Sequence[Span]

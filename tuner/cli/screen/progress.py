@@ -18,7 +18,7 @@ from tuner.cli.interrupts import INTERRUPTS
 from tuner.cli.screen.live_block import Screen
 from tuner.cli.screen.status import Standing, duration
 from tuner.space.config import config_key
-from tuner.space.operation import full_problem_text
+from tuner.space.texts import full_problem_text
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -88,7 +88,7 @@ class TuningProgress:
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
-            problem = full_problem_text(space.operation, scope.sizes, scope.types, scope.options)
+            problem = full_problem_text(scope.sizes, scope.types, scope.options, space.operation.options)
             self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
 

@@ -12,7 +12,7 @@ from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import TIMEOUT
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 if TYPE_CHECKING:
     from tuner.space.size_lists import WeightedSize

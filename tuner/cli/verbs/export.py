@@ -9,7 +9,7 @@ from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, output_option, storage_option
 from tuner.errors import RequestError
 from tuner.exchange.exports.formats import FORMATS
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 
 @click.command()

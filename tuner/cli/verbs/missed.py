@@ -10,7 +10,7 @@ import click
 from tuner.cli import output
 from tuner.cli.options import JSON, VERBOSE
 from tuner.errors import RequestError, TunerError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.store.missed import Miss
@@ -83,12 +83,11 @@ def _address(kernel: str) -> list[str]:
 
 def _told(result: Result) -> str:
     from tuner import catalog
-    from tuner.space.operation import full_problem_text
-    from tuner.space.texts import config_text
+    from tuner.space.texts import config_text, full_problem_text
 
     assert result.record is not None
     operation = catalog.load(result.kernel).operation
-    problem = full_problem_text(operation, result.sizes, result.types, result.options)
+    problem = full_problem_text(result.sizes, result.types, result.options, operation.options)
     return f"{result.kernel} at {problem}: {result.record.time_ms:.4g} ms: {config_text(result.record.config)}"
 
 

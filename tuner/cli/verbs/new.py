@@ -7,7 +7,7 @@ import click
 from tuner.cli import output as console
 from tuner.cli.options import JSON, output_option
 from tuner.errors import RequestError
-from tuner.paths import shown
+from tuner.quoting import shown
 
 
 @click.command()

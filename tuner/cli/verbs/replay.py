@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole
+from tuner.quoting import shown
 
 
 @click.command()
@@ -62,7 +62,7 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
     fraction = replay.fraction(evaluations)
     best = f"{replay.optimum_ms / fraction:.4g} ms, {fraction:.1%} as fast as" if fraction else "none;"
     lines = [
-        f"{paths.shown(title)}: {count} configurations{ignored}{doubt}",
+        f"{shown(title)}: {count} configurations{ignored}{doubt}",
         f"{replay.strategy}: {evaluations} evaluations, {failed} failed, "
         f"{replay.seconds_in_strategy:.2f} s in the strategy",
         f"best found: {best} the optimum, {replay.optimum_ms:.4g} ms",

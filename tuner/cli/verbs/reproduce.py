@@ -15,6 +15,7 @@ from tuner.cli.interrupts import INTERRUPTS
 from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder
 from tuner.errors import RequestError
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
+from tuner.quoting import plain
 
 if TYPE_CHECKING:
     from tuner.cli.screen.progress import TuningProgress
@@ -116,18 +117,18 @@ def _show(reproduction: Reproduction) -> None:
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=250)
-    console.print(paths.plain(tables.head(reproduction)), soft_wrap=True)
+    console.print(plain(tables.head(reproduction)), soft_wrap=True)
     for number, rows in enumerate(reproduction.tables):
         header, cells = tables.columns(rows)
-        table = Table(title=paths.plain(tables.title(reproduction, number)), title_justify="left", title_style="bold")
+        table = Table(title=plain(tables.title(reproduction, number)), title_justify="left", title_style="bold")
         for position, name in enumerate(header):
             table.add_column(name, justify="right" if position else "left", overflow="fold")
         for row in cells:
-            table.add_row(*map(paths.plain, row))
+            table.add_row(*map(plain, row))
         console.print(table)
         for line in tables.notes(reproduction, number):
-            console.print(paths.plain(line), soft_wrap=True)
-    console.print(paths.plain(tables.legend(reproduction)), soft_wrap=True)
+            console.print(plain(line), soft_wrap=True)
+    console.print(plain(tables.legend(reproduction)), soft_wrap=True)
 
 
 def _list(as_json: bool) -> None:

@@ -26,7 +26,7 @@ from tuner.cli.options import (
 from tuner.cli.screen.result import document, lines
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 if TYPE_CHECKING:
     pass

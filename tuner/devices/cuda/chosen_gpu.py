@@ -6,7 +6,7 @@ import os
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import DeviceError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 VARIABLE = "TUNER_CUDA"
 

@@ -14,7 +14,7 @@ from tuner.devices.figures import Figures
 from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 STANDARD = "--std=c++17"
 # ptxas reports the figures of a build, but not for one from NVRTC's own cache. Ours replaces that.

@@ -13,8 +13,8 @@ from pathlib import Path
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.host import BACKEND
 from tuner.errors import BuildError, DeviceError
-from tuner.paths import quoted
-from tuner.space.sources.rendering import Source
+from tuner.quoting import quoted
+from tuner.space.sources.source import Source
 
 # The shell sets limits without a line of Python between fork and exec. A system without one of them goes on without.
 LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'

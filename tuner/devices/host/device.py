@@ -28,7 +28,7 @@ from tuner.lockless import cached_property
 from tuner.space import dtypes
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 _ALIGNMENT = 64  # bytes of a cache line
 _memmove: Callable[[int, int, int], Any] = ctypes.memmove

@@ -11,7 +11,7 @@ from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.figures import Figures
 from tuner.devices.opencl import BACKEND, cuda_words
 from tuner.errors import BuildError
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 
 class OpenCLCompiler(Compiler):

@@ -23,7 +23,7 @@ from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 
 def _devices() -> list[cl.Device]:

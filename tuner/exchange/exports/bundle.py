@@ -16,10 +16,11 @@ from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
 from tuner.exchange.exports.formats import Export, ExportRequest
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
+from tuner.quoting import shown
 from tuner.space import kinds
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
-from tuner.space.sources.rendering import StepSource
+from tuner.space.sources.source import StepSource
 from tuner.version import VERSION
 
 EXAMPLE = Path(__file__).with_name("example.c")  # launches through CUDA, as launch.h says
@@ -52,7 +53,7 @@ def _targets(request: ExportRequest) -> list[Target]:
         )
     targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
     if any(target.device.kind != KIND for target in targets):
-        where = f"--device {paths.shown(device or '')}"
+        where = f"--device {shown(device or '')}"
         raise RequestError(
             f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to dispatch "
             "writes builds for any other"
@@ -62,7 +63,7 @@ def _targets(request: ExportRequest) -> list[Target]:
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
     for name in names:
         if not is_architecture(name):
-            raise RequestError(f"--architecture {paths.shown(name)!r}: write names such as sm_80 or sm_90a")
+            raise RequestError(f"--architecture {shown(name)!r}: write names such as sm_80 or sm_90a")
     candidates = [*(target.device for target in targets), *stored_devices(problem)]
     return [_target(problem, name, candidates) for name in names]
 

@@ -22,7 +22,7 @@ from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
-from tuner.space.sources.rendering import Source, StepSource
+from tuner.space.sources.source import Source, StepSource
 from tuner.store.lookup import Candidate
 
 

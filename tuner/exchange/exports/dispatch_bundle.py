@@ -27,7 +27,8 @@ from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
-from tuner.space.sources.rendering import Source, Version
+from tuner.space.sources.rendering import Version
+from tuner.space.sources.source import Source
 from tuner.space.texts import config_text
 from tuner.store import time_tables
 from tuner.store.lookup import Query

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.space.operation import problem_words
 from tuner.space.texts import problem_text
 
@@ -88,7 +89,7 @@ def _misfit(target: Target) -> list[str]:
     words = problem_words(problem.space.operation, problem.sizes, problem.types, problem.options)
     return [
         f"{problem.space.name} at {problem.text} on {device}: was not tuned; this is {what}. "
-        f"`tune {paths.shown(problem.space.name)} {words}` there finds its own"
+        f"`tune {shown(problem.space.name)} {words}` there finds its own"
     ]
 
 
@@ -157,7 +158,7 @@ def export(to: str, request: ExportRequest) -> Export:
         result: Export = importlib.import_module(FORMATS[to].module).export(request)
         return result
     except OSError as error:
-        where = paths.shown(error.filename or request.path(""))
+        where = shown(error.filename or request.path(""))
         raise RequestError(f"{where}: cannot be written: {error.strerror}; name another place by --output") from None
 
 

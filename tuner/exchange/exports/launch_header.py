@@ -11,7 +11,7 @@ from tuner.errors import DeviceError
 from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.target import Problem
-from tuner.space.sources.rendering import StepSource
+from tuner.space.sources.source import StepSource
 
 TYPES = """\
 #ifndef TUNED_BUNDLE

@@ -13,7 +13,7 @@ from tuner.space.chosen_types import dtype
 from tuner.space.model import Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
-from tuner.space.sources.rendering import StepSource
+from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
 
 # Without these, what was measured is another program: one without threads, for any processor.

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner import devices, paths
+from tuner import devices
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
-from tuner.space.operation import full_problem_text
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
-from tuner.space.texts import options_text, problem_text, short_size
+from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
 from tuner.store import time_tables
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
@@ -54,7 +54,7 @@ class Problem:
     @property
     def text(self) -> str:
         """`M=4096, N=4096, real=float16, alpha=2`: sizes, types, and options that are not at their defaults."""
-        return full_problem_text(self.space.operation, self.sizes, self.types, self.options)
+        return full_problem_text(self.sizes, self.types, self.options, self.space.operation.options)
 
     @property
     def code_text(self) -> str:
@@ -141,7 +141,7 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
         matches = [device for device in matches if device.name == name] or matches
         if len(matches) > 1:
             names = ", ".join(f"{device.name} ({device.kind})" for device in matches)
-            raise RequestError(f"--device {paths.shown(name)} could be {names}; write more")
+            raise RequestError(f"--device {shown(name)} could be {names}; write more")
         return Target.of(problem, matches[0])
     usable = [kind for kind in devices.kinds_of(problem.space) if kind in kinds]
     here: dict[str, Target] = {}
@@ -175,7 +175,7 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
     if not matches:
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
-            f"--device {paths.shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
+            f"--device {shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
             f"the store has {'times' if tables else 'records'} of; those are: {names}"
         )
     return matches

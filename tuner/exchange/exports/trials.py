@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tuner import devices, paths
+from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
@@ -70,7 +70,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         if candidates:
             # the latest of equals
             return max(reversed(candidates), key=lambda t: (not t.peculiar, t.protocol, len(t.recording.entries)))
-    where = f" on {paths.shown(device)}" if device is not None else ""
+    where = f" on {quoting.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {problem.text}{where}"
     if url:
         raise RequestError(
@@ -109,7 +109,7 @@ def latest_study(problem: Problem, device: str | None = None, url: str | None = 
         device = TargetDevice.local(problem.space, device).name
     matches = [s for s in studies(problem, url) if device is None or device.casefold() in s.device.casefold()]
     if not matches:
-        where = f" on {paths.shown(device)}" if device is not None else ""
+        where = f" on {quoting.shown(device)}" if device is not None else ""
         subject = f"{problem.space.name} at {problem.text}{where}"
         raise RequestError(
             f"{subject}: no ledger has trials of this version of the kernel; tune it first, or name another size, "

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import devices, paths
+from tuner import devices
 from tuner.errors import RequestError, SpaceError
 from tuner.exchange import jsonfile
 from tuner.exchange import recording as recordings
@@ -18,6 +18,7 @@ from tuner.exchange.interop import kernel_tuner_files, provenance, t1, t4
 from tuner.exchange.interop.provenance import Provenance, Statements
 from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing.clock import spread
+from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.config import Config
 from tuner.space.model import Space
@@ -58,7 +59,7 @@ class ImportedRecord:
         problem = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
         ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
         if self.constants:
-            ignored += f"; left out, as the kernel has no such parameter: {paths.shown(config_text(self.constants))}"
+            ignored += f"; left out, as the kernel has no such parameter: {shown(config_text(self.constants))}"
         return f"{self.file}: {problem}: {record.time_ms:.4g} ms, {config_text(record.config)} ({fate}{ignored})"
 
 
@@ -124,7 +125,7 @@ def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
 def _record(file: Path, recording: Recording, statements: Statements) -> tuple[Space, Record]:
     """The kernel of a recording, and the record of its best valid configuration. Raises RequestError where it has no
     such configuration."""
-    where = paths.shown(file)
+    where = shown(file)
     origin = provenance.of(where, recording, statements)
     space, backend = origin.space, devices.BACKENDS[origin.kind]
     architecture = _architecture(origin, recording, statements.results)
@@ -136,7 +137,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         try:
             space.checked(ranking[0][0], scope)
         except SpaceError as error:
-            fastest = f"the fastest of {len(ranking)}: {paths.shown(str(error)[:400])}"
+            fastest = f"the fastest of {len(ranking)}: {shown(str(error)[:400])}"
             raise RequestError(f"{where}: no valid configuration with a time; {fastest}") from None
     (config, best, time_ms), *others = valid
     return space, Record(
@@ -162,7 +163,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         toolchain=UNKNOWN,
         configurations=len(recording.entries),
         evaluated=len(recording.entries),
-        failed=dict(Counter(paths.shown(e.failure[:100]) for e in recording.entries.values() if e.failure is not None)),
+        failed=dict(Counter(shown(e.failure[:100]) for e in recording.entries.values() if e.failure is not None)),
         strategy=STRATEGY,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,

@@ -15,7 +15,7 @@ from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.target import Problem
 from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.config import Value
 from tuner.space.scope import Limits
 

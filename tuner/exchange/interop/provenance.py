@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices, paths
+from tuner import catalog, devices
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
+from tuner.quoting import shown
 from tuner.space import chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.texts import size_text
@@ -82,13 +83,13 @@ def _space(where: str, recording: Recording, statements: Statements) -> Space:
         if len(spaces) > 1:
             spaces = [space for space in spaces if _same_parameters(space, recording)]
         if len(spaces) != 1:
-            name = paths.shown(recording.kernel[:60]) or "no name"
+            name = shown(recording.kernel[:60]) or "no name"
             raise RequestError(f"{where}: of a kernel with {name!r}, which is none of ours; name one by --kernel")
         space = spaces[0]
     if not _same_parameters(space, recording):
         theirs, ours = (", ".join(parameters) for parameters in (recording.parameters, space.parameters))
         raise RequestError(
-            f"{where}: its parameters are {paths.shown(theirs[:200])}; those of {space.name} are {ours}; name another "
+            f"{where}: its parameters are {shown(theirs[:200])}; those of {space.name} are {ours}; name another "
             "kernel by --kernel"
         )
     return space
@@ -181,7 +182,7 @@ def _sizes(
         return sizes
     missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
     if missing:
-        size = paths.shown(str(recording.size)[:60])
+        size = shown(str(recording.size)[:60])
         gap = f"its size is {size}, which leaves" if recording.size else "does not say"
         raise RequestError(f"{where}: {gap} {', '.join(missing)} of {space.name}; write --size")
     try:

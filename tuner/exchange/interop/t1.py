@@ -21,7 +21,7 @@ from tuner.errors import ExpressionError, RequestError
 from tuner.exchange.interop import t1_types
 from tuner.exchange.interop.t1_values import values
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted
+from tuner.quoting import plain, quoted, shown
 from tuner.space import expressions
 from tuner.space.dtypes import DTYPES
 from tuner.space.file.schema import SpaceModel
@@ -43,14 +43,14 @@ def write(file: Path, data: Mapping[str, Any], target: Path) -> list[str]:
     Raises RequestError where `data` makes no space, and where `target` exists.
     """
     if os.path.exists(target):
-        raise RequestError(f"{paths.shown(target)}: is there already; name another file by --output")
+        raise RequestError(f"{shown(target)}: is there already; name another file by --output")
     converter = _Converter(file, data)
     space = converter.space(target.resolve().parent)
     outputs = [a["name"] for a in space["operation"].get("arguments", []) if a.get("role", "in") != "in"]
     converter.check(space, outputs)
     todo = [f"operation.reference: write the right answer for {', '.join(outputs)}", *converter.notes]
     lines = [f"# From {file.name}, a T1 file, by `tune import`. Left to do:", *(f"# - {task}" for task in todo)]
-    text = "\n".join(map(paths.shown, lines)) + "\n" + yaml.safe_dump(space, sort_keys=False, width=110)
+    text = "\n".join(map(shown, lines)) + "\n" + yaml.safe_dump(space, sort_keys=False, width=110)
     paths.replace(target, text.encode())
     return todo
 
@@ -73,7 +73,7 @@ class _Converter:
         self.sizes = self._sizes()
 
     def error(self, where: str, message: object) -> RequestError:
-        return RequestError(f"{paths.shown(self.file)}: {paths.shown(where)}: {paths.plain(message)}")
+        return RequestError(f"{shown(self.file)}: {shown(where)}: {plain(message)}")
 
     def space(self, folder: Path) -> dict[str, Any]:
         """The contents of the space file in `folder`, without the reference and without empty keys."""

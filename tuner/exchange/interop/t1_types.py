@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 _TEXT, _NUMBER, _FORMULA = (str,), (int, float), (str, int, float)
 _KERNEL = {

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.exchange.exports.formats import Export, ExportRequest, write
@@ -17,6 +16,7 @@ from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.target import Problem
 from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
 from tuner.measure.results import WRONG
+from tuner.quoting import shown
 from tuner.space.config import Config
 from tuner.version import VERSION
 
@@ -121,7 +121,7 @@ def describe(
         return write(file, json.dumps(_document(device, known, zenodo=zenodo), indent=1) + "\n")
     except OSError as error:
         raise RequestError(
-            f"{paths.shown(file)}: cannot be written: {error.strerror}; name another place by --output"
+            f"{shown(file)}: cannot be written: {error.strerror}; name another place by --output"
         ) from None
 
 

@@ -25,7 +25,7 @@ from tuner.families.matrices.plans import Plan, Tell, check_types, of_nothing, r
 from tuner.families.matrices.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space.dtypes import DTYPES
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate

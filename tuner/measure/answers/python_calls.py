@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import SpaceError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.values import fills

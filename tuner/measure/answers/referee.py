@@ -17,7 +17,7 @@ from tuner.measure.answers import device_answers, python_calls
 from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
 from tuner.space.chosen_types import dtype

@@ -16,7 +16,7 @@ from tuner.devices.info import DeviceInfo
 from tuner.devices.work import Function, Work
 from tuner.errors import WrongResult
 from tuner.space.model import Geometry
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 Call = Callable[[], None]
 WORD = 16  # bytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices.work import Function, Work
 from tuner.space.model import Geometry
-from tuner.space.sources.rendering import Source
+from tuner.space.sources.source import Source
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device

@@ -17,7 +17,7 @@ from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import launch_form, operation
 from tuner.space.config import Config
 from tuner.space.expressions import cases

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.paths import plain
+from tuner.quoting import plain
 from tuner.report.pages import vega
 from tuner.report.pages.vega_lite import theme
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import chosen_types, dtypes
 from tuner.space.answers.reference import widened
 from tuner.space.dtypes import DTYPES, DType

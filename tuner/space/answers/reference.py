@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import dtypes, expressions
 from tuner.space.answers.cache import ReferenceCache, SetCache
 from tuner.space.dtypes import DType

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tuner.errors import NoConfiguration, SpaceError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
 from tuner.space.default import excluding_all, nominal

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.expressions.evaluator import (
     Evaluator,
     _check,

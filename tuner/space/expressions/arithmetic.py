@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 
 MAX_NUMBER = 2**64
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.expressions import arithmetic, cases, evaluator
 from tuner.space.expressions.array_functions import (
     ARRAY_FUNCTIONS,

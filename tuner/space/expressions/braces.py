@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted
+from tuner.quoting import quoted
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PART = r"[A-Za-z_{][\w{}]*"

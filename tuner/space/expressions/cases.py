@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.expressions.evaluator import names_in
 
 FEWEST = 16  # elements; of fewer, all may be alike by chance

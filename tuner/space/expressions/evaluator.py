@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 
 MAX_CHARACTERS = 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
 from tuner.space.expressions import Expression, arithmetic, evaluator

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import operation as operations
 from tuner.space.answers import trial
 from tuner.space.chosen_types import Types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space import kinds
 from tuner.space.argument import Kind
 from tuner.space.file.name_check import check_names

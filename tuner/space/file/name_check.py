@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tuner.errors import ExpressionError
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
 from tuner.space.expressions import ArrayExpression, Expression, evaluator

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.argument import Argument, Kind
 from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression, arithmetic

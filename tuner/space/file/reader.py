@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import chosen_size, chosen_types, expressions
 from tuner.space import operation as operations
 from tuner.space.config import Value

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.argument import Argument
 from tuner.space.expressions import Expression, braces, evaluator

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import expressions, kinds
 from tuner.space.argument import Key
 from tuner.space.dtypes import ALIASES, DTYPES, canonical

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import read_text
+from tuner.quoting import quoted, shown
 from tuner.space.expressions import braces
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where

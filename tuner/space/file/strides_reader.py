@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.file.name_check import check_names

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.space.file.yamlfile import Document, Where
 
 M = TypeVar("M", bound=BaseModel)

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from tuner.errors import SpaceError
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import read_text
+from tuner.quoting import quoted, shown
 from tuner.space.model import MAX_FILE_BYTES
 
 MAX_LEVELS = 12

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import from_here, shown
+from tuner.paths import from_here
+from tuner.quoting import shown
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import braces

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import SpaceError
+from tuner.quoting import shown
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 MOST_KEPT = 64  # texts, because launches ask for one several times
@@ -40,9 +41,7 @@ def inlined(path: Path, folders: Sequence[Path] = (), macros: Mapping[str, str] 
         parts = _parts_of(path, tuple(folders))
         return "".join(part if isinstance(part, str) else part.shielded(macros) for part in parts)
     except RecursionError:
-        raise SpaceError(
-            f"{paths.shown(path)}: its headers include one another too deeply; include fewer in a row"
-        ) from None
+        raise SpaceError(f"{shown(path)}: its headers include one another too deeply; include fewer in a row") from None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space
 from tuner.space.sources.prototype import Prototype, is_type_word

@@ -15,44 +15,13 @@ from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
 from tuner.space.config import Config
 from tuner.space.expressions import braces
-from tuner.space.model import Geometry, Space, Step
+from tuner.space.model import Space, Step
 from tuner.space.scope import Scope
 from tuner.space.sources.includes import defined, inlined, without_comments, words
+from tuner.space.sources.source import Source, StepSource
 
 if TYPE_CHECKING:
     from tuner.space.model import Operation
-
-
-@dataclass(frozen=True)
-class Source:
-    """The text of one configuration, its kernels, and its compiler options. Equal Sources give equal builds.
-
-    `kernels` are the names in the text, such as `add<64>`; a build knows those in its binary.
-    """
-
-    text: str
-    kernels: tuple[str, ...]
-    options: tuple[str, ...]
-
-    @property
-    def digest(self) -> str:
-        """The name of text, entry points and options, independent of compiler and device."""
-        return paths.digest(*self.options, *self.kernels, self.text)
-
-    @property
-    def kernel(self) -> str:
-        """The names of its kernels, for people."""
-        return ", ".join(self.kernels)
-
-
-@dataclass(frozen=True)
-class StepSource:
-    """One step of a configuration: a kernel of a source, and how it is launched."""
-
-    source: Source
-    kernel: str
-    geometry: Geometry
-    arguments: tuple[str, ...]
 
 
 def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]:

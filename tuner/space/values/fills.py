@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 from tuner.space import expressions
 from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import read_text
+from tuner.quoting import quoted, shown
 
 MOST_TEXT = 1_000_000  # characters of a Python file, which is parsed in a second
 

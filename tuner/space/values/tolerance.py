@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted, shown
+from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.space.expressions import Expression

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tuner.errors import BuildError, WrongResult
-from tuner.paths import shown
+from tuner.quoting import shown
 from tuner.space.config import Value
 
 if TYPE_CHECKING:

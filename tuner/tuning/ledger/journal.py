@@ -14,6 +14,7 @@ from optuna.storages.journal import BaseJournalBackend, JournalFileBackend, Jour
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.quoting import shown
 from tuner.store import locks
 from tuner.tuning.ledger.journal_lines import Form, Lines
 
@@ -97,6 +98,6 @@ def _mend(path: Path, form: Form) -> str | None:
     if not lines.torn:
         return None
     return (
-        f"{paths.shown(path)}: {len(lines.torn)} of its lines cannot be read; they are now in {torn.name}, and what "
+        f"{shown(path)}: {len(lines.torn)} of its lines cannot be read; they are now in {torn.name}, and what "
         "they told is measured again"
     )

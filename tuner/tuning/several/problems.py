@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tuner import devices
 from tuner.errors import RequestError
 from tuner.families import family
-from tuner.paths import quoted
+from tuner.quoting import quoted
 from tuner.search.budget import Budget
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
