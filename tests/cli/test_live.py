@@ -119,7 +119,7 @@ def test_a_wrong_request_leaves_its_message_alone_on_a_terminal() -> None:
 
 def test_a_pipe_hears_of_the_start_and_then_something_again_and_again(stage: Stage) -> None:
     file = stage(c_kernel("slow", f"usleep(150000); {MULTIPLY}"), "slow", "{v: [1]}")
-    sooner = "from tuner.cli import progress; progress.QUIET_SECONDS = 0.1; progress.START_SECONDS = 0.05"
+    sooner = "from tuner.cli.screen import progress; progress.QUIET_SECONDS = 0.1; progress.START_SECONDS = 0.05"
     script = f"{sooner}; from tuner.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, str(file), "8", "--repeats", "1"], capture_output=True, text=True, check=True

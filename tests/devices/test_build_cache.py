@@ -21,6 +21,7 @@ from tuner.errors import RequestError
 from tuner.space import operation
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
+from tuner.space.variant import Variant
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -28,15 +29,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
 NO_COMPILER = """
 import sys
 sys.modules |= {"cuda": None, "nvidia": None}
-from tuner import paths
-from tuner.space import catalog, operation, source
+from tuner import catalog, paths
+from tuner.space import operation
+from tuner.space.sources import rendering
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import DeviceError
 from tuner.space.scope import Limits, Scope
+from tuner.space.variant import Variant
 space = catalog.load("sgemm/03_naive")
 sizes = operation.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-made = source.render(space, dict(space.default), scope)[0].source
+made = rendering.render(Variant(space, dict(space.default), scope))[0].source
 print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
 try:
     NvrtcCompiler("sm_53").build(made)
@@ -49,7 +52,8 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    built = compiler.NvrtcCompiler("sm_90a").build(rendering.render(space, dict(space.default), scope)[0].source)
+    (step,) = rendering.render(Variant(space, dict(space.default), scope))
+    built = compiler.NvrtcCompiler("sm_90a").build(step.source)
     done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
     taken, message = done.stdout.splitlines()
     assert taken == paths.digest(built.binary)
@@ -67,7 +71,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (cubin,) = build.binaries
-    assert cubin.source == rendering.render(space, build.config, scope)[0].source.digest
+    assert cubin.source == rendering.render(Variant(space, build.config, scope))[0].source.digest
     assert cubin.binary == (bundle / "sm_90a.cubin").read_bytes()
     assert [b.architecture for b in bundles.read(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     launch = (bundle / "launch.json").read_text()

@@ -12,6 +12,7 @@ from tuner.errors import SpaceError
 from tuner.experiments import reading
 from tuner.experiments.experiment import PublishedRow, Table
 from tuner.space.scope import Limits, Scope
+from tuner.space.variant import checked
 
 AMPERE = Limits(compute_capability=8.0, max_shared_memory=163 * 1024)
 
@@ -27,7 +28,7 @@ def test_every_published_row_is_a_valid_point_of_the_space_of_its_stage(name: st
             continue
         assert row.space is not None, f"{row.stage} is not in the catalogue"
         language = row.space.languages[0]
-        row.space.checked(row.config, Scope(table.sizes, row.space.operation.options, language, AMPERE))
+        checked(row.space, row.config, Scope(table.sizes, row.space.operation.options, language, AMPERE))
 
 
 def test_the_published_figures_fit_one_another_as_their_sources_say() -> None:

@@ -19,6 +19,7 @@ from tuner.measure.results import Outcome
 from tuner.measure.workbench import Workbench
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
+from tuner.space.variant import Variant
 
 ON_OPENCL = (1, 5, 7)  # those that need no variable that outlives a launch
 SIZE = "5001"  # an odd number of bytes for int8
@@ -80,7 +81,8 @@ def test_the_cheats_compile_for_nvidia(tmp_path: Path) -> None:
     space = cheats.loaded(tmp_path, "cuda", "float32")
     scope = Scope({"n": 100}, {}, "cuda", Limits())
     for cheat in (0, *CHEATS.values()):
-        assert compiler.compile_cubin(rendering.render(space, {"cheat": cheat}, scope)[0].source, "sm_90a").binary
+        (step,) = rendering.render(Variant(space, {"cheat": cheat}, scope))
+        assert compiler.compile_cubin(step.source, "sm_90a").binary
 
 
 OWN = """

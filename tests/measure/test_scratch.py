@@ -207,7 +207,7 @@ import resource, sys
 from tuner import devices
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.space import catalog
+from tuner import catalog
 from tuner.space.scope import Scope
 
 space, device = catalog.load(sys.argv[1]), devices.shared("host")

@@ -22,7 +22,7 @@ PLACE = "0000:18:00.0"  # of a GPU
 
 WORK = """
 import pathlib, time
-from tuner.measure.process import turns
+from tuner.measure import turns
 log = pathlib.Path({log!r})
 for _ in range(20):
     with turns.taken({place!r}):

@@ -16,6 +16,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
+from tuner.space.variant import Variant
 
 KERNEL = """\
 #include <mma.h> /* whose words are not ours:
@@ -36,7 +37,7 @@ extern "C" __global__ void k(float *C, const float *A, const float *B, int M, in
 
 def rendered(space: Space, half: int) -> Source:
     scope = Scope({"M": 8, "N": 8, "K": 8, "batch": 1}, space.operation.options, "cuda", Limits())
-    return rendering.render(space, {"half": half, "count": 7}, scope)[0].source
+    return rendering.render(Variant(space, {"half": half, "count": 7}, scope))[0].source
 
 
 @pytest.fixture

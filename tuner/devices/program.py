@@ -19,18 +19,17 @@ from tuner.space.sources.rendering import render
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
     from tuner.space.argument import Argument
-    from tuner.space.config import Config
-    from tuner.space.model import Space
-    from tuner.space.scope import Scope
     from tuner.space.sources.source import Source, StepSource
+    from tuner.space.variant import Variant
 
 Allocate = Callable[["Argument", int], Buffer]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration that fits a device of its limits: its steps, and the build of each of their sources."""
+    """A variant that fits a device of its limits: its steps, and the build of each of their sources."""
 
+    variant: Variant
     steps: tuple[StepSource, ...]
     builds: Mapping[Source, Build]
 
@@ -44,17 +43,19 @@ class Built:
             shared_memory=_over(max, [f.shared_memory for f in each]),
         )
 
-    def occupancy(self, scope: Scope) -> float | None:
-        """The least occupancy of any step."""
-        each = [figures.occupancy(self._figures(step), step.geometry, scope.limits) for step in self.steps]
+    @property
+    def occupancy(self) -> float | None:
+        """The least occupancy of any step, from 0 to 1; None where the device does not tell its limits."""
+        limits = self.variant.problem.limits
+        each = [figures.occupancy(self._figures(step), step.geometry, limits) for step in self.steps]
         known = [share for share in each if share is not None]
         return min(known) if len(known) == len(each) else None
 
-    def check(self, scope: Scope) -> None:
+    def check(self) -> None:
         """Raise ResourceError if one block of a step does not fit the device."""
         for step in self.steps:
             try:
-                figures.check(self._figures(step), step.geometry, scope.limits)
+                figures.check(self._figures(step), step.geometry, self.variant.problem.limits)
             except ResourceError as error:
                 if len(self.steps) == 1:
                     raise
@@ -64,29 +65,23 @@ class Built:
         return self.builds[step.source].figures_of(step.kernel)
 
 
-def build(
-    compiler: Compiler,
-    space: Space,
-    config: Config,
-    scope: Scope,
-    exported: Mapping[str, Build] | None = None,
-) -> Built:
-    """One configuration: render its sources, compile them or read the cache, check them against the limits. Needs no
-    device. `exported` has builds by the digests of their sources.
+def build(compiler: Compiler, variant: Variant, exported: Mapping[str, Build] | None = None) -> Built:
+    """One variant: render its sources, compile them or read the cache, check them against the limits. Needs no device.
+    `exported` has builds by the digests of their sources.
 
     Raises GeometryError, BuildError, ResourceError if the device could not launch it, or LaunchError if the space does
     not give what its kernels take.
     """
-    steps = render(space, config, scope)
+    steps = render(variant)
     sources = dict.fromkeys(step.source for step in steps)
     builds = {source: (exported or {}).get(source.digest) or compiler.build(source) for source in sources}
-    built = Built(steps, builds)
-    built.check(scope)
+    built = Built(variant, steps, builds)
+    built.check()
     for position, step in enumerate(steps):
         if (takes := builds[step.source].interface) is not None:
             from tuner.devices import misfits  # only where a compiler tells what its kernels take
 
-            misfits.check(takes, step, position, space, config, scope)
+            misfits.check(takes, step, position, variant)
     return built
 
 
@@ -101,26 +96,27 @@ def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Bu
 
 
 class Program:
-    """A configuration loaded on a device.
+    """A variant loaded on a device.
 
     `scope` includes the configuration, and `shapes` are those of the caller's arrays, by name. Where it `owns_memory`,
     each of its works has scratch and variables that launches write to.
     """
 
-    def __init__(self, device: Device, space: Space, config: Config, scope: Scope, built: Built) -> None:
+    def __init__(self, device: Device, built: Built) -> None:
         """Raises LaunchError, and GeometryError where a shape has no value."""
-        self.device, self.space, self._built = device, space, built
+        self.device, self._built = device, built
+        self.space = space = built.variant.space
         try:
-            self.scope = space.at(config, scope)
-            self.shapes = {a.name: operation.shape(a, self.scope) for a in space.operation.arrays}
+            self.scope, self.shapes = built.variant.scope, built.variant.shapes
             for argument in space.operation.arguments:
                 if argument.shape is not None:
                     operation.nbytes(argument, self.scope)
         except SpaceError as error:
             raise GeometryError(str(error)) from None
-        self._constants = {n: device.upload(data) for n, data in operation.constants(space.operation, scope).items()}
+        constants = operation.constants(space.operation, self.scope)
+        self._constants = {name: device.upload(data) for name, data in constants.items()}
         kinds = [a.kind for a in space.operation.arguments if a.kind is not None]
-        has_symbols = any(not kind.is_parameter(scope.language) for kind in kinds)
+        has_symbols = any(not kind.is_parameter(self.scope.language) for kind in kinds)
         # Launches that may overlap must not share memory that they write to, nor the work that names it.
         self.owns_memory = has_symbols or bool(space.operation.scratch)
         self._loaded = None if has_symbols else self._load()  # what is global in a source is each work's own

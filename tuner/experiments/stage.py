@@ -14,6 +14,7 @@ from tuner.measure.results import Final
 from tuner.space import operation
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.texts import size_text
+from tuner.space.variant import checked
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
@@ -111,7 +112,7 @@ class Stage:
     def _fault(self, config: Config) -> str | None:
         """Why the configuration is not valid here; None if it is."""
         try:
-            self._space.checked(config, self._scope)
+            checked(self._space, config, self._scope)
         except SpaceError as error:
             return str(error)
         return None

@@ -22,6 +22,7 @@ from tuner.prediction.grids import Sizes
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
+from tuner.space.variant import Variant
 from tuner.store import time_tables
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.rejected import Rejections
@@ -188,7 +189,7 @@ class FamilyTable:
         if choice.space is None:
             return True
         try:
-            sources = {step.source for step in rendering.render(choice.space, choice.candidate.config, scope)}
+            sources = {step.source for step in rendering.render(Variant(choice.space, choice.candidate.config, scope))}
             compiler = self.device.compiler
             return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
         except (TrialError, DeviceError, OSError):
@@ -198,7 +199,7 @@ class FamilyTable:
         """The digests of the sources of a choice, which is not the library."""
         assert choice.space is not None
         try:
-            steps = rendering.render(choice.space, choice.candidate.config, scope)
+            steps = rendering.render(Variant(choice.space, choice.candidate.config, scope))
         except TrialError:
             return frozenset([""])  # no build is of that
         return frozenset(step.source.digest for step in steps)

@@ -28,6 +28,7 @@ from tuner.space import operation
 from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
+from tuner.space.variant import Variant
 from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
@@ -266,7 +267,8 @@ class Dispatcher:
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
-        return Kernel(choice.space, scope, device, choice.candidate, self._exported.builds)
+        variant = Variant(choice.space, choice.candidate.config, scope)
+        return Kernel(variant, device, choice.candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         op, key = self.family.operation, (device.id, types_text(types))

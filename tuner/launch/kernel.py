@@ -18,9 +18,9 @@ from tuner.quoting import quoted
 from tuner.space import chosen_types, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
-from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
+from tuner.space.variant import Variant, checked
 from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
@@ -42,28 +42,28 @@ class Kernel:
 
     def __init__(
         self,
-        space: Space,
-        scope: Scope,
+        variant: Variant,
         device: Device,
         candidate: Candidate,
         builds: Mapping[str, Build] | None = None,
     ) -> None:
-        """Builds and loads. `builds` holds exported builds by the digests of their sources.
+        """Builds and loads `variant`, whose configuration is that of the `candidate`. `builds` holds exported builds by
+        the digests of their sources.
 
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
-        self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
-        built = build(device.compiler, space, candidate.config, scope, builds)
-        self.program = Program(device, space, candidate.config, scope, built)
+        self.space, self.scope, self.device, self.candidate = variant.space, variant.problem, device, candidate
+        built = build(device.compiler, variant, builds)
+        self.program = Program(device, built)
         # A pickled Kernel needs no compiler either.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
-            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), space.alignment_of(a.name))
-            for a in space.operation.arrays
+            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.space.alignment_of(a.name))
+            for a in self.space.operation.arrays
         ]
-        self._fixed = space.fixed_options
+        self._fixed = self.space.fixed_options
         self._leading: dict[str, int] | None = None  # where arrays are contiguous
-        self._views = Views(self.program, self._requirements) if space.operation.leading else None
+        self._views = Views(self.program, self._requirements) if self.space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
         self._captured: list[object] = []  # launches whose memory a graph uses as long as it lives
         # A launch with memory of its own serves one stream, where each call waits for the one before.
@@ -269,5 +269,4 @@ def _reload(
     device = devices.shared(devices.for_space(space, device_name))
     types = chosen_types.parse(types, space.operation)
     scope = Scope(sizes, options, device.language, device.limits, types)
-    space.checked(candidate.config, scope)
-    return Kernel(space, scope, device, candidate, builds)
+    return Kernel(checked(space, candidate.config, scope), device, candidate, builds)

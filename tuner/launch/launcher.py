@@ -23,6 +23,7 @@ from tuner.space.model import Space
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text
+from tuner.space.variant import Variant, checked
 from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
@@ -79,7 +80,8 @@ def load(
     scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
-        candidates = [Candidate(space.checked(config, scope), "default")]
+        variant = checked(space, config, scope)
+        variants = [(variant, Candidate(variant.config, "default"))]
     else:
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
@@ -89,10 +91,11 @@ def load(
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not candidates:
             raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))
+        variants = [(Variant(space, candidate.config, scope), candidate) for candidate in candidates]
     exported = _by_source(builds)
-    choices = ((space.name, c, functools.partial(Kernel, space, scope, opened, c, exported)) for c in candidates)
+    choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in variants)
     loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
-    assert loaded is not None  # `candidates` are not empty
+    assert loaded is not None  # there is at least one
     return loaded
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.devices import Device
 from tuner.devices.figures import NO_FIGURES
-from tuner.devices.program import Program, build
+from tuner.devices.program import Built, Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
@@ -35,6 +35,7 @@ from tuner.space.answers.cache import ReferenceCache
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.variant import Variant
 
 SHORT_MS = 1.0  # many times what a launch takes
 
@@ -74,15 +75,14 @@ class Bench:
         self._anchors = Anchors(device, self.workbench, self._stopwatch)
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
-    def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
-        """A launch of `config` on the workbench, and the fields of its Outcome that describe the build.
+    def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], Built]:
+        """A launch of `config` on the workbench, and its build.
 
         Raises TrialError where the configuration has no geometry, or does not build or load.
         """
         bench = workbench or self.workbench
-        built = build(self.device.compiler, self.space, config, bench.scope)
-        call = bench.bind(Program(self.device, self.space, config, bench.scope, built))
-        return call, {"figures": built.figures, "occupancy": built.occupancy(bench.scope)}
+        built = build(self.device.compiler, Variant(self.space, config, bench.scope))
+        return bench.bind(Program(self.device, built)), built
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """Verify `config`, then time it, and verify every timed run too. A failure is an Outcome too.
@@ -92,7 +92,8 @@ class Bench:
         race, fields, watch = Race(best_ms, self.device.on_processor), dict[str, Any](), StageWatch()
         try:
             with watch.stage(BUILD):
-                call, fields = self.prepare(config)
+                call, built = self.prepare(config)
+                fields = {"figures": built.figures, "occupancy": built.occupancy}
                 first = TimedLaunch(self.device, call)
             with watch.stage(VERIFY):
                 verdict = self.workbench.verify(first)
@@ -264,11 +265,10 @@ class Bench:
         arrays with padding."""
         if other is not None and self.space.valid(config, other.scope):
             self._verify_with(config, other)
-        call, _ = self.prepare(config)
+        call, built = self.prepare(config)
         self.workbench.verify(call)
         if self.space.operation.leading:
-            built = build(self.device.compiler, self.space, config, self.scope)
-            strided.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
+            strided.verify(Program(self.device, built), self.workbench.inputs)
         return call
 
     def _verify_with(self, config: Config, other: Workbench) -> None:

@@ -27,6 +27,7 @@ from tuner.space.operation import problem_words
 from tuner.space.scope import Scope
 from tuner.space.sources import preprocessor
 from tuner.space.sources.rendering import Version
+from tuner.space.variant import Variant
 from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.store import Record, Store
 from tuner.store.verdicts import Timing, of_median, of_times
@@ -118,9 +119,11 @@ class Subject:
     def is_same_code(self, one: Row, other: Row) -> bool:
         """Whether two configurations certainly are the same code, launched alike."""
         space, scope = self.space, self.scope
+        if space is None or scope is None:
+            return False
         try:
-            configs = self.config(one), self.config(other)
-            return space is not None and scope is not None and preprocessor.is_same_code(space, *configs, scope)
+            first, second = (Variant(space, self.config(row), scope) for row in (one, other))
+            return preprocessor.is_same_code(first, second)
         except (SpaceError, ExpressionError, GeometryError):
             return False
 

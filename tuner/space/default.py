@@ -35,14 +35,6 @@ def declared_or_first(space: Space, scope: Scope) -> Config:
     return dict(space.default) or first_valid(space, scope)
 
 
-def nominal(space: Space, scope: Scope) -> Scope:
-    """`scope` for what is asked without a configuration: with the first valid one where the shape of an array that the
-    caller passes depends on it. Raises NoConfiguration."""
-    if not space.varying & {argument.name for argument in space.operation.arrays}:
-        return scope
-    return space.at(first_valid(space, scope), scope)
-
-
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     """The error for a size without a valid configuration; names the restrictions at fault where that can be told."""
     unsatisfiable = excluding_all(space, scope)

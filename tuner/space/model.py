@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
-from tuner.quoting import quoted, shown
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
-from tuner.space.texts import size_text
 from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -278,29 +276,6 @@ class Space:
                 queue += self.derived[name].names if name in self.derived else ()
         return [name for name in self.parameters if name in visited]
 
-    def at(self, config: Mapping[str, Value], scope: Scope) -> Scope:
-        """`scope` with the values of this configuration. Raises ExpressionError if a derived value has none."""
-        names = self.names(config, scope)
-        return replace(scope, config={**config, **{name: names[name] for name in self.derived}})
-
-    def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
-        """The first restriction that `config` breaks, or None.
-
-        Raises ExpressionError if a restriction cannot be evaluated (a division by zero) and no other one is broken.
-        Their order does not matter.
-        """
-        names = self.names(config, scope)
-        undecided: ExpressionError | None = None
-        for restriction in self.restrictions:
-            try:
-                if not restriction.that.evaluate(names):
-                    return restriction
-            except ExpressionError as error:
-                undecided = undecided or error
-        if undecided is not None:
-            raise undecided
-        return None
-
     def declares(self, config: Mapping[str, Value]) -> bool:
         """Whether `config` has exactly the declared parameters, each with one of its declared values."""
         if config.keys() != self.parameters.keys():
@@ -321,32 +296,10 @@ class Space:
         names = self.names(config, scope)
         return all(restriction.holds(names) for restriction in restrictions)
 
-    def geometries(self, config: Mapping[str, Value], scope: Scope) -> tuple[Geometry, ...]:
-        """The geometry of each step of `config`. Raises ExpressionError unless all can be launched."""
-        names = self.names(config, scope)
-        return tuple(step.geometry(names) for step in self.steps)
-
     def walk(self) -> Iterator[Config]:
         """Every combination of declared values in the order of the file, valid or not."""
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
-
-    def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
-        """A copy of `config`. Raises SpaceError, which says what is wrong, unless it is valid."""
-        for name, values in self.parameters.items():
-            if name not in config:
-                raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {shown(list(values))}")
-            if not contains(values, config[name]):
-                raise SpaceError(f"{self.name}: {name} = {quoted(config[name])}; allowed: {shown(list(values))}")
-        for name in config:
-            if name not in self.parameters:
-                raise SpaceError(
-                    f"{self.name}: no parameter {quoted(name)}; there are: {shown(', '.join(self.parameters))}"
-                )
-        restriction = self.broken(config, scope)
-        if restriction is not None:
-            raise SpaceError(f"{self.name}: the configuration breaks {restriction} at {size_text(scope.sizes)}")
-        return dict(config)
 
 
 class _Names(dict[str, Any]):

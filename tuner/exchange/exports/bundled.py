@@ -23,6 +23,7 @@ from tuner.space.dtypes import DType
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.sources.source import Source, StepSource
+from tuner.space.variant import Variant
 from tuner.store.lookup import Candidate
 
 
@@ -53,12 +54,11 @@ class BundledArgument:
 
 @dataclass(frozen=True)
 class BundledBuild:
-    """A configuration that compiles for a target. `scope` includes it."""
+    """A configuration that compiles for a target."""
 
     target: Target
     candidate: Candidate
     built: Built
-    scope: Scope
 
     @staticmethod
     def of(target: Target) -> BundledBuild:
@@ -69,13 +69,18 @@ class BundledBuild:
         first: TrialError | None = None
         for candidate in target.candidates:
             try:
-                built = build(compiler, space, candidate.config, target.scope)
+                built = build(compiler, Variant(space, candidate.config, target.scope))
             except TrialError as error:
                 first = first or error
             else:
-                return BundledBuild(target, candidate, built, space.at(candidate.config, target.scope))
+                return BundledBuild(target, candidate, built)
         log = str(first).strip().splitlines()[0] if first and str(first).strip() else "no configuration"
         raise RequestError(f"{space.name}: nothing compiles for {device.architecture}: {log}")
+
+    @property
+    def scope(self) -> Scope:
+        """The problem with the configuration."""
+        return self.built.variant.scope
 
     @property
     def architecture(self) -> str:

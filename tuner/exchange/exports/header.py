@@ -9,13 +9,13 @@ from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import operation
-from tuner.space.config import Config
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
 from tuner.space.model import Geometry
-from tuner.space.scope import COMMON_GPU, Scope
+from tuner.space.scope import COMMON_GPU
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text
+from tuner.space.variant import Variant
 
 
 def export(request: ExportRequest) -> Export:
@@ -52,7 +52,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     scope = problem.scope(space.languages[0], COMMON_GPU)
     try:
         default = first_valid(space, scope)
-        section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
+        section = comment(f"the default: {config_text(default)}") + _macros(Variant(problem.space, default, scope))
     except NoConfiguration:  # it is for special devices
         if not targets:
             raise
@@ -68,24 +68,23 @@ def _section(target: Target) -> str:
         origin = f"measured on {record.device} at {measured.code_text}"
     title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
     notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
-    return comment(title, *notes) + _macros(target.problem, best.config, target.scope)
+    return comment(title, *notes) + _macros(Variant(target.problem.space, best.config, target.scope))
 
 
-def _macros(problem: Problem, config: Config, scope: Scope) -> str:
+def _macros(variant: Variant) -> str:
     """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory; and
     the bytes of arrays whose size no caller knows."""
-    space, prefix = problem.space, identifier(problem.space.name).upper()
-    text = rendering.defines(space, config, scope)
-    kernels, geometries = rendering.kernels_of(space, config, scope), space.geometries(config, scope)
-    for number, (step, kernel, geometry) in enumerate(zip(space.steps, kernels, geometries, strict=True), start=1):
+    space, prefix = variant.space, identifier(variant.space.name).upper()
+    text, kernels = rendering.defines(variant), rendering.kernels_of(variant)
+    steps = zip(space.steps, kernels, variant.geometries, strict=True)
+    for number, (step, kernel, geometry) in enumerate(steps, start=1):
         own = prefix if len(space.steps) == 1 else f"{prefix}_STEP_{number}"
         if len(space.steps) > 1 or braces.names(step.kernel):
             text += f"#define {own}_KERNEL {kernel}\n"
         text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
-    configured, op = space.at(config, scope), space.operation
-    for argument in op.arguments:
+    for argument in space.operation.arguments:
         if argument.name in space.varying or argument.role == "scratch":
-            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, configured)}\n"
+            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, variant.scope)}\n"
     return text
 
 

@@ -15,6 +15,7 @@ from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
+from tuner.space.variant import Variant
 
 # Without these, what was measured is another program: one without threads, for any processor.
 _FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
@@ -30,14 +31,15 @@ def export(request: ExportRequest) -> Export:
 def text(target: Target) -> str:
     """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
     problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
-    steps = sources.render(problem.space, best.config, target.scope)
+    variant = Variant(problem.space, best.config, target.scope)
+    steps = sources.render(variant)
     rendered = list(dict.fromkeys(step.source for step in steps))
     if len(rendered) > 1:
         files = ", ".join(path.name for path in problem.space.sources)
         raise RequestError(
             f"{problem.space.name}: its steps come from {files}; --to cu writes one file; use --to cubin"
         )
-    scope = problem.space.at(best.config, target.scope)
+    scope = variant.scope
     lines = [
         f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
         config_text(best.config),

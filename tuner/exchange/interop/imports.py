@@ -25,6 +25,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text, size_text
+from tuner.space.variant import checked
 from tuner.store.lookup import normalised
 from tuner.store.merge import possible
 from tuner.store.record import RUNNERS_UP, Record
@@ -135,7 +136,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
     valid = list(itertools.islice((trial for trial in ranking if space.valid(trial[0], scope)), 1 + RUNNERS_UP))
     if not valid:
         try:
-            space.checked(ranking[0][0], scope)
+            checked(space, ranking[0][0], scope)
         except SpaceError as error:
             fastest = f"the fastest of {len(ranking)}: {shown(str(error)[:400])}"
             raise RequestError(f"{where}: no valid configuration with a time; {fastest}") from None

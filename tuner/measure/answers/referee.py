@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,12 +32,12 @@ from tuner.space.values.forms import (
     NoReference,
     PythonReference,
 )
+from tuner.space.variant import Variant, checked
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
     from tuner.space.answers.cache import ReferenceCache
     from tuner.space.argument import Argument
-    from tuner.space.config import Config
     from tuner.space.model import Space
     from tuner.space.scope import Scope
 
@@ -105,10 +105,10 @@ class Referee:
                 answers = self._kept(seed, scope, lambda: self._returned(form, asked, scope, contents))
                 return answers, read if every else frozenset(asked)
             case KernelReference():
-                space, config = reference.as_space(self.space, form), dict[str, Any]()
+                variant = Variant(reference.as_space(self.space, form), {}, scope)
             case ConfigReference(config):
-                space, config = self.space, self.space.checked(config, scope)
-        return self._kept(seed, scope, lambda: self._launched(space, config, scope, contents)), read
+                variant = checked(self.space, config, scope)
+        return self._kept(seed, scope, lambda: self._launched(variant, contents)), read
 
     def _evaluated(
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
@@ -156,34 +156,32 @@ class Referee:
         text = f"{python_calls.origin(form.function)} returns what"
         return {n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, found, strict=True)}
 
-    def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]) -> Arrays:
+    def _launched(self, variant: Variant, contents: Mapping[str, Elements]) -> Arrays:
         """What a configuration writes. It is launched on arrays of its own."""
         form = self.space.operation.reference
-        name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(config)}"
+        name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(variant.config)}"
         where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
         try:
-            outputs = _Launch(self.placer, space, config, scope, contents).outputs()
+            outputs = _Launch(self.placer, variant, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{where}: {error.reason}: {error}") from None
-        found = {**outputs, **derivation.values(self.space.operation, scope, {**contents, **held(outputs)})}
+        found = {**outputs, **derivation.values(self.space.operation, variant.problem, {**contents, **held(outputs)})}
         return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
 
 
 class _Launch:
     """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
 
-    def __init__(
-        self, placer: Placer, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]
-    ) -> None:
-        device = placer.device
+    def __init__(self, placer: Placer, variant: Variant, contents: Mapping[str, Elements]) -> None:
+        device, op = placer.device, variant.space.operation
         self._device, self._placer, self._contents = device, placer, contents
-        program = Program(device, space, config, scope, build(device.compiler, space, config, scope))
+        program = Program(device, build(device.compiler, variant))
         self._scope = program.scope
         self._arrays: dict[str, tuple[Argument, Buffer]] = {}
         work = program.work(self._allocate)
-        for argument in space.operation.arrays:
+        for argument in op.arrays:
             self._allocate(argument, operation.nbytes(argument, self._scope))
-        self._call = device.bind(work, [self._arrays[a.name][1].handle for a in space.operation.arrays])
+        self._call = device.bind(work, [self._arrays[a.name][1].handle for a in op.arrays])
 
     def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
         buffer = self._device.allocate(nbytes)

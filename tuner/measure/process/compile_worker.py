@@ -20,8 +20,8 @@ from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation
-from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
+from tuner.space.variant import Variant
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ class _Builder:
     def _take(self, task: dict[str, Any]) -> None:
         self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
         self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
-        self._latest: tuple[dict[str, Any], Built] | None = None
+        self._latest: Built | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request after the first."""
@@ -63,12 +63,12 @@ class _Builder:
             self._take(request)
             return {}
         if "build" in request:
-            built = build(self._compiler, self._space, request["build"], self._scope)
-            self._latest, device = (request["build"], built), self._device
+            built = build(self._compiler, Variant(self._space, request["build"], self._scope))
+            self._latest, device = built, self._device
             is_fresh = any(binary.fresh for binary in built.builds.values())
             return {"launch": device is not None and device.compiles_at_launch and is_fresh}
         if self._latest and self._device:
-            _launch_once(self._device, self._space, self._scope, *self._latest)
+            _launch_once(self._device, self._latest)
         return {}
 
 
@@ -85,14 +85,14 @@ def _limit(what: int, most: int, users: tuple[int, int]) -> None:
     resource.setrlimit(what, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
 
 
-def _launch_once(device: Device, space: Space, scope: Scope, config: dict[str, Any], built: Built) -> None:
+def _launch_once(device: Device, built: Built) -> None:
     """Launch one block of each step, because the driver compiles part of a kernel at its first launch.
 
     The arrays have their real sizes, which may be compiled in. Memory that is never touched costs nothing.
     """
     steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
     with contextlib.suppress(TrialError, DeviceError):  # the worker meets the same error, and reports it
-        program = Program(device, space, config, scope, replace(built, steps=steps))
-        buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in space.operation.arrays]
+        program = Program(device, replace(built, steps=steps))
+        buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in program.space.operation.arrays]
         device.bind(program.work(), [buffer.handle for buffer in buffers])()
         device.synchronize()

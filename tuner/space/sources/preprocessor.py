@@ -13,11 +13,10 @@ from collections.abc import Iterator
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
-from tuner.space.config import Config
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.includes import without_comments
+from tuner.space.variant import Variant
 
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)")
 _DEFINITION = re.compile(r"(\w+)(\(?)\s*(.*)")
@@ -29,13 +28,14 @@ _SUFFIX = re.compile(r"(?<=[0-9])[uUlL]+\b")
 LONGEST = 100_000  # characters of a line with the values of its macros
 
 
-def is_same_code(space: Space, one: Config, other: Config, scope: Scope) -> bool:
-    """Whether two valid configurations certainly are the same code, launched alike: then only chance can tell their
-    times apart."""
-    changed = {name for name in space.parameters if one[name] != other[name]}
+def is_same_code(one: Variant, other: Variant) -> bool:
+    """Whether two valid configurations of a space certainly are the same code, launched alike: then only chance can
+    tell their times apart."""
+    space = one.space
+    changed = {name for name in space.parameters if one.config[name] != other.config[name]}
     if changed & set(space.parameters_behind(_names_of_arguments(space))):
         return False
-    pairs = zip(rendering.render(space, one, scope), rendering.render(space, other, scope), strict=True)
+    pairs = zip(rendering.render(one), rendering.render(other), strict=True)
     return all(
         (a.kernel, a.geometry, a.arguments, a.source.options) == (b.kernel, b.geometry, b.arguments, b.source.options)
         and (left := preprocessed(a.source.text)) is not None

@@ -13,31 +13,31 @@ from tuner import paths
 from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
-from tuner.space.config import Config
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
-from tuner.space.scope import Scope
 from tuner.space.sources.includes import defined, inlined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
+from tuner.space.variant import Variant
 
 if TYPE_CHECKING:
     from tuner.space.model import Operation
 
 
-def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]:
+def render(variant: Variant) -> tuple[StepSource, ...]:
     """The steps of one configuration. A text consists of types, parameters and derived values as macros, then a kernel
     file with its includes expanded; steps of one file share it. It has no macros of `unused`, so that one build serves
     all sizes where the code is the same.
 
     Raises SpaceError if an include is missing, GeometryError if a derived value, a grid or a block cannot be computed.
     """
+    space = variant.space
     try:
-        names, geometries = named(space, config, scope), space.geometries(config, scope)
-        macros, kernels = _macros(space, config, scope), kernels_of(space, config, scope)
-        options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
+        names, geometries = named(variant), variant.geometries
+        macros, kernels = _macros(space, names), _kernels(space, names)
+        options = tuple(braces.filled(each, names) for each in space.compile_options.get(variant.problem.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-    sources, head = dict[Path, Source](), _prologue(space, config, scope)
+    sources, head = dict[Path, Source](), _prologue(variant)
     needless = unused(space)
     macros = {name: value for name, value in macros.items() if name not in needless}
     for path in space.sources:
@@ -50,19 +50,18 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
     )
 
 
-def defines(space: Space, config: Config, scope: Scope) -> str:
+def defines(variant: Variant) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
     that a template takes."""
-    return _prologue(space, config, scope) + defined(_macros(space, config, scope))
+    return _prologue(variant) + defined(_macros(variant.space, named(variant)))
 
 
-def _prologue(space: Space, config: Config, scope: Scope) -> str:
-    chosen = {name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}
-    return dtypes.prologue({**scope.types, **chosen}, scope.language)
+def _prologue(variant: Variant) -> str:
+    chosen = {name: dtypes.canonical(str(variant.config[name])) for name in type_parameters(variant.space)}
+    return dtypes.prologue({**variant.problem.types, **chosen}, variant.problem.language)
 
 
-def _macros(space: Space, config: Config, scope: Scope) -> dict[str, str]:
-    names = named(space, config, scope)
+def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
     return {name: braces.literal(names[name]) for name in macro_names(space)}
 
 
@@ -81,11 +80,12 @@ def macro_names(space: Space) -> tuple[str, ...]:
     return tuple(name for name in names if name not in template)
 
 
-def named(space: Space, config: Config, scope: Scope) -> Mapping[str, Any]:
+def named(variant: Variant) -> Mapping[str, Any]:
     """The value of every name that braces may hold; of a type, what the language calls it."""
-    named_types = {**scope.types, **{name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}}
-    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in named_types.items()}
-    values: Any = space.names(config, scope)  # computed when they are read
+    space, problem = variant.space, variant.problem
+    chosen = {name: dtypes.canonical(str(variant.config[name])) for name in type_parameters(space)}
+    types = {n: dtypes.spelling(dtype, problem.language) for n, dtype in {**problem.types, **chosen}.items()}
+    values: Any = variant.names  # computed when they are read
     return ChainMap(types, values)
 
 
@@ -94,9 +94,12 @@ def type_parameters(space: Space) -> tuple[str, ...]:
     return tuple(name for name in space.parameters if any(a.dtype == name for a in space.operation.scratch))
 
 
-def kernels_of(space: Space, config: Config, scope: Scope) -> tuple[str, ...]:
+def kernels_of(variant: Variant) -> tuple[str, ...]:
     """The name of each step's kernel in the text of a configuration. Raises ExpressionError if one has none."""
-    names = named(space, config, scope)
+    return _kernels(variant.space, named(variant))
+
+
+def _kernels(space: Space, names: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(braces.entry(step.kernel, names) for step in space.steps)
 
 
