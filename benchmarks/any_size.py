@@ -55,10 +55,10 @@ from tuner.measure.workbench import Workbench
 from tuner.space import operation, size_lists
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, short_size, size_text
-from tuner.space.variant import Variant
 
 SIZES = Path(__file__).with_suffix(".txt")
 OF_EACH_KIND = 6
@@ -241,7 +241,7 @@ def _bound(
         is_known = winner.space.declares(winner.config) and bench.serves(winner.space, scope)
         if is_known and winner.space.valid(winner.config, scope):
             try:
-                built = build(bench.device.compiler, Variant(winner.space, winner.config, scope))
+                built = build(bench.device.compiler, Instance(winner.space, winner.config, scope))
                 yield name, bench.bind(Program(bench.device, built))
             except (TunerError, NoConfiguration) as error:
                 notes.append(f"{name}: {str(error).partition(chr(10))[0]}")

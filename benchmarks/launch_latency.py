@@ -24,9 +24,9 @@ import numpy as np
 
 import tuner
 from tuner.devices.work import Function, Run, Work
+from tuner.space.instance import Instance
 from tuner.space.sources import rendering
 from tuner.space.sources.source import StepSource
-from tuner.space.variant import Variant
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
@@ -76,7 +76,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     from tuner.devices.cuda import driver as libcuda
     from tuner.devices.cuda.launches import Launch
 
-    (code,) = rendering.render(Variant(kernel.space, kernel.config, kernel.scope))
+    (code,) = rendering.render(Instance(kernel.space, kernel.config, kernel.scope))
     binary, geometry, function = kernel.device.build(code.source).binary, code.geometry, function_of(kernel)
     arrays = [Array(kernel.device, x) for x in numpy_arrays()]
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]

@@ -29,11 +29,11 @@ from tuner.search.enumeration import enumerate_space
 from tuner.space import operation
 from tuner.space.answers import reference
 from tuner.space.config import Config
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.values.forms import ExpressionReference
-from tuner.space.variant import Variant
 from tuner.tuning import driver
 from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import TuningRequest
@@ -79,7 +79,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
 
     # Kernel Tuner reads the threads per block from its parameters. Ours may be derived, so they join under other names.
     configs = {params: dict(zip(names, params, strict=True)) for params in valid}
-    blocks = {p: Variant(space, config, scope).geometries[0].block for p, config in configs.items()}
+    blocks = {p: Instance(space, config, scope).geometries[0].block for p, config in configs.items()}
     axes = {f"threads_{axis}": sorted({block[i] for block in blocks.values()}) for i, axis in enumerate("xyz")}
 
     def is_valid(params: dict[str, Any]) -> bool:
@@ -96,8 +96,8 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
             step.kernel,
-            lambda params: rendering.render(Variant(space, config(params), scope))[0].source.text,
-            lambda params: Variant(space, config(params), scope).geometries[0].grid,
+            lambda params: rendering.render(Instance(space, config(params), scope))[0].source.text,
+            lambda params: Instance(space, config(params), scope).geometries[0].grid,
             arguments,
             {**{name: list(values) for name, values in space.parameters.items()}, **axes},
             grid_div_x=[], grid_div_y=[], grid_div_z=[], block_size_names=list(axes), defines={},

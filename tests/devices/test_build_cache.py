@@ -19,9 +19,9 @@ from tuner.devices import Device, build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
 from tuner.space import operation
+from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
-from tuner.space.variant import Variant
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -35,11 +35,11 @@ from tuner.space.sources import rendering
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import DeviceError
 from tuner.space.scope import Limits, Scope
-from tuner.space.variant import Variant
+from tuner.space.instance import Instance
 space = catalog.load("sgemm/03_naive")
 sizes = operation.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-made = rendering.render(Variant(space, dict(space.default), scope))[0].source
+made = rendering.render(Instance(space, dict(space.default), scope))[0].source
 print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
 try:
     NvrtcCompiler("sm_53").build(made)
@@ -52,7 +52,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    (step,) = rendering.render(Variant(space, dict(space.default), scope))
+    (step,) = rendering.render(Instance(space, dict(space.default), scope))
     built = compiler.NvrtcCompiler("sm_90a").build(step.source)
     done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
     taken, message = done.stdout.splitlines()
@@ -71,7 +71,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (cubin,) = build.binaries
-    assert cubin.source == rendering.render(Variant(space, build.config, scope))[0].source.digest
+    assert cubin.source == rendering.render(Instance(space, build.config, scope))[0].source.digest
     assert cubin.binary == (bundle / "sm_90a.cubin").read_bytes()
     assert [b.architecture for b in bundles.read(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     launch = (bundle / "launch.json").read_text()

@@ -17,10 +17,10 @@ from helpers.records import A100, H200, KERNEL, SPACE, at, config, imported, rec
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.exchange import recording
+from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
-from tuner.space.variant import Variant
 from tuner.store.store import Store
 
 
@@ -121,7 +121,7 @@ def test_an_exported_source_is_what_is_launched(tune: Tune, tmp_path: Path) -> N
     folder, file = stored(tmp_path / "r", at(1024, tile=16)), tmp_path / "tuned.cu"
     assert tune("export", KERNEL, "1024", "--to", "cu", "--results", folder, "--output", file).status == 0
     scope = Scope(sizes(1024), SPACE.operation.options, "cuda", Limits(compute_capability=9.0))
-    assert file.read_text().partition("*/\n")[2] == rendering.render(Variant(SPACE, config(16), scope))[0].source.text
+    assert file.read_text().partition("*/\n")[2] == rendering.render(Instance(SPACE, config(16), scope))[0].source.text
 
 
 FLAWED = """

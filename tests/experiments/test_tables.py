@@ -11,8 +11,8 @@ from helpers.processes import Tune
 from tuner.errors import SpaceError
 from tuner.experiments import reading
 from tuner.experiments.experiment import PublishedRow, Table
+from tuner.space.instance import checked
 from tuner.space.scope import Limits, Scope
-from tuner.space.variant import checked
 
 AMPERE = Limits(compute_capability=8.0, max_shared_memory=163 * 1024)
 

@@ -12,10 +12,10 @@ from tuner.devices import Device
 from tuner.space import chosen_types, operation
 from tuner.space.config import Value
 from tuner.space.expressions import parse
+from tuner.space.instance import Instance
 from tuner.space.model import Operation, Restriction, Space, Step
 from tuner.space.scope import Limits, Scope
 from tuner.space.values.forms import ExpressionReference
-from tuner.space.variant import Variant
 
 MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes
 
@@ -41,7 +41,7 @@ def admitted(space: Space, scope: Scope) -> bool:
     """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
     choices = {*space.parameters, *space.derived}
     of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
-    small = operation.array_bytes(space.operation, Variant(space, dict(space.default), scope).scope) <= MOST_BYTES
+    small = operation.array_bytes(space.operation, Instance(space, dict(space.default), scope).scope) <= MOST_BYTES
     return small and all(r.that.evaluate(scope.names) for r in of_sizes)
 
 

@@ -10,7 +10,7 @@ from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.measure.workbench import Workbench
 from tuner.space.config import Value
-from tuner.space.variant import Variant
+from tuner.space.instance import Instance
 
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
 SMALLER = (40, 30, 300, 1)  # for a processor
@@ -27,7 +27,7 @@ def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: V
     config = {**space.default, **SMALL_TILES[kernel], **values}
     assert space.valid(config, scope)
     bench = Workbench(device, space, scope)
-    built = build(device.compiler, Variant(space, config, scope))
+    built = build(device.compiler, Instance(space, config, scope))
     bound = bench.bind(Program(device, built))
     bench.verify(bound)
     bench.verify(bound)  # the semaphores are as they were

@@ -19,10 +19,10 @@ from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config, config_key
 from tuner.space.default import excluding_all, first_valid
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
-from tuner.space.variant import Variant
 from tuner.store.store import Store
 
 BATCHED = (37, 100, 1, 3)
@@ -48,7 +48,7 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     if excluding_all(space, scope):
         pytest.skip("the device lacks what the space requires")
     config = config or first_valid(space, scope)
-    built = build(device.compiler, Variant(space, config, scope))
+    built = build(device.compiler, Instance(space, config, scope))
     bench = Workbench(device, space, scope)
     program = Program(device, built)
     bench.verify(bench.bind(program))
@@ -142,7 +142,7 @@ def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> Non
     is_newest = architecture == list(ARCHITECTURES)[-1]
     for config in [dict(space.default), *(spread_out(space, scope, 2)[1:] if is_newest else [])]:
         is_users = is_newest and config == space.default
-        for step in rendering.render(Variant(space, config, scope)):
+        for step in rendering.render(Instance(space, config, scope)):
             text = step.source if is_users else replace(step.source, options=(*step.source.options, FAST))
             assert compiler.compile_cubin(text, architecture).binary.startswith(b"\x7fELF")
 

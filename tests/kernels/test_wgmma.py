@@ -17,11 +17,11 @@ from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config, Value
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
-from tuner.space.variant import Variant
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
 PERSISTENT, PROMPT = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt"
@@ -59,7 +59,7 @@ def test_what_cannot_be_right_does_not_compile(what: str) -> None:
     macros, message = IMPOSSIBLE[what]
     space = catalog.load(PERSISTENT)
     scope = on(space, {"M": 64, "N": 64, "K": 64, "batch": 1}, H200)
-    (step,) = rendering.render(Variant(space, dict(space.default), scope))
+    (step,) = rendering.render(Instance(space, dict(space.default), scope))
     text = step.source.text
     for name, value in macros.items():
         line = next(line for line in text.splitlines() if line.startswith(f"#define {name} "))
@@ -74,7 +74,7 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     scope = with_type(scope, "bfloat16")
     config = {**space.default, "block_n": 208, "pingpong": 0, "cluster_m": 1}
     assert space.valid(config, scope)
-    (step,) = rendering.render(Variant(space, config, scope))
+    (step,) = rendering.render(Instance(space, config, scope))
     built = compiler.compile_cubin(step.source, "sm_90a")
     assert built.figures["wgmma_persistent"].spills == 0
 
@@ -85,7 +85,7 @@ def test_the_prompt_stage_compiles_with_its_sizes() -> None:
     new = {"gap": 3, "zigzag": 1, "keep": 1, "stream_c": 1, "hilbert": 1, "fixed_sizes": 1}
     config = {**space.default, **new, "in_flight": 1, "band": 8, "blocks": 128}
     assert space.valid(config, scope)
-    (step,) = rendering.render(Variant(space, config, scope))
+    (step,) = rendering.render(Instance(space, config, scope))
     built = compiler.compile_cubin(step.source, "sm_90a")
     assert built.figures["wgmma_prompt"].spills == 0
 
@@ -111,7 +111,7 @@ def test_configurations_are_right_where_tiles_reach_over_the_border(
     bench = Workbench(cuda, space, scope)
     tried = [dict(space.default), {**space.default, **TOGETHER}, *spread(space, scope, 12)]
     for config in (config for config in tried if space.valid(config, scope)):
-        bench.verify(bench.bind(Program(cuda, build(cuda.compiler, Variant(space, config, scope)))))
+        bench.verify(bench.bind(Program(cuda, build(cuda.compiler, Instance(space, config, scope)))))
 
 
 # Each lacks what a hazard of the TMA needs: the stage, the file of its folder, its text, the text instead, and a size.

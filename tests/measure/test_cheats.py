@@ -17,9 +17,9 @@ from tuner.devices.cuda import compiler
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import Outcome
 from tuner.measure.workbench import Workbench
+from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
-from tuner.space.variant import Variant
 
 ON_OPENCL = (1, 5, 7)  # those that need no variable that outlives a launch
 SIZE = "5001"  # an odd number of bytes for int8
@@ -81,7 +81,7 @@ def test_the_cheats_compile_for_nvidia(tmp_path: Path) -> None:
     space = cheats.loaded(tmp_path, "cuda", "float32")
     scope = Scope({"n": 100}, {}, "cuda", Limits())
     for cheat in (0, *CHEATS.values()):
-        (step,) = rendering.render(Variant(space, {"cheat": cheat}, scope))
+        (step,) = rendering.render(Instance(space, {"cheat": cheat}, scope))
         assert compiler.compile_cubin(step.source, "sm_90a").binary
 
 

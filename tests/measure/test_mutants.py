@@ -19,9 +19,9 @@ from tuner.measure.answers.referee import Referee
 from tuner.measure.verify import input_sets, mutants
 from tuner.space import chosen_types, operation
 from tuner.space.answers.cache import ReferenceCache
+from tuner.space.instance import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.space.variant import nominal
 
 STAGES = [catalog.load(name) for name in catalog.names()]
 TYPES = {"float32": "float", "int32": "int", "uint8": "unsigned char"}

@@ -18,8 +18,8 @@ from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.program import build
+from tuner.space.instance import Instance
 from tuner.space.scope import COMMON_GPU, Scope
-from tuner.space.variant import Variant
 
 ADD = """
 template <typename T, int N, bool DOUBLED>
@@ -64,7 +64,7 @@ def test_a_name_of_cpp_is_built_cached_and_found_by_every_export(
     file = of(tmp_path, kernel, parameters={**PARAMETERS, "twice": [True, False]}, default=default)
     space, compiler = catalog.load(str(file)), NvrtcCompiler("sm_90a")
     scope = Scope({"n": 100}, {}, "cuda", COMMON_GPU)
-    built, again = (build(compiler, Variant(space, default, scope)) for _ in range(2))
+    built, again = (build(compiler, Instance(space, default, scope)) for _ in range(2))
     (fresh,), (cached,), (step,) = built.builds.values(), again.builds.values(), built.steps
     assert (cached.fresh, cached.binary, cached.figures) == (False, fresh.binary, fresh.figures)
     assert {made.entry(step.kernel) for made in (fresh, cached)} == {entry}
@@ -98,7 +98,7 @@ def test_what_a_template_takes_is_no_macro(tmp_path: Path) -> None:
     code = code.replace("= N", "= threads")
     space = catalog.load(str(of(tmp_path, "add<float, {threads}, true>", code)))
     scope = Scope({"n": 9}, {}, "cuda", COMMON_GPU)
-    built = build(NvrtcCompiler("sm_90a"), Variant(space, {"threads": 64, "FACTOR": 3}, scope))
+    built = build(NvrtcCompiler("sm_90a"), Instance(space, {"threads": 64, "FACTOR": 3}, scope))
     assert "#define FACTOR 3\n" in built.steps[0].source.text
     assert "#define threads" not in built.steps[0].source.text
 
@@ -210,7 +210,7 @@ def test_an_option_that_says_a_parameter_makes_another_build(tmp_path: Path) -> 
     space = catalog.load(str(of(tmp_path, "f", code, parameters=parameters, compile_options=options)))
     scope = Scope({"n": 9}, {}, "cuda", COMMON_GPU)
     configs = [{"registers": registers, "FACTOR": 1} for registers in (16, 32)]
-    made = [build(NvrtcCompiler("sm_90a"), Variant(space, config, scope)).steps[0].source for config in configs]
+    made = [build(NvrtcCompiler("sm_90a"), Instance(space, config, scope)).steps[0].source for config in configs]
     assert [source.options[0] for source in made] == ["-maxrregcount=16", "-maxrregcount=32"]
     assert made[0].digest != made[1].digest
 

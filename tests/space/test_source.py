@@ -12,11 +12,11 @@ from helpers.processes import Tune
 from tuner import catalog
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.errors import BuildError
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
 from tuner.space.sources.source import Source
-from tuner.space.variant import Variant
 
 KERNEL = """\
 #include <mma.h> /* whose words are not ours:
@@ -37,7 +37,7 @@ extern "C" __global__ void k(float *C, const float *A, const float *B, int M, in
 
 def rendered(space: Space, half: int) -> Source:
     scope = Scope({"M": 8, "N": 8, "K": 8, "batch": 1}, space.operation.options, "cuda", Limits())
-    return rendering.render(Variant(space, {"half": half, "count": 7}, scope))[0].source
+    return rendering.render(Instance(space, {"half": half, "count": 7}, scope))[0].source
 
 
 @pytest.fixture

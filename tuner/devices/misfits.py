@@ -11,22 +11,22 @@ from tuner.space import chosen_types, operation
 if TYPE_CHECKING:
     from tuner.devices.interface import Interface
     from tuner.space.argument import Argument
+    from tuner.space.instance import Instance
     from tuner.space.model import Space
     from tuner.space.scope import Scope
     from tuner.space.sources.source import StepSource
-    from tuner.space.variant import Variant
 
 _POINTER = 8  # bytes
 
 
-def check(interface: Interface, step: StepSource, position: int, variant: Variant) -> None:
+def check(interface: Interface, step: StepSource, position: int, instance: Instance) -> None:
     """Raise LaunchError, with the key of the space file, where a launch of this step would not fit its binary."""
     try:
-        misfit = next(_misfits(interface, step, position, variant.space, variant.scope), None)
+        misfit = next(_misfits(interface, step, position, instance.space, instance.scope), None)
     except SpaceError:
         return  # a shape without a value: a launch reports it
     if misfit is not None:
-        files = variant.space.files
+        files = instance.space.files
         file = f"{files[0].name}: " if files else ""
         raise LaunchError(f"{file}{': '.join(misfit)}", "arguments")
 

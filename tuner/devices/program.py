@@ -19,17 +19,17 @@ from tuner.space.sources.rendering import render
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
     from tuner.space.argument import Argument
+    from tuner.space.instance import Instance
     from tuner.space.sources.source import Source, StepSource
-    from tuner.space.variant import Variant
 
 Allocate = Callable[["Argument", int], Buffer]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A variant that fits a device of its limits: its steps, and the build of each of their sources."""
+    """An instance that fits a device of its limits: its steps, and the build of each of their sources."""
 
-    variant: Variant
+    instance: Instance
     steps: tuple[StepSource, ...]
     builds: Mapping[Source, Build]
 
@@ -46,7 +46,7 @@ class Built:
     @property
     def occupancy(self) -> float | None:
         """The least occupancy of any step, from 0 to 1; None where the device does not tell its limits."""
-        limits = self.variant.problem.limits
+        limits = self.instance.problem.limits
         each = [figures.occupancy(self._figures(step), step.geometry, limits) for step in self.steps]
         known = [share for share in each if share is not None]
         return min(known) if len(known) == len(each) else None
@@ -55,7 +55,7 @@ class Built:
         """Raise ResourceError if one block of a step does not fit the device."""
         for step in self.steps:
             try:
-                figures.check(self._figures(step), step.geometry, self.variant.problem.limits)
+                figures.check(self._figures(step), step.geometry, self.instance.problem.limits)
             except ResourceError as error:
                 if len(self.steps) == 1:
                     raise
@@ -65,23 +65,23 @@ class Built:
         return self.builds[step.source].figures_of(step.kernel)
 
 
-def build(compiler: Compiler, variant: Variant, exported: Mapping[str, Build] | None = None) -> Built:
-    """One variant: render its sources, compile them or read the cache, check them against the limits. Needs no device.
+def build(compiler: Compiler, instance: Instance, exported: Mapping[str, Build] | None = None) -> Built:
+    """One instance: render its sources, compile them or read the cache, check them against the limits. Needs no device.
     `exported` has builds by the digests of their sources.
 
     Raises GeometryError, BuildError, ResourceError if the device could not launch it, or LaunchError if the space does
     not give what its kernels take.
     """
-    steps = render(variant)
+    steps = render(instance)
     sources = dict.fromkeys(step.source for step in steps)
     builds = {source: (exported or {}).get(source.digest) or compiler.build(source) for source in sources}
-    built = Built(variant, steps, builds)
+    built = Built(instance, steps, builds)
     built.check()
     for position, step in enumerate(steps):
         if (takes := builds[step.source].interface) is not None:
             from tuner.devices import misfits  # only where a compiler tells what its kernels take
 
-            misfits.check(takes, step, position, variant)
+            misfits.check(takes, step, position, instance)
     return built
 
 
@@ -96,7 +96,7 @@ def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Bu
 
 
 class Program:
-    """A variant loaded on a device.
+    """An instance loaded on a device.
 
     `scope` includes the configuration, and `shapes` are those of the caller's arrays, by name. Where it `owns_memory`,
     each of its works has scratch and variables that launches write to.
@@ -105,9 +105,9 @@ class Program:
     def __init__(self, device: Device, built: Built) -> None:
         """Raises LaunchError, and GeometryError where a shape has no value."""
         self.device, self._built = device, built
-        self.space = space = built.variant.space
+        self.space = space = built.instance.space
         try:
-            self.scope, self.shapes = built.variant.scope, built.variant.shapes
+            self.scope, self.shapes = built.instance.scope, built.instance.shapes
             for argument in space.operation.arguments:
                 if argument.shape is not None:
                     operation.nbytes(argument, self.scope)

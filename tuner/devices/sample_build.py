@@ -11,10 +11,10 @@ from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
 from tuner.space.config import Config
 from tuner.space.default import first_valid
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant
 
 MOST_LINES = 10  # of a compiler's log
 
@@ -53,25 +53,25 @@ def samples(space: Space, problem: Scope) -> list[Sample]:
 
 def _sample(space: Space, problem: Scope, kind: str) -> Sample:
     try:
-        compiler, variant = _valid(space, problem, kind)
-        built = build(compiler, variant)
+        compiler, instance = _valid(space, problem, kind)
+        built = build(compiler, instance)
     except DeviceError as error:
         return Sample(kind, missing=str(error))
     except TrialError as error:
         log = "\n".join(str(error).strip().splitlines()[:MOST_LINES])
         what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
         what = "cannot be launched" if isinstance(error, LaunchError) else what
-        raise RequestError(f"{kind}: {config_text(variant.config)} {what}: {log}") from None
-    return Sample(kind, compiler.architecture, variant.config, built.figures)
+        raise RequestError(f"{kind}: {config_text(instance.config)} {what}: {log}") from None
+    return Sample(kind, compiler.architecture, instance.config, built.figures)
 
 
-def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Variant]:
+def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]:
     """The first of this machine's architectures on which a configuration is valid. Raises NoConfiguration."""
     none: NoConfiguration | None = None
     for compiler, limits in _compilers(kind):
         scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)
         try:
-            return compiler, Variant(space, first_valid(space, scope), scope)
+            return compiler, Instance(space, first_valid(space, scope), scope)
         except NoConfiguration as error:
             none = none or error
     raise none or DeviceError("there is no compiler")

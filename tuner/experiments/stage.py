@@ -13,8 +13,8 @@ from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.instance import checked
 from tuner.space.texts import size_text
-from tuner.space.variant import checked
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver

@@ -19,10 +19,10 @@ from tuner.families.fallback import Elsewhere
 from tuner.families.forecast import Forecast
 from tuner.families.known import Known, distance
 from tuner.prediction.grids import Sizes
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
-from tuner.space.variant import Variant
 from tuner.store import time_tables
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.rejected import Rejections
@@ -189,7 +189,7 @@ class FamilyTable:
         if choice.space is None:
             return True
         try:
-            sources = {step.source for step in rendering.render(Variant(choice.space, choice.candidate.config, scope))}
+            sources = {step.source for step in rendering.render(Instance(choice.space, choice.candidate.config, scope))}
             compiler = self.device.compiler
             return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
         except (TrialError, DeviceError, OSError):
@@ -199,7 +199,7 @@ class FamilyTable:
         """The digests of the sources of a choice, which is not the library."""
         assert choice.space is not None
         try:
-            steps = rendering.render(Variant(choice.space, choice.candidate.config, scope))
+            steps = rendering.render(Instance(choice.space, choice.candidate.config, scope))
         except TrialError:
             return frozenset([""])  # no build is of that
         return frozenset(step.source.digest for step in steps)

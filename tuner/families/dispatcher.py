@@ -26,9 +26,9 @@ from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
 from tuner.space import operation
 from tuner.space.default import is_any_valid
+from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
-from tuner.space.variant import Variant
 from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
@@ -267,8 +267,8 @@ class Dispatcher:
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
-        variant = Variant(choice.space, choice.candidate.config, scope)
-        return Kernel(variant, device, choice.candidate, self._exported.builds)
+        instance = Instance(choice.space, choice.candidate.config, scope)
+        return Kernel(instance, device, choice.candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         op, key = self.family.operation, (device.id, types_text(types))

@@ -18,9 +18,9 @@ from tuner.quoting import quoted
 from tuner.space import chosen_types, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
+from tuner.space.instance import Instance, checked
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant, checked
 from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
@@ -42,18 +42,18 @@ class Kernel:
 
     def __init__(
         self,
-        variant: Variant,
+        instance: Instance,
         device: Device,
         candidate: Candidate,
         builds: Mapping[str, Build] | None = None,
     ) -> None:
-        """Builds and loads `variant`, whose configuration is that of the `candidate`. `builds` holds exported builds by
-        the digests of their sources.
+        """Builds and loads `instance`, whose configuration is the candidate's. `builds` holds exported builds by the
+        digests of their sources.
 
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
-        self.space, self.scope, self.device, self.candidate = variant.space, variant.problem, device, candidate
-        built = build(device.compiler, variant, builds)
+        self.space, self.scope, self.device, self.candidate = instance.space, instance.problem, device, candidate
+        built = build(device.compiler, instance, builds)
         self.program = Program(device, built)
         # A pickled Kernel needs no compiler either.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}

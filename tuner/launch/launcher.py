@@ -19,11 +19,11 @@ from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted
 from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.config import Value
+from tuner.space.instance import Instance, checked
 from tuner.space.model import Space
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text
-from tuner.space.variant import Variant, checked
 from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
@@ -80,8 +80,8 @@ def load(
     scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
-        variant = checked(space, config, scope)
-        variants = [(variant, Candidate(variant.config, "default"))]
+        instance = checked(space, config, scope)
+        instances = [(instance, Candidate(instance.config, "default"))]
     else:
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
@@ -91,9 +91,9 @@ def load(
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not candidates:
             raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))
-        variants = [(Variant(space, candidate.config, scope), candidate) for candidate in candidates]
+        instances = [(Instance(space, candidate.config, scope), candidate) for candidate in candidates]
     exported = _by_source(builds)
-    choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in variants)
+    choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in instances)
     loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
     assert loaded is not None  # there is at least one
     return loaded

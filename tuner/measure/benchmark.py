@@ -33,9 +33,9 @@ from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.config import Config
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.variant import Variant
 
 SHORT_MS = 1.0  # many times what a launch takes
 
@@ -81,7 +81,7 @@ class Bench:
         Raises TrialError where the configuration has no geometry, or does not build or load.
         """
         bench = workbench or self.workbench
-        built = build(self.device.compiler, Variant(self.space, config, bench.scope))
+        built = build(self.device.compiler, Instance(self.space, config, bench.scope))
         return bench.bind(Program(self.device, built)), built
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:

@@ -4,9 +4,9 @@ from tuner.devices import Device
 from tuner.errors import DeviceError
 from tuner.measure.method import RUN_OBJECTIVES, Method
 from tuner.measure.verify.input_sets import check_fits
+from tuner.space.instance import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.variant import nominal
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:

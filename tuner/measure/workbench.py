@@ -22,10 +22,10 @@ from tuner.measure.verify.own_arrays import OwnArrays
 from tuner.measure.verify.rotation import Rotation
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.chosen_types import dtype
+from tuner.space.instance import nominal
 from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
 from tuner.space.values.forms import ExpressionReference
-from tuner.space.variant import nominal
 
 # One of the first so many timed runs is compared in a frozen copy, and then one of so many on average. The run after it
 # takes longer by page faults, several times as long where it takes microseconds. Few do, so that no quartile knows.

@@ -20,8 +20,8 @@ from tuner.measure import turns
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space import launch_form
+from tuner.space.instance import Instance
 from tuner.space.scope import Scope
-from tuner.space.variant import Variant
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
@@ -128,7 +128,7 @@ def main() -> None:
     space = launch_form.from_json(request["space"])
     scope = Scope(request["sizes"], request["options"], device.language, device.limits, request["types"])
     bench = Workbench(device, space, scope)
-    built = build(device.compiler, Variant(space, request["config"], scope))
+    built = build(device.compiler, Instance(space, request["config"], scope))
     with turns.taken(device.place):
         bench.verify(bench.bind(Program(device, built)))
 

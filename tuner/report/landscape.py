@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import ExpressionError
 from tuner.report import noise
-from tuner.space.variant import Variant
+from tuner.space.instance import Instance
 from tuner.tuning.finals.selection import FINALISTS
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def why_no_time(subject: Subject, row: Row) -> str:
     if subject.space is None or subject.scope is None:
         return NOT_MEASURED
     try:
-        broken = Variant(subject.space, subject.config(row), subject.scope).broken
+        broken = Instance(subject.space, subject.config(row), subject.scope).broken
     except ExpressionError as error:
         return f"not valid: {error}"
     return f"not valid: {broken}" if broken else NOT_MEASURED

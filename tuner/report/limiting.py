@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices.figures import Figures, resident_blocks
 from tuner.report import roofline
-from tuner.space.variant import Variant
+from tuner.space.instance import Instance
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
@@ -42,7 +42,7 @@ def bounds_of(subject: Subject, row: Row) -> Limiting | None:
     space, scope, entry = subject.space, subject.scope, subject.entry(row)
     if space is None or scope is None or entry is None or len(space.steps) != 1 or "registers" not in entry.extra:
         return None
-    (geometry,) = Variant(space, subject.config(row), scope).geometries
+    (geometry,) = Instance(space, subject.config(row), scope).geometries
     figures = Figures(*(_count(entry.extra.get(name)) for name in ("registers", "spills", "shared_memory")))
     shared = figures.shared_memory
     static = None if shared is None else max(0, shared - geometry.shared_memory)

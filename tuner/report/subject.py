@@ -22,12 +22,12 @@ from tuner.quoting import shown
 from tuner.search import listing
 from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.operation import problem_words
 from tuner.space.scope import Scope
 from tuner.space.sources import preprocessor
 from tuner.space.sources.rendering import Version
-from tuner.space.variant import Variant
 from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.store import Record, Store
 from tuner.store.verdicts import Timing, of_median, of_times
@@ -122,7 +122,7 @@ class Subject:
         if space is None or scope is None:
             return False
         try:
-            first, second = (Variant(space, self.config(row), scope) for row in (one, other))
+            first, second = (Instance(space, self.config(row), scope) for row in (one, other))
             return preprocessor.is_same_code(first, second)
         except (SpaceError, ExpressionError, GeometryError):
             return False

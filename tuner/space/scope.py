@@ -56,7 +56,7 @@ class Scope:
     """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
     of the operation's `types` stands for, which no expression sees.
 
-    `config` has the values of parameters and derived values, where something depends on them: see `Variant.scope`.
+    `config` has the values of parameters and derived values, where something depends on them: see `Instance.scope`.
     """
 
     sizes: Mapping[str, int]

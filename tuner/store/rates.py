@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tuner.devices.ceilings import CACHES, COPY, FMA, READ, TENSOR, WRITE, Ceilings
 from tuner.space import chosen_types, operation
+from tuner.space.instance import nominal
 from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
-from tuner.space.variant import nominal
 
 LITTLE = 0.05  # of the bytes of all arrays
 _HALVES, _SINGLES = {"float16", "bfloat16"}, {"float32", "complex64"}

@@ -24,9 +24,9 @@ from tuner.measure.results import Final, rejection
 from tuner.measure.timing.clock import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import chosen_size, chosen_types, operation
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.variant import Variant
 from tuner.store import rates, rejected
 from tuner.store.ceilings_file import KeptCeilings
 from tuner.store.lookup import Query
@@ -157,7 +157,7 @@ def _measure(
 ) -> Rerun:
     by, types = space.operation.reference.kind, dict(scope.types)
     try:
-        call = bench.bind(Kernel(Variant(space, candidate.config, scope), device, candidate).program)
+        call = bench.bind(Kernel(Instance(space, candidate.config, scope), device, candidate).program)
         verdict = bench.verify(call)
         stopwatch = Stopwatch(device, bench)
         anchors = Anchors(device, bench, stopwatch)

@@ -20,10 +20,10 @@ from tuner.space import operation
 from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
+from tuner.space.instance import Instance
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.sources.source import Source, StepSource
-from tuner.space.variant import Variant
 from tuner.store.lookup import Candidate
 
 
@@ -69,7 +69,7 @@ class BundledBuild:
         first: TrialError | None = None
         for candidate in target.candidates:
             try:
-                built = build(compiler, Variant(space, candidate.config, target.scope))
+                built = build(compiler, Instance(space, candidate.config, target.scope))
             except TrialError as error:
                 first = first or error
             else:
@@ -80,7 +80,7 @@ class BundledBuild:
     @property
     def scope(self) -> Scope:
         """The problem with the configuration."""
-        return self.built.variant.scope
+        return self.built.instance.scope
 
     @property
     def architecture(self) -> str:

@@ -24,13 +24,13 @@ from tuner.families.code import Code, SizedCode
 from tuner.families.known import Knowledge, Known
 from tuner.prediction.grids import Sizes, at
 from tuner.space.config import Config
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.rendering import Version
 from tuner.space.sources.source import Source
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant
 from tuner.store import time_tables
 from tuner.store.lookup import Query
 from tuner.store.record import Record
@@ -173,7 +173,7 @@ def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> I
             if own in known or not space.valid(each.config, here):
                 continue
             known.add(own)
-            digests = tuple(step.source.digest for step in sources.render(Variant(space, each.config, here)))
+            digests = tuple(step.source.digest for step in sources.render(Instance(space, each.config, here)))
             if digests not in seen:
                 seen.add(digests)
                 yield space, each.config, here
@@ -185,7 +185,7 @@ def _built(compiler: Compiler, jobs: Sequence[Job]) -> tuple[dict[Source, Build]
     def built(job: Job) -> Mapping[Source, Build] | str:
         space, config, scope = job
         try:
-            return build(compiler, Variant(space, config, scope)).builds
+            return build(compiler, Instance(space, config, scope)).builds
         except TrialError as error:
             return f"{space.name}: left out: {str(error).partition(chr(10))[0]}: {config_text(config)}"
 

@@ -11,11 +11,11 @@ from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_
 from tuner.space import operation
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
+from tuner.space.instance import Instance
 from tuner.space.model import Geometry
 from tuner.space.scope import COMMON_GPU
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant
 
 
 def export(request: ExportRequest) -> Export:
@@ -52,7 +52,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     scope = problem.scope(space.languages[0], COMMON_GPU)
     try:
         default = first_valid(space, scope)
-        section = comment(f"the default: {config_text(default)}") + _macros(Variant(problem.space, default, scope))
+        section = comment(f"the default: {config_text(default)}") + _macros(Instance(problem.space, default, scope))
     except NoConfiguration:  # it is for special devices
         if not targets:
             raise
@@ -68,15 +68,15 @@ def _section(target: Target) -> str:
         origin = f"measured on {record.device} at {measured.code_text}"
     title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
     notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
-    return comment(title, *notes) + _macros(Variant(target.problem.space, best.config, target.scope))
+    return comment(title, *notes) + _macros(Instance(target.problem.space, best.config, target.scope))
 
 
-def _macros(variant: Variant) -> str:
+def _macros(instance: Instance) -> str:
     """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory; and
     the bytes of arrays whose size no caller knows."""
-    space, prefix = variant.space, identifier(variant.space.name).upper()
-    text, kernels = rendering.defines(variant), rendering.kernels_of(variant)
-    steps = zip(space.steps, kernels, variant.geometries, strict=True)
+    space, prefix = instance.space, identifier(instance.space.name).upper()
+    text, kernels = rendering.defines(instance), rendering.kernels_of(instance)
+    steps = zip(space.steps, kernels, instance.geometries, strict=True)
     for number, (step, kernel, geometry) in enumerate(steps, start=1):
         own = prefix if len(space.steps) == 1 else f"{prefix}_STEP_{number}"
         if len(space.steps) > 1 or braces.names(step.kernel):
@@ -84,7 +84,7 @@ def _macros(variant: Variant) -> str:
         text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
     for argument in space.operation.arguments:
         if argument.name in space.varying or argument.role == "scratch":
-            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, variant.scope)}\n"
+            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, instance.scope)}\n"
     return text
 
 

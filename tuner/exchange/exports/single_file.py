@@ -10,12 +10,12 @@ from tuner.languages import LANGUAGES
 from tuner.space import kinds, operation
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
+from tuner.space.instance import Instance
 from tuner.space.model import Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant
 
 # Without these, what was measured is another program: one without threads, for any processor.
 _FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
@@ -31,15 +31,15 @@ def export(request: ExportRequest) -> Export:
 def text(target: Target) -> str:
     """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
     problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
-    variant = Variant(problem.space, best.config, target.scope)
-    steps = sources.render(variant)
+    instance = Instance(problem.space, best.config, target.scope)
+    steps = sources.render(instance)
     rendered = list(dict.fromkeys(step.source for step in steps))
     if len(rendered) > 1:
         files = ", ".join(path.name for path in problem.space.sources)
         raise RequestError(
             f"{problem.space.name}: its steps come from {files}; --to cu writes one file; use --to cubin"
         )
-    scope = variant.scope
+    scope = instance.scope
     lines = [
         f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
         config_text(best.config),

@@ -21,11 +21,11 @@ from tuner.measure.timing.clock import spread
 from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.config import Config
+from tuner.space.instance import checked
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text, size_text
-from tuner.space.variant import checked
 from tuner.store.lookup import normalised
 from tuner.store.merge import possible
 from tuner.store.record import RUNNERS_UP, Record

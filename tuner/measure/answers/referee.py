@@ -23,6 +23,7 @@ from tuner.space.answers import derivation, reference
 from tuner.space.chosen_types import dtype
 from tuner.space.expressions import cases
 from tuner.space.expressions.cases import Cases
+from tuner.space.instance import Instance, checked
 from tuner.space.texts import config_text
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held, held
 from tuner.space.values.forms import (
@@ -32,7 +33,6 @@ from tuner.space.values.forms import (
     NoReference,
     PythonReference,
 )
-from tuner.space.variant import Variant, checked
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
@@ -105,10 +105,10 @@ class Referee:
                 answers = self._kept(seed, scope, lambda: self._returned(form, asked, scope, contents))
                 return answers, read if every else frozenset(asked)
             case KernelReference():
-                variant = Variant(reference.as_space(self.space, form), {}, scope)
+                instance = Instance(reference.as_space(self.space, form), {}, scope)
             case ConfigReference(config):
-                variant = checked(self.space, config, scope)
-        return self._kept(seed, scope, lambda: self._launched(variant, contents)), read
+                instance = checked(self.space, config, scope)
+        return self._kept(seed, scope, lambda: self._launched(instance, contents)), read
 
     def _evaluated(
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
@@ -156,26 +156,28 @@ class Referee:
         text = f"{python_calls.origin(form.function)} returns what"
         return {n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, found, strict=True)}
 
-    def _launched(self, variant: Variant, contents: Mapping[str, Elements]) -> Arrays:
+    def _launched(self, instance: Instance, contents: Mapping[str, Elements]) -> Arrays:
         """What a configuration writes. It is launched on arrays of its own."""
         form = self.space.operation.reference
-        name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(variant.config)}"
+        name = (
+            f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(instance.config)}"
+        )
         where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
         try:
-            outputs = _Launch(self.placer, variant, contents).outputs()
+            outputs = _Launch(self.placer, instance, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{where}: {error.reason}: {error}") from None
-        found = {**outputs, **derivation.values(self.space.operation, variant.problem, {**contents, **held(outputs)})}
+        found = {**outputs, **derivation.values(self.space.operation, instance.problem, {**contents, **held(outputs)})}
         return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
 
 
 class _Launch:
     """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
 
-    def __init__(self, placer: Placer, variant: Variant, contents: Mapping[str, Elements]) -> None:
-        device, op = placer.device, variant.space.operation
+    def __init__(self, placer: Placer, instance: Instance, contents: Mapping[str, Elements]) -> None:
+        device, op = placer.device, instance.space.operation
         self._device, self._placer, self._contents = device, placer, contents
-        program = Program(device, build(device.compiler, variant))
+        program = Program(device, build(device.compiler, instance))
         self._scope = program.scope
         self._arrays: dict[str, tuple[Argument, Buffer]] = {}
         work = program.work(self._allocate)

@@ -20,8 +20,8 @@ from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation
+from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
-from tuner.space.variant import Variant
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ class _Builder:
             self._take(request)
             return {}
         if "build" in request:
-            built = build(self._compiler, Variant(self._space, request["build"], self._scope))
+            built = build(self._compiler, Instance(self._space, request["build"], self._scope))
             self._latest, device = built, self._device
             is_fresh = any(binary.fresh for binary in built.builds.values())
             return {"launch": device is not None and device.compiles_at_launch and is_fresh}

@@ -6,7 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from tuner.space import operation
-from tuner.space.variant import nominal
+from tuner.space.instance import nominal
 
 if TYPE_CHECKING:
     from tuner.devices import Device

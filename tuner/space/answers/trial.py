@@ -13,6 +13,7 @@ from tuner.space.answers import derivation, reference
 from tuner.space.default import excluding_all
 from tuner.space.expressions import braces
 from tuner.space.expressions.array_functions import TRYING, OutOfBounds, bounded
+from tuner.space.instance import nominal
 from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
 from tuner.space.sources import agreement
@@ -21,7 +22,6 @@ from tuner.space.texts import size_text
 from tuner.space.values import python_function
 from tuner.space.values.elements import held
 from tuner.space.values.forms import ExpressionReference, KernelReference, PythonReference
-from tuner.space.variant import nominal
 
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
 

@@ -13,6 +13,7 @@ from tuner.space.default import excluding_all
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.file import sample
+from tuner.space.instance import Instance
 from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.sources import rendering
@@ -21,7 +22,6 @@ from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import KernelReference
 from tuner.space.values.tolerance import EPSILON, Tolerance
-from tuner.space.variant import Variant
 
 Where = tuple[str | int, ...]
 Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
@@ -157,7 +157,7 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
 
 def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
     def check(names: Mapping[str, Any]) -> None:
-        rendering.kernels_of(Variant(space, {name: names[name] for name in space.parameters}, scope))
+        rendering.kernels_of(Instance(space, {name: names[name] for name in space.parameters}, scope))
 
     return check
 

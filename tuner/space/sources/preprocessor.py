@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.sources import rendering
 from tuner.space.sources.includes import without_comments
-from tuner.space.variant import Variant
 
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)")
 _DEFINITION = re.compile(r"(\w+)(\(?)\s*(.*)")
@@ -28,7 +28,7 @@ _SUFFIX = re.compile(r"(?<=[0-9])[uUlL]+\b")
 LONGEST = 100_000  # characters of a line with the values of its macros
 
 
-def is_same_code(one: Variant, other: Variant) -> bool:
+def is_same_code(one: Instance, other: Instance) -> bool:
     """Whether two valid configurations of a space certainly are the same code, launched alike: then only chance can
     tell their times apart."""
     space = one.space

@@ -14,30 +14,30 @@ from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
+from tuner.space.instance import Instance
 from tuner.space.model import Space, Step
 from tuner.space.sources.includes import defined, inlined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
-from tuner.space.variant import Variant
 
 if TYPE_CHECKING:
     from tuner.space.model import Operation
 
 
-def render(variant: Variant) -> tuple[StepSource, ...]:
+def render(instance: Instance) -> tuple[StepSource, ...]:
     """The steps of one configuration. A text consists of types, parameters and derived values as macros, then a kernel
     file with its includes expanded; steps of one file share it. It has no macros of `unused`, so that one build serves
     all sizes where the code is the same.
 
     Raises SpaceError if an include is missing, GeometryError if a derived value, a grid or a block cannot be computed.
     """
-    space = variant.space
+    space = instance.space
     try:
-        names, geometries = named(variant), variant.geometries
+        names, geometries = named(instance), instance.geometries
         macros, kernels = _macros(space, names), _kernels(space, names)
-        options = tuple(braces.filled(each, names) for each in space.compile_options.get(variant.problem.language, ()))
+        options = tuple(braces.filled(each, names) for each in space.compile_options.get(instance.problem.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-    sources, head = dict[Path, Source](), _prologue(variant)
+    sources, head = dict[Path, Source](), _prologue(instance)
     needless = unused(space)
     macros = {name: value for name, value in macros.items() if name not in needless}
     for path in space.sources:
@@ -50,15 +50,15 @@ def render(variant: Variant) -> tuple[StepSource, ...]:
     )
 
 
-def defines(variant: Variant) -> str:
+def defines(instance: Instance) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
     that a template takes."""
-    return _prologue(variant) + defined(_macros(variant.space, named(variant)))
+    return _prologue(instance) + defined(_macros(instance.space, named(instance)))
 
 
-def _prologue(variant: Variant) -> str:
-    chosen = {name: dtypes.canonical(str(variant.config[name])) for name in type_parameters(variant.space)}
-    return dtypes.prologue({**variant.problem.types, **chosen}, variant.problem.language)
+def _prologue(instance: Instance) -> str:
+    chosen = {name: dtypes.canonical(str(instance.config[name])) for name in type_parameters(instance.space)}
+    return dtypes.prologue({**instance.problem.types, **chosen}, instance.problem.language)
 
 
 def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
@@ -80,12 +80,12 @@ def macro_names(space: Space) -> tuple[str, ...]:
     return tuple(name for name in names if name not in template)
 
 
-def named(variant: Variant) -> Mapping[str, Any]:
+def named(instance: Instance) -> Mapping[str, Any]:
     """The value of every name that braces may hold; of a type, what the language calls it."""
-    space, problem = variant.space, variant.problem
-    chosen = {name: dtypes.canonical(str(variant.config[name])) for name in type_parameters(space)}
+    space, problem = instance.space, instance.problem
+    chosen = {name: dtypes.canonical(str(instance.config[name])) for name in type_parameters(space)}
     types = {n: dtypes.spelling(dtype, problem.language) for n, dtype in {**problem.types, **chosen}.items()}
-    values: Any = variant.names  # computed when they are read
+    values: Any = instance.names  # computed when they are read
     return ChainMap(types, values)
 
 
@@ -94,9 +94,9 @@ def type_parameters(space: Space) -> tuple[str, ...]:
     return tuple(name for name in space.parameters if any(a.dtype == name for a in space.operation.scratch))
 
 
-def kernels_of(variant: Variant) -> tuple[str, ...]:
+def kernels_of(instance: Instance) -> tuple[str, ...]:
     """The name of each step's kernel in the text of a configuration. Raises ExpressionError if one has none."""
-    return _kernels(variant.space, named(variant))
+    return _kernels(instance.space, named(instance))
 
 
 def _kernels(space: Space, names: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from tuner.measure.results import Final, Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS
 from tuner.space.config import Config, config_key
 from tuner.space.default import declared_or_first
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
-from tuner.space.variant import Variant
 from tuner.store.record import RUNNERS_UP
 from tuner.tuning.finals.final_round import FinalRound
 from tuner.tuning.ledger.trial import Trial
@@ -153,7 +153,7 @@ def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int =
     another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
     each other grid. The best of each other grid and block follow, then any.
     """
-    geometries = [Variant(space, config, scope).geometries for config in ranked]
+    geometries = [Instance(space, config, scope).geometries for config in ranked]
     grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + most // 2]
     blocks = _firsts([tuple((step.grid, step.block) for step in steps) for steps in geometries])[1:]
     positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:most]

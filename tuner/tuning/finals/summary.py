@@ -15,8 +15,8 @@ from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
 from tuner.space.config import Config
+from tuner.space.instance import Instance
 from tuner.space.sources import preprocessor, rendering
-from tuner.space.variant import Variant
 from tuner.store import rates
 from tuner.store.record_rules import LONGEST_TEXT
 from tuner.store.store import Record
@@ -134,7 +134,7 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
     best = selection.finalists[0].trial.config
     if best == default.config:
         return False
-    one, other = (Variant(worker.task.space, config, worker.scope) for config in (best, default.config))
+    one, other = (Instance(worker.task.space, config, worker.scope) for config in (best, default.config))
     is_same = preprocessor.is_same_code(one, other)
     return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.space.config import Config, config_key
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.space.sources import rendering
 from tuner.space.texts import short_size, size_text
-from tuner.space.variant import Variant
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress
@@ -172,7 +172,7 @@ class _Choice:
 
     def _build(self, pair: Pair, config: Config, size: WeightedSize) -> SizedBuild:
         space, scope = self._trials.spaces[pair[0]], self._trials.scope_at(size)
-        return SizedBuild(pair, tuple(step.source.digest for step in rendering.render(Variant(space, config, scope))))
+        return SizedBuild(pair, tuple(step.source.digest for step in rendering.render(Instance(space, config, scope))))
 
     def _serving(self, size: WeightedSize, times: Mapping[SizedBuild, float], chosen: Iterable[SizedBuild]) -> Served:
         """The size with the fastest of the chosen builds; `times` are those within the limit there."""

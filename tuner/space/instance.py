@@ -1,4 +1,4 @@
-"""A variant: one configuration of a space for a problem on a device. It is what gets rendered, built and launched."""
+"""An instance: one configuration of a space for a problem on a device. It is what gets rendered, built and launched."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tuner.space.texts import size_text
 
 
 @dataclass(frozen=True)
-class Variant:
+class Instance:
     """One configuration of a space, for the `problem` that it runs on.
 
     Everything that follows from the three is computed when it is first read, and once: a build, its check and its
-    launches share one Variant. A value that a configuration does not have raises ExpressionError.
+    launches share one Instance. A value that a configuration does not have raises ExpressionError.
     """
 
     space: Space
@@ -70,8 +70,8 @@ class Variant:
         return None
 
 
-def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Variant:
-    """The Variant of a configuration that somebody gave. Raises SpaceError, which says what is wrong, unless the
+def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instance:
+    """The Instance of a configuration that somebody gave. Raises SpaceError, which says what is wrong, unless the
     configuration is valid."""
     for name, values in space.parameters.items():
         if name not in config:
@@ -82,10 +82,10 @@ def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Varian
         if name not in space.parameters:
             known = shown(", ".join(space.parameters))
             raise SpaceError(f"{space.name}: no parameter {quoted(name)}; there are: {known}")
-    variant = Variant(space, dict(config), problem)
-    if (restriction := variant.broken) is not None:
+    instance = Instance(space, dict(config), problem)
+    if (restriction := instance.broken) is not None:
         raise SpaceError(f"{space.name}: the configuration breaks {restriction} at {size_text(problem.sizes)}")
-    return variant
+    return instance
 
 
 def nominal(space: Space, problem: Scope) -> Scope:
@@ -93,4 +93,4 @@ def nominal(space: Space, problem: Scope) -> Scope:
     the caller passes depends on it. Raises NoConfiguration."""
     if not space.varying & {argument.name for argument in space.operation.arrays}:
         return problem
-    return Variant(space, first_valid(space, problem), problem).scope
+    return Instance(space, first_valid(space, problem), problem).scope

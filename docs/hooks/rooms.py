@@ -1,0 +1,64 @@
+"""The tables of modules in docs/architecture.md, made of the modules' first lines.
+
+python docs/hooks/rooms.py           writes the page again
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/architecture.md"
+BEGIN, END = "<!-- rooms: begin -->\n", "<!-- rooms: end -->\n"
+# From the bottom up, as the rooms import one another.
+ORDER = [
+    "space", "catalog", "drafting", "devices", "children", "search", "measure", "prediction", "store", "launch",
+    "families", "torch", "tuning", "exchange", "experiments", "report", "cli",
+]  # fmt: skip
+
+
+def summary(file: Path) -> str:
+    """The first paragraph of a module's docstring, on one line."""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{tables()}{END}{after}"
+
+
+def tables() -> str:
+    """A section for each room, with a table of its modules, and the rooms inside it."""
+    package = ROOT / "tuner"
+    parts = [f"### Outside the rooms\n\n{_table(package)}"]
+    for room in ORDER:
+        parts += _sections(package / room, 3)
+    return "\n".join(parts)
+
+
+def _sections(folder: Path, level: int) -> Iterator[str]:
+    name = folder.relative_to(ROOT / "tuner").as_posix()
+    table = _table(folder)
+    yield f"{'#' * level} {name}\n\n{summary(folder / '__init__.py')}\n" + (f"\n{table}" if table else "")
+    for inner in sorted(path.parent for path in folder.glob("*/__init__.py")):
+        yield from _sections(inner, level + 1)
+
+
+def _table(folder: Path) -> str:
+    modules = [file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("__")]
+    rows = [f"| `{file.stem}` | {_cell(summary(file))} |\n" for file in modules]
+    return "".join(["| module | what it holds |\n|---|---|\n", *rows]) if rows else ""
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", text.removesuffix("."))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
