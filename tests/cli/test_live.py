@@ -18,6 +18,7 @@ from tuner import catalog
 from tuner.cli.screen.progress import TuningProgress
 from tuner.devices import Device
 from tuner.measure.results import Outcome
+from tuner.tuning.exploration import SearchStart
 from tuner.tuning.ledger.trial import Trial
 
 FAULTY = f"""
@@ -101,7 +102,7 @@ def test_a_second_run_says_which_doubtful_times_it_measures_again(
     space = catalog.load("sgemm/00_host_simple")
     known = [Trial({"openmp": openmp}, Outcome(times=(2.0,), doubtful=bool(openmp))) for openmp in (0, 1)]
     progress = TuningProgress()
-    progress.started(space, host.info, scope_of(space, host, "8"), 2, 2, known, None)
+    progress.started(SearchStart(space, host.info, scope_of(space, host, "8"), 2, 2, known, None))
     progress.measured(known[0], 1, known[0])
     progress.close()
     assert ": 2 configurations, 2 measured before; measuring 1 doubtful one again\n" in capsys.readouterr().err

@@ -1,11 +1,15 @@
 """The arguments and options that several verbs share."""
 
+from __future__ import annotations
+
 import contextlib
+import functools
 import math
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +18,9 @@ from tuner.errors import RequestError
 from tuner.languages import KINDS
 from tuner.measure.method import OBJECTIVES
 from tuner.quoting import shown
+
+if TYPE_CHECKING:
+    from tuner.exchange.exports.target import Problem
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
@@ -187,3 +194,32 @@ def write_figure(file: Path, data: bytes) -> None:
         paths.replace(file, data)
     except OSError as error:
         raise RequestError(f"--output {shown(file)}: cannot be written: {error.strerror}; name another place") from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The problem that KERNEL, SIZE, --set, --type and --results name, and the device; as they are written."""
+
+    kernel: str
+    size: str | None
+    device: str | None
+    options: dict[str, float]
+    types: dict[str, str]
+    results: Path | None
+
+    def problem(self) -> Problem:
+        """The same, checked. Raises RequestError."""
+        from tuner import catalog
+        from tuner.exchange.exports.target import Problem
+
+        return Problem.parse(catalog.load(self.kernel), self.size, self.options, self.types, self.results)
+
+
+def asked(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb's function that takes these six as one argument, the first."""
+
+    @functools.wraps(command)
+    def call(**arguments: Any) -> Any:
+        return command(Asked(**{field.name: arguments.pop(field.name) for field in fields(Asked)}), **arguments)
+
+    return call

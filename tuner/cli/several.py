@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.cli import output
 from tuner.cli.screen import logs, progress
 from tuner.cli.screen.result import document, lines
-from tuner.space import chosen_size, chosen_types
+from tuner.space import chosen, chosen_types
 from tuner.space.size_lists import WeightedSize, distinct, parse, read
 from tuner.space.texts import config_text, short_size
 from tuner.tuning.request import CheckedRequest, TuningRequest, requests_at
@@ -72,7 +72,7 @@ def sizes_of(
     found = parse(sizes, operation, types)
     for source in size_lists:
         found += read(source, operation, types)
-    return distinct(found) or [WeightedSize(chosen_size.parse(None, operation, types))]
+    return distinct(found) or [WeightedSize(chosen.size_of(None, operation, types))]
 
 
 def _best(tuned: Iterable[Result], sizes: dict[str, int]) -> Result | None:

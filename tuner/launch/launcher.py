@@ -17,7 +17,7 @@ from tuner.devices.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted
-from tuner.space import chosen_size, chosen_types, operation
+from tuner.space.chosen import Chosen
 from tuner.space.config import Value
 from tuner.space.instance import Instance, checked
 from tuner.space.model import Space
@@ -72,12 +72,10 @@ def load(
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): a given configuration is not looked up; leave out one")
     space = catalog.load(str(kernel))
-    chosen = chosen_types.parse(types or {}, space.operation)
-    sizes = chosen_size.parse(size, space.operation, chosen)
-    settings = operation.parse_options(options or {}, space.operation, chosen)
+    chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # raises where an open device speaks no language of the kernel
-    scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
+    scope = chosen.scope(opened.language, opened.limits)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
         instance = checked(space, config, scope)
@@ -87,7 +85,7 @@ def load(
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not builds and not (candidates and candidates[0].is_exact):
             where = kernel_names.address(space)
-            if missed.note(where, sizes, opened, settings, chosen, folder):
+            if missed.note(where, chosen.sizes, opened, chosen.options, chosen.types, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not candidates:
             raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))

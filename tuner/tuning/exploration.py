@@ -45,23 +45,27 @@ SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for
 
 
+@dataclass(frozen=True)
+class SearchStart:
+    """What a search begins with: `total` of the `valid` configurations are to be tried, and `known` are the trials of
+    these that earlier runs made. `seconds` is the budget, where that is a time."""
+
+    space: Space
+    device: DeviceInfo
+    scope: Scope
+    total: int
+    valid: int
+    known: Sequence[Trial]
+    ceilings: Ceilings | None
+    seconds: float | None = None
+
+
 class Progress(TrialListener, Protocol):
-    """Hears of every step of a run. `started` begins a search of `total` of the `valid` configurations: `known` has the
-    trials that earlier runs made of these, and `seconds` is the budget, where that is a time."""
+    """Hears of every step of a run."""
 
     def begun(self, step: str) -> None: ...
 
-    def started(
-        self,
-        space: Space,
-        device: DeviceInfo,
-        scope: Scope,
-        total: int,
-        valid: int,
-        known: Sequence[Trial],
-        ceilings: Ceilings | None,
-        seconds: float | None = None,
-    ) -> None: ...
+    def started(self, start: SearchStart) -> None: ...
 
     def finals(self, count: int) -> None: ...
 
@@ -75,7 +79,7 @@ class Quiet:
     def begun(self, step: str) -> None:
         """Nothing."""
 
-    def started(self, *search: Any) -> None:
+    def started(self, start: SearchStart) -> None:
         """Nothing."""
 
     def measured(self, *trial: Any) -> None:
@@ -169,7 +173,8 @@ def explored(
             total = min(budget.evaluations or valid, valid)
             ceilings = kept.of(crew.device)
             known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
-            progress.started(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
+            start = SearchStart(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
+            progress.started(start)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             how = strategy if configs is None else "given"

@@ -14,7 +14,7 @@ from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.budget import Budget
-from tuner.space import chosen_size, chosen_types, operation
+from tuner.space.chosen import Chosen
 from tuner.space.model import Space
 from tuner.space.texts import number_text
 from tuner.store.store import Store
@@ -78,9 +78,7 @@ class CheckedRequest:
     def of(request: TuningRequest) -> CheckedRequest:
         """Raises RequestError where the request is wrong. Imports nothing slow, so that this is told at once."""
         space = catalog.load(request.kernel)
-        types = chosen_types.parse(request.types, space.operation)
-        sizes = chosen_size.parse(request.size, space.operation, types)
-        options = operation.parse_options(request.options, space.operation, types)
+        chosen = Chosen.parse(space.operation, request.size, request.options, request.types)
         check_timeout(request.timeout)
         budget = Budget.parse(request.budget)
         strategies.check(request.strategy, len(request.method.objectives))
@@ -88,7 +86,7 @@ class CheckedRequest:
             raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
         store = Store.of(space, request.results)
         store.check_writable()
-        task = Task(space, sizes, options, request.method, request.timeout, types)
+        task = Task(space, chosen.sizes, chosen.options, request.method, request.timeout, chosen.types)
         return CheckedRequest(request, task, devices.several(space, request.device), budget, store)
 
 

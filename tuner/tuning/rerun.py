@@ -23,7 +23,7 @@ from tuner.measure.process.supervisor import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
 from tuner.measure.timing.clock import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import chosen_size, chosen_types, operation
+from tuner.space.chosen import Chosen
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -140,11 +140,9 @@ def _look_up(
     results: str | None,
 ) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
-    chosen = chosen_types.parse(types, space.operation)
-    sizes = chosen_size.parse(size, space.operation, chosen)
-    settings = operation.parse_options(options, space.operation, chosen)
+    chosen = Chosen.parse(space.operation, size, options, types)
     opened = devices.open_device(devices.for_space(space, device))
-    scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
+    scope = chosen.scope(opened.language, opened.limits)
     return space, scope, opened, launcher.find(space, scope, opened, _folder(results))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,7 @@ from tuner.space.config import config_key
 from tuner.space.texts import full_problem_text
 
 if TYPE_CHECKING:
-    from tuner.devices import DeviceInfo
-    from tuner.devices.ceilings import Ceilings
-    from tuner.space.model import Space
-    from tuner.space.scope import Scope
+    from tuner.tuning.exploration import SearchStart
     from tuner.tuning.ledger.trial import Trial
 
 QUIET_SECONDS = 4.5  # after which a pipe gets another line
@@ -61,35 +58,28 @@ class TuningProgress:
             self._step, self._step_began, self._prefix = step, time.monotonic(), prefix
             self._frame()
 
-    def started(
-        self,
-        space: Space,
-        device: DeviceInfo,
-        scope: Scope,
-        total: int,
-        valid: int,
-        known: Sequence[Trial],
-        ceilings: Ceilings | None,
-        seconds: float | None = None,
-    ) -> None:
-        """`seconds` is the time that the search may take, where the budget is one."""
+    def started(self, start: SearchStart) -> None:
+        """Show the search from here on."""
         from tuner.store import libraries, rates
 
-        library = libraries.known(space, device.name, scope.sizes, scope.options, scope.types, self._results)
+        space, scope, known, device = start.space, start.scope, start.known, start.device.name
+        library = libraries.known(space, device, scope.sizes, scope.options, scope.types, self._results)
 
         def told(time_ms: float) -> list[str]:
             of_library = [f"{library.time_ms / time_ms:.1%} of {library.name}"] if library else []
-            return [*output.rates(rates.of(space, scope, time_ms, ceilings)), *of_library]
+            return [*output.rates(rates.of(space, scope, time_ms, start.ceilings)), *of_library]
 
         with self._lock:
             doubtful = sum(trial.outcome.doubtful for trial in known)  # a ledger asks for these once more
             unmet = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
-            self._standing, self._step, self._shown = Standing(told, total, valid, unmet, seconds), None, None
+            self._standing = Standing(told, start.total, start.valid, unmet, start.seconds)
+            self._step, self._shown = None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
             problem = full_problem_text(scope.sizes, scope.types, scope.options, space.operation.options)
-            self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
+            extent = _extent(start.total, start.valid, start.seconds)
+            self.noted(f"{space.name} at {problem} on {device}: {extent}{resumed}")
             self._frame()
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:

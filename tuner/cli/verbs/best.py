@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked
 
 
 @click.command()
@@ -18,15 +16,8 @@ from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, T
 @TYPES
 @RESULTS
 @JSON
-def command(
-    kernel: str,
-    size: str | None,
-    device: str | None,
-    options: dict[str, float],
-    types: dict[str, str],
-    results: Path | None,
-    as_json: bool,
-) -> None:
+@asked
+def command(question: Asked, as_json: bool) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
     It comes from the store: from this device at this size; else it is what the times at other sizes predict, where that
@@ -35,18 +26,18 @@ def command(
 
     Example: tune best sgemm/07_tiled_1xn 4096
     """
-    from tuner import catalog, devices
+    from tuner import devices
     from tuner.cli.screen.pending_finals import Waiting
-    from tuner.exchange.exports.target import Problem, choose_target
+    from tuner.exchange.exports.target import choose_target
     from tuner.launch import launcher
     from tuner.space.texts import config_text, options_texts, problem_text, size_text, types_text
 
-    space = catalog.load(kernel)
-    problem = Problem.parse(space, size, options, types, results)
+    problem, device = question.problem(), question.device
+    space = problem.space
     if device is None or devices.is_name(device):
         local_device = devices.open_device(devices.for_space(space, device))
         scope = problem.scope(local_device.language, local_device.limits)
-        name, best = local_device.name, launcher.find(space, scope, local_device, results)
+        name, best = local_device.name, launcher.find(space, scope, local_device, question.results)
     else:  # a device that the store knows
         target = choose_target(problem, device)
         name, best = target.device.name, target.best
@@ -56,15 +47,15 @@ def command(
     about["options"] = problem.options
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
     rejected = {"rejected": best.rejected or None}
-    waiting = None if best.match == "exact" and not best.stale else Waiting.of(problem, name, kernel)
+    waiting = None if best.match == "exact" and not best.stale else Waiting.of(problem, name, question.kernel)
     waits = {"waiting": waiting and waiting.document}
     data = {**about, **match, **rejected, **waits, "config": best.config, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
     how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
     set_here, set_there = options_texts(problem.options, record.options if record else problem.options, defaults)
-    asked = f"{size or size_text(problem.sizes)}{types_text(problem.types)}{set_here}"
-    lines = [f"{space.name} at {asked} on {name}: {how}"]
+    where = f"{question.size or size_text(problem.sizes)}{types_text(problem.types)}{set_here}"
+    lines = [f"{space.name} at {where} on {name}: {how}"]
     if record is None:
         is_right = waiting is not None and waiting.has_verified(best.config)
         verified = "the search has verified" if is_right else "nobody has verified"

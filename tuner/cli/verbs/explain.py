@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
+from tuner.cli.options import COMPLETE_DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, Asked, asked, storage_option
 from tuner.errors import DeviceError
 from tuner.report.words import spread, times
 
@@ -35,18 +34,8 @@ if TYPE_CHECKING:
 @TYPES
 @RESULTS
 @JSON
-def command(
-    kernel: str,
-    size: str | None,
-    device: str | None,
-    no_measure: bool,
-    counters: bool,
-    storage: str | None,
-    options: dict[str, float],
-    types: dict[str, str],
-    results: Path | None,
-    as_json: bool,
-) -> None:
+@asked
+def command(question: Asked, no_measure: bool, counters: bool, storage: str | None, as_json: bool) -> None:
     """Say why the best configuration of KERNEL at SIZE is faster than the default, and what limits it.
 
     Each parameter in which the two differ is changed alone, in both. The device that was tuned on measures them all in
@@ -54,17 +43,15 @@ def command(
 
     Example: tune explain sgemm/09_coarsened_2d 4096 --counters
     """
-    from tuner import catalog
-    from tuner.exchange.exports.target import Problem
     from tuner.report import counters as counting
     from tuner.report import explanation
 
     if counters:
         counting.program()
-    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+    problem = question.problem()
     from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
 
-    found = subject.of_problem(problem, device, storage)
+    found = subject.of_problem(problem, question.device, storage)
     needed = explanation.rows(found)
     in_turns: dict[Any, Final] = {}
     is_default = len(needed) == 1  # then there is nothing to compare it with

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked, storage_option
 
 if TYPE_CHECKING:
     from tuner.space.config import Value
@@ -29,17 +28,8 @@ Knob = tuple[str, "Value"]  # a parameter with one of its values
 @storage_option("Database that `tune --storage` wrote.")
 @RESULTS
 @JSON
-def command(
-    kernel: str,
-    size: str | None,
-    device: str | None,
-    options: dict[str, float],
-    types: dict[str, str],
-    as_list: bool,
-    storage: str | None,
-    results: Path | None,
-    as_json: bool,
-) -> None:
+@asked
+def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show which configurations of KERNEL at SIZE failed, and why.
 
     They are those of the ledger that was written last. For each reason you see how many failed by it, the knobs that
@@ -47,13 +37,10 @@ def command(
 
     Example: tune failures sgemm/07_tiled_1xn 4096
     """
-    from tuner import catalog
-    from tuner.exchange.exports.target import Problem
-
-    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+    problem = question.problem()
     from tuner.exchange.exports.trials import latest_study  # imports Optuna, for which a wrong request does not wait
 
-    study = latest_study(problem, device, storage)
+    study = latest_study(problem, question.device, storage)
     trials = study.trials
     by_reason: dict[str, list[Trial]] = {}
     for trial in trials:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked, storage_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,17 +38,8 @@ class _Step(NamedTuple):
 @storage_option("Database that `tune --storage` wrote.")
 @RESULTS
 @JSON
-def command(
-    kernel: str,
-    size: str | None,
-    device: str | None,
-    options: dict[str, float],
-    types: dict[str, str],
-    as_list: bool,
-    storage: str | None,
-    results: Path | None,
-    as_json: bool,
-) -> None:
+@asked
+def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show how the search for KERNEL at SIZE went, trial by trial.
 
     The trials are those of the ledger that was written last. You see each trial that was the best so far, and the best
@@ -58,13 +48,10 @@ def command(
 
     Example: tune history sgemm/07_tiled_1xn 4096
     """
-    from tuner import catalog
-    from tuner.exchange.exports.target import Problem
-
-    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+    problem = question.problem()
     from tuner.exchange.exports.trials import latest_study  # imports Optuna, for which a wrong request does not wait
 
-    study = latest_study(problem, device, storage)
+    study = latest_study(problem, question.device, storage)
     steps = _steps(study.trials)
     data = {
         "kernel": problem.space.name,

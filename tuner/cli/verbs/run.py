@@ -25,7 +25,7 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
     from tuner import catalog
-    from tuner.space import chosen_size
+    from tuner.space import chosen
     from tuner.space.texts import config_text, size_text, types_text
     from tuner.tuning import rerun
 
@@ -37,7 +37,7 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
     text = ""
     if result.reason is None:
         found = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
-        at = size or size_text(chosen_size.parse(None, space.operation, result.types))
+        at = size or size_text(chosen.size_of(None, space.operation, result.types))
         text = (
             f"{result.kernel} at {at}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
             f"({best.match})\n"

@@ -9,7 +9,8 @@ from pathlib import Path
 from tuner import devices
 from tuner.errors import RequestError
 from tuner.quoting import shown
-from tuner.space import chosen_size, chosen_types, operation
+from tuner.space import chosen_types, operation
+from tuner.space.chosen import Chosen
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
@@ -39,9 +40,8 @@ class Problem:
         results: Path | None = None,
     ) -> Problem:
         """Raises RequestError for a size, an option or a type that the kernel does not have."""
-        chosen = chosen_types.parse(types or {}, space.operation)
-        sizes = chosen_size.parse(size, space.operation, chosen)
-        return Problem(space, sizes, operation.parse_options(options, space.operation, chosen), chosen, results)
+        chosen = Chosen.parse(space.operation, size, options, types)
+        return Problem(space, chosen.sizes, chosen.options, chosen.types, results)
 
     @staticmethod
     def sizeless(

@@ -1,0 +1,64 @@
+"""What a user chooses of an operation: a size, options and types. What is left out has its default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tuner.errors import RequestError
+from tuner.space import chosen_types
+from tuner.space import operation as operations
+from tuner.space.chosen_types import Types
+from tuner.space.model import Operation
+from tuner.space.operation import Size
+from tuner.space.scope import Limits, Scope
+
+COMMON = 1024
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Every size, option and type of an operation, by name."""
+
+    sizes: dict[str, int]
+    options: dict[str, float]
+    types: dict[str, str]
+
+    @staticmethod
+    def parse(
+        operation: Operation,
+        size: Size | None,
+        options: Mapping[str, float] | None = None,
+        types: Mapping[str, str] | None = None,
+    ) -> Chosen:
+        """`size` as a user writes it: see `operation.parse_size`. Raises RequestError for a size, an option or a type
+        that the operation does not have, and where a size without a default is left out."""
+        chosen = chosen_types.parse(types or {}, operation)
+        sizes = size_of(size, operation, chosen)
+        return Chosen(sizes, operations.parse_options(options or {}, operation, chosen), chosen)
+
+    def scope(self, language: str, limits: Limits) -> Scope:
+        """The problem on a device with these limits."""
+        return Scope(self.sizes, self.options, language, limits, self.types)
+
+
+def size_of(size: Size | None, operation: Operation, types: Types | None = None) -> dict[str, int]:
+    """The sizes by name: those of `size`, or where it is None the operation's defaults. Raises RequestError where these
+    are not all there, and as `operation.parse_size` does."""
+    if size is not None:
+        return operations.parse_size(size, operation, types)
+    missing = [name for name, default in operation.sizes.items() if default is None]
+    if missing:
+        example = "x".join(["1024"] * len(missing))
+        raise RequestError(f"SIZE is missing: there is no default for {', '.join(missing)}; write one, as {example}")
+    return operations.parse_size(defaults(operation), operation, types)
+
+
+def common(operation: Operation) -> dict[str, int]:
+    """Sizes for whoever asks for none: the operation's defaults, and COMMON for a size without one."""
+    return {name: COMMON if default is None else default for name, default in operation.sizes.items()}
+
+
+def defaults(operation: Operation) -> Mapping[str, int]:
+    """The operation's default sizes, by name."""
+    return {name: default for name, default in operation.sizes.items() if default is not None}
