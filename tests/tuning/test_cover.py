@@ -28,8 +28,8 @@ from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import TuningRequest
 from tuner.tuning.several.cover_trials import CoverTrials
 from tuner.tuning.several.covering import SizedBuild, choose, spread_out
-from tuner.tuning.several.predicted_winners import Prospects
-from tuner.tuning.several.size_independent import general, generalised
+from tuner.tuning.several.predicted_winners import PredictedWinners
+from tuner.tuning.several.size_independent import made_size_independent, size_independent
 from tuner.tuning.several.table import TrialTable
 
 A, B, C, D = (SizedBuild((name, ())) for name in "abcd")
@@ -100,9 +100,9 @@ def test_what_serves_many_sizes_is_left_of_a_pool_and_all_where_nothing_does(tmp
         file.write_text(text)
         space = catalog.load(file)
         scope = Scope({"n": 1000}, {}, host.language, host.limits)
-        pool = general(space, scope, listed(space, scope))
+        pool = size_independent(space, scope, listed(space, scope))
         assert sorted(pool.config(row)["fixed"] for row in range(len(pool))) == sorted(left)
-        assert generalised(space, scope, {"unroll": 2, "fixed": 1}) == {"unroll": 2, "fixed": left[1]}
+        assert made_size_independent(space, scope, {"unroll": 2, "fixed": 1}) == {"unroll": 2, "fixed": left[1]}
 
 
 def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_winner_that_other_sizes_tell_to_be_far_behind_is_not_measured(host: D
                 Trial(c, Outcome(times=(ms,)), (ms,)) for c, ms in ((quick, size**3 / 1e6), (slow, size**3 / 3e5))
             ]
             table.add({"M": size, "N": size, "K": size, "batch": 1}, kernel, trials)
-        prospects = Prospects({kernel: space}, {kernel: [quick, slow, new]}, [table], scope, host.info)
+        prospects = PredictedWinners({kernel: space}, {kernel: [quick, slow, new]}, [table], scope, host.info)
         return prospects.of({kernel: [quick, slow, new]}, {"M": 100, "N": 100, "K": 100, "batch": 1})[kernel]
 
     assert kept(sizes[:4]) == [quick, slow, new], "too little is known"

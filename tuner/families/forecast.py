@@ -89,7 +89,7 @@ class Forecast:
         if not of_kernel:
             return {}
         ratio = of_kernel.get(config_key(known.config)) or median(of_kernel.values())
-        return {sizes: ratio * time_ms for sizes, time_ms in self._theirs.get(_key(known), {}).items()}
+        return {sizes: ratio * time_ms for sizes, time_ms in self._sibling_times.get(_key(known), {}).items()}
 
     @cached_property
     def _ratios(self) -> dict[int, dict[ConfigKey, float]]:
@@ -97,19 +97,19 @@ class Forecast:
         several."""
         found: dict[int, dict[ConfigKey, float]] = {}
         for known in self.known:
-            theirs = self._theirs.get(_key(known), {})
+            theirs = self._sibling_times.get(_key(known), {})
             ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
             if len(ratios) >= SHARED:
                 found.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
         return found
 
     @cached_property
-    def _theirs(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
+    def _sibling_times(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
         """The sibling's times, as where a launch takes what it does here."""
         if self._lender is None:
             return {}
         there, here = self._lender.launch_ms, self.launch_ms
-        return {_key(known): launch_overhead.all_moved(known.times, there, here) for known in self._lender.known}
+        return {_key(known): launch_overhead.all_adjusted(known.times, there, here) for known in self._lender.known}
 
     @cached_property
     def _own(self) -> frozenset[tuple[int, ConfigKey]]:

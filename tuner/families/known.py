@@ -90,7 +90,7 @@ class Knowledge:
     def all(self) -> list[Known]:
         """The configurations, and the library where its times are known; without those that lose at every size. Times
         are as where a launch takes what is usual."""
-        self._settle()
+        self._attach_times()
         known = [*self._found.values(), *([self._library] if self._library.times else [])]
         best: dict[Sizes, float] = {}
         for each in known:
@@ -98,7 +98,7 @@ class Knowledge:
                 best[sizes] = min(best.get(sizes, math.inf), time_ms)
         return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
 
-    def _settle(self) -> None:
+    def _attach_times(self) -> None:
         """Give what was taken in to those that it is of. The library's times in records count before all others."""
         counts = Counter[float]()
         for _, times, launch_ms in self._taken:
@@ -106,10 +106,10 @@ class Knowledge:
                 counts[launch_ms] += len(times)
         self.launch_ms = launch_overhead.usual(counts)
         for known, times, launch_ms in self._taken:
-            known.times = {**launch_overhead.all_moved(times, launch_ms, self.launch_ms), **known.times}
+            known.times = {**launch_overhead.all_adjusted(times, launch_ms, self.launch_ms), **known.times}
         for sizes, (record, _) in self._library.records.items():
             assert record.library_ms is not None
-            self._library.times[sizes] = launch_overhead.moved(record.library_ms, record.launch_ms, self.launch_ms)
+            self._library.times[sizes] = launch_overhead.adjusted(record.library_ms, record.launch_ms, self.launch_ms)
         self._taken.clear()
 
     def _of(self, space: Space, config: Config) -> Known:
@@ -135,7 +135,7 @@ class Knowledge:
                 # Beside the best of ours.
                 if (
                     held is None
-                    or launch_overhead.moved(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms
+                    or launch_overhead.adjusted(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms
                 ):
                     self._library.records[sizes] = record, 0
 

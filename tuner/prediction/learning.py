@@ -14,7 +14,7 @@ from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
 from tuner.prediction.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, Learnt, cautious, risks
 from tuner.prediction.nearness import Pairs, inverse, product, solution, squares_apart
-from tuner.prediction.training_set import MOST_KNOWN, MOST_OF_LIBRARY, spread, telling
+from tuner.prediction.training_set import MOST_KNOWN, MOST_OF_LIBRARY, spread, training_sizes
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -52,7 +52,7 @@ class Learner:
 
     def _masked(self, times: Array, thought: Array) -> Array:
         """The times that are learnt from (see `telling`)."""
-        masked = np.where(self._is_kernel & ~telling(times, thought), np.nan, times)
+        masked = np.where(self._is_kernel & ~training_sizes(times, thought), np.nan, times)
         for column in np.flatnonzero(~self._is_kernel):
             rows = np.flatnonzero(~np.isnan(masked[:, column]))
             masked[np.setdiff1d(rows, spread(rows, MOST_OF_LIBRARY)), column] = np.nan

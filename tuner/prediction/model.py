@@ -40,7 +40,7 @@ from tuner.prediction.grids import Measured, Sizes, at
 from tuner.prediction.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, UNKNOWN, Learnt, cautious, risks
 from tuner.prediction.library_tiles import LibraryTiles, ToldTiles
 from tuner.prediction.nearness import Nearness
-from tuner.prediction.training_set import SERVES, by_routine, needed
+from tuner.prediction.training_set import SERVES, by_routine, candidates
 from tuner.space import launch_form
 from tuner.space.scope import Scope
 
@@ -71,7 +71,7 @@ class TimeModel:
         multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
         operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
         predicted; infinite: all is. `keep`: what is learnt of many times is kept in the cache, and read from it."""
-        kept = [(number, measured[number]) for number in needed(measured, serves)]
+        kept = [(number, measured[number]) for number in candidates(measured, serves)]
         library = [at(scope, sizes) for _, entry in kept if entry.space is None for sizes in entry.times]
         name, before = "", None
         if keep and sum(len(entry.times) for _, entry in kept) >= LONG:

@@ -20,7 +20,7 @@ MOST_CANDIDATES, SERVES = 48, 1.001
 RARE, ENOUGH = 0.1, 16
 
 
-def needed(measured: Sequence[Measured], serves: float) -> list[int]:
+def candidates(measured: Sequence[Measured], serves: float) -> list[int]:
     """The numbers of those that were measured at enough sizes; where these are many, of the fewest with which each size
     has one that takes at most `serves` times the best there, and of the library."""
     least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
@@ -44,7 +44,7 @@ def by_routine(numbered: Iterable[tuple[int, Measured]], told: ToldTiles) -> lis
     return found
 
 
-def telling(times: Array, thought: Array) -> Mask:
+def training_sizes(times: Array, thought: Array) -> Mask:
     """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, or is `thought`
     to be, in ms; and others spread evenly over how far it is, which tell where it must not be taken."""
     far = np.minimum(times, thought) / np.nanmin(times, axis=1, keepdims=True)

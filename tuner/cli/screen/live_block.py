@@ -17,7 +17,7 @@ _STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32"}
 _DUMB = ("", "dumb", "unknown")  # terminals that only print
 
 
-class Screen:
+class LiveBlock:
     """Standard error of this process. A terminal that can move its cursor `is_live`; all else gets plain lines.
 
     NO_COLOR turns styles off, and TERM=dumb the block (https://no-color.org).

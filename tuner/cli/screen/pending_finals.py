@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingFinals:
     """The study that such trials are in, the fastest of them, and the command that goes on from them, where that is
     known."""
 
@@ -26,7 +26,7 @@ class Waiting:
     command: str | None
 
     @staticmethod
-    def of(problem: Problem, device: str, kernel: str) -> Waiting | None:
+    def of(problem: Problem, device: str, kernel: str) -> PendingFinals | None:
         """What waits for the device called so; None where nothing does. `kernel` is as it was typed."""
         from tuner import paths
         from tuner.catalog import kernel_names
@@ -44,7 +44,7 @@ class Waiting:
         if not found:
             return None
         study, fastest = max(found, key=lambda each: len(each[0].trials))
-        return Waiting(study, fastest, _command(study, kernel))
+        return PendingFinals(study, fastest, _command(study, kernel))
 
     def has_verified(self, config: Config) -> bool:
         """Whether the search has found a configuration right."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tuner.cli import output
 from tuner.cli.interrupts import INTERRUPTS
-from tuner.cli.screen.live_block import Screen
-from tuner.cli.screen.status import Standing, duration
+from tuner.cli.screen.live_block import LiveBlock
+from tuner.cli.screen.status import SearchStatus, duration
 from tuner.space.config import config_key
 from tuner.space.texts import full_problem_text
 
@@ -37,7 +37,7 @@ class TuningProgress:
 
     def __init__(self, results: Path | None = None) -> None:
         """`results` is the user's store, which may know what the vendor's library takes."""
-        self.screen = Screen()
+        self.screen = LiveBlock()
         self._results = results
         self._lock = threading.RLock()
         self._began = self._step_began = time.monotonic()
@@ -45,7 +45,7 @@ class TuningProgress:
         self._step: str | None = None  # what goes on outside a search
         self._told: str | None = None  # the step that a pipe has been told
         self._prefix = ""  # of lines about it
-        self._standing: Standing | None = None
+        self._standing: SearchStatus | None = None
         self._shown: Trial | None = None
         self._last = 0.0  # when a line was printed in a pipe
         self._over = threading.Event()
@@ -72,7 +72,7 @@ class TuningProgress:
         with self._lock:
             doubtful = sum(trial.outcome.doubtful for trial in known)  # a ledger asks for these once more
             unmet = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
-            self._standing = Standing(told, start.total, start.valid, unmet, start.seconds)
+            self._standing = SearchStatus(told, start.total, start.valid, unmet, start.seconds)
             self._step, self._shown = None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""

@@ -24,7 +24,7 @@ _BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # done, and to do
 
 
 @dataclass
-class Standing:
+class SearchStatus:
     """How far a search has come.
 
     `rates` tells the rates of a time in ms, each with its share of what it can be compared with. `total` counts the

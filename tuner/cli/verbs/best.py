@@ -27,7 +27,7 @@ def command(question: Asked, as_json: bool) -> None:
     Example: tune best sgemm/07_tiled_1xn 4096
     """
     from tuner import devices
-    from tuner.cli.screen.pending_finals import Waiting
+    from tuner.cli.screen.pending_finals import PendingFinals
     from tuner.exchange.exports.target import choose_target
     from tuner.launch import launcher
     from tuner.space.texts import config_text, options_texts, problem_text, size_text, types_text
@@ -47,7 +47,7 @@ def command(question: Asked, as_json: bool) -> None:
     about["options"] = problem.options
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
     rejected = {"rejected": best.rejected or None}
-    waiting = None if best.match == "exact" and not best.stale else Waiting.of(problem, name, question.kernel)
+    waiting = None if best.match == "exact" and not best.stale else PendingFinals.of(problem, name, question.kernel)
     waits = {"waiting": waiting and waiting.document}
     data = {**about, **match, **rejected, **waits, "config": best.config, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"

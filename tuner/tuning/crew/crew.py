@@ -17,7 +17,7 @@ from tuner.measure.process.attempts import patiently
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.space.scope import Scope
-from tuner.tuning.crew.run import Shift, TrialListener
+from tuner.tuning.crew.run import CrewRun, TrialListener
 
 if TYPE_CHECKING:
     from tuner.search.strategies import Search
@@ -125,24 +125,24 @@ class Crew:
         written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
         """
         assert self._compile_pool is not None
-        shift = Shift(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
+        run = CrewRun(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
         try:
             for worker in self._workers:
-                shift.start(worker, self.lead)
-            shift.wait()
+                run.start(worker, self.lead)
+            run.wait()
         finally:
-            if shift.at_work:
-                shift.stop()
+            if run.at_work:
+                run.stop()
                 ledger.give_up()
                 self._compile_pool.close()
                 for worker in self._workers:
                     worker.kill()
-                shift.wait(END_SECONDS)
-        if shift.error is not None:
-            raise shift.error
-        if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
-            raise shift.trouble  # nothing was measured at all
-        return shift.count
+                run.wait(END_SECONDS)
+        if run.error is not None:
+            raise run.error
+        if run.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+            raise run.trouble  # nothing was measured at all
+        return run.count
 
 
 class Crews:

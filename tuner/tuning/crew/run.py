@@ -42,7 +42,7 @@ class TrialListener(Protocol):
     def noted(self, text: str) -> None: ...
 
 
-class Shift:
+class CrewRun:
     """One run of a crew: a thread for each worker, and what they share, which the queue's `changed` guards."""
 
     def __init__(

@@ -27,8 +27,8 @@ from tuner.tuning.crew.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.covering import SizedBuild, are_alike, choose, spread_out
-from tuner.tuning.several.predicted_winners import MAY_WIN, TELLING, Prospects
-from tuner.tuning.several.size_independent import general, generalised
+from tuner.tuning.several.predicted_winners import MAY_WIN, TELLING, PredictedWinners
+from tuner.tuning.several.size_independent import made_size_independent, size_independent
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
 LEAST_SECONDS = 3.0  # of tuning at a size
@@ -118,7 +118,7 @@ class CoverTrials:
         leaves out what is compiled for one size alone, and begins with what was best at the nearest sizes."""
         try:
             checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
-            with explored(self.crews, checked, self.progress, configs, general, warm) as search:
+            with explored(self.crews, checked, self.progress, configs, size_independent, warm) as search:
                 self.table.add(sizes, kernel, search.trials)
                 self._look_around(search.crew)
                 if with_library and size_text(sizes) not in self.library:
@@ -217,7 +217,7 @@ class CoverTrials:
     def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
         if not self.settings:
             return config
-        return generalised(self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes), config)
+        return made_size_independent(self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes), config)
 
     def measure(
         self,
@@ -236,7 +236,7 @@ class CoverTrials:
         began, setting = time.monotonic(), self.settings[0]
         for count, size in enumerate(spread_out(sizes)):
             if count >= thought:
-                prospects = Prospects(self.spaces, winners, self._tables, setting.scope, setting.device)
+                prospects = PredictedWinners(self.spaces, winners, self._tables, setting.scope, setting.device)
                 thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
             valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
             within = TELLING if for_tables else MAY_WIN

@@ -18,7 +18,7 @@ TELLING = 1.8  # the same, for what is also to tell a model where it does not wi
 LEAST_SIZES = 12  # at which some winner was measured; fewer tell too little
 
 
-class Prospects:
+class PredictedWinners:
     """What the look-up's model expects of winners. Of one that it knows too little of, it expects everything."""
 
     def __init__(

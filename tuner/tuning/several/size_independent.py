@@ -11,7 +11,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 
-def general(space: Space, scope: Scope, pool: Pool) -> Pool:
+def size_independent(space: Space, scope: Scope, pool: Pool) -> Pool:
     """The configurations of a pool that serve many sizes; all of them where none does."""
     code = SizedCode(space)
     columns = [pool.names.index(name) for name in code.parameters]
@@ -24,7 +24,7 @@ def general(space: Space, scope: Scope, pool: Pool) -> Pool:
     return Pool.of_rows(space.parameters, pool.rows[kept]) if kept.any() and not kept.all() else pool
 
 
-def generalised(space: Space, scope: Scope, config: Config) -> Config:
+def made_size_independent(space: Space, scope: Scope, config: Config) -> Config:
     """`config`, or one that serves many sizes and differs in a single parameter, if there is one."""
     code = SizedCode(space)
     if space.valid(config, scope) and code.is_for_one_size(config, scope):

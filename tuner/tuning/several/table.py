@@ -66,7 +66,7 @@ class TrialTable:
         for query in setting.queries():
             for record in lookup.comparable(Store.of(query.space, setting.results).records, query):
                 there, here = record.launch_ms, setting.launch_ms
-                trials = [_recalled(config, launch_overhead.moved(ms, there, here)) for config, ms in record.timed]
+                trials = [_recalled(config, launch_overhead.adjusted(ms, there, here)) for config, ms in record.timed]
                 self.add(record.sizes, query.space.name, trials)
 
     def recall_tables(self, setting: Setting) -> None:
@@ -85,7 +85,7 @@ class TrialTable:
         for query, read in zip(setting.queries(), tables, strict=True):
             for table in (table for table in reversed(read) if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
-                    for sizes, ms in launch_overhead.all_moved(times, table.launch_ms, setting.launch_ms).items():
+                    for sizes, ms in launch_overhead.all_adjusted(times, table.launch_ms, setting.launch_ms).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
                         self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
 
