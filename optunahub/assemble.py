@@ -13,8 +13,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODULES = ("covariance", "pool", "pool_gp", "posterior", "proposer", "sampler")
-VALUES = "Value = int | float | bool | str  # of a parameter\nConfig = dict[str, Value]"
+MODULES = (
+    "search/covariance", "search/pool", "search/pool_gp", "search/posterior", "search/proposer", "search/sampler",
+    "space/config",
+)  # fmt: skip
 
 
 def assemble(folder: Path) -> Path:
@@ -22,13 +24,11 @@ def assemble(folder: Path) -> Path:
     package = folder / "samplers/pool_gp"
     shutil.copytree(HERE / "pool_gp", package, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(HERE.parent / "LICENSE", package / "LICENSE")
-    (package / "value.py").write_text(f'"""The values of parameters."""\n\n{VALUES}\n', encoding="utf-8")
-    for name in MODULES:
-        text = (HERE.parent / f"tuner/search/{name}.py").read_text(encoding="utf-8")
-        text = re.sub(r"from tuner\.search\.(\w+) import", r"from .\1 import", text)
-        text = text.replace("from tuner.space.model import", "from .value import").replace(
-            "tuner.search.pool_gp", "pool_gp"
-        )
+    for module in MODULES:
+        name = module.rpartition("/")[2]
+        text = (HERE.parent / f"tuner/{module}.py").read_text(encoding="utf-8")
+        text = re.sub(r"from tuner\.(?:search|space)\.(\w+) import", r"from .\1 import", text)
+        text = text.replace("tuner.search.pool_gp", "pool_gp")
         left = re.findall(r"^.*(?:from|import) tuner.*$", text, re.MULTILINE)
         assert not left, f"{name}.py needs more of tuner: {left}"
         (package / f"{name}.py").write_text(text, encoding="utf-8")

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner import measure
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.answers.poison import poisoned, scrambled
 from tuner.measure.bound import Bound
+from tuner.measure.kernels import bench_kernels
 from tuner.measure.kernels.bench_kernels import BenchKernels, macros
 from tuner.measure.verify.comparison import Tally
 from tuner.space.dtypes import DTYPES, DType
@@ -120,7 +120,7 @@ def test_an_integer_that_nobody_has_written_is_a_quarter_of_the_range_off(
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
 def test_the_kernels_that_compare_compile_for_nvidia(dtype: DType) -> None:
-    text = Path(*measure.__path__, "bench_kernels.cu").read_text()
+    text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
     plain, tolerant = macros(dtype), macros(dtype, is_tolerant=True)
     kernels = {"check_reals": plain}
     if dtype.is_exact:
@@ -148,7 +148,7 @@ ADDEND = "unsigned int addend_of(long count, long threads) { return addend(count
 
 
 def test_no_number_of_wrong_elements_turns_a_counter_around(tmp_path: Path) -> None:
-    text = "#define STORED int\n" + Path(*measure.__path__, "bench_kernels.cu").read_text() + ADDEND
+    text = "#define STORED int\n" + Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text() + ADDEND
     options = ["cc", "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", "f.so", "-lm"]
     subprocess.run(options, cwd=tmp_path, input=text, text=True, check=True)
     of = ctypes.CDLL(str(tmp_path / "f.so")).addend_of

@@ -13,12 +13,13 @@ import pytest
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
-from tuner import catalog, measure
+from tuner import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.answers import device_answers, placing
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.benchmark import Bench
+from tuner.measure.kernels import bench_kernels
 from tuner.measure.method import Method
 from tuner.space import operation
 from tuner.space.answers import reference
@@ -135,7 +136,9 @@ def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
     dtype = DTYPES[name]
     if dtype.part:
         return  # its part is another row
-    text = "".join(Path(*measure.__path__, file).read_text() for file in ("bench_kernels.cu", "elements.cu"))
+    text = "".join(
+        Path(bench_kernels.__file__).with_name(file).read_text() for file in ("bench_kernels.cu", "elements.cu")
+    )
     kernels = ["draw_table", "draw_standard"]
     if dtype.is_exact or name in ("float32", "float64"):
         kernels += ["draw_sequence", "draw_integers"]
@@ -146,7 +149,9 @@ def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
 
 
 def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
-    text = "".join(Path(*measure.__path__, file).read_text() for file in ("bench_kernels.cu", "elements.cu"))
+    text = "".join(
+        Path(bench_kernels.__file__).with_name(file).read_text() for file in ("bench_kernels.cu", "elements.cu")
+    )
     reals = [DTYPES[name] for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64")]
     values = [f"(double){dtype.name}_value(a{number}[i])" for number, dtype in enumerate(reals)]
     total = "s0"

@@ -1,7 +1,7 @@
 """Launch overhead: the time of a kernel that does nothing, which differs among machines with the same device.
 
-On some hosts a launch takes 1.7 us longer than on others with the same GPU, and so does a small kernel. Times from several
-machines are therefore adjusted to one launch overhead before they are compared.
+On some hosts a launch takes 1.7 us longer than on others with the same GPU, and so does a small kernel. Times from
+several machines are therefore adjusted to one launch overhead before they are compared.
 """
 
 from __future__ import annotations
