@@ -19,7 +19,7 @@ class LaunchForms(BuildHookInterface[Any]):
         self._cache = tempfile.TemporaryDirectory()
         os.environ["TUNER_CACHE"] = self._cache.name
         sys.path.insert(0, self.root)
-        from tuner import catalog
+        from tuner.catalog import catalog
 
         for name in catalog.names():
             catalog.load(name)

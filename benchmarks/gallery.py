@@ -19,7 +19,8 @@ from pathlib import Path
 from gallery_problems import LARGE, MEDIUM, SIZE_NAMES, SMALL, Problem, chosen
 from slots import Ended, Job, Slots
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import TunerError
 from tuner.space import chosen_types, operation

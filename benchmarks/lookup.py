@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.exchange import recording
 from tuner.measure.method import PROTOCOL
 from tuner.prediction.grids import Measured

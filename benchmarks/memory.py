@@ -13,7 +13,8 @@ import itertools
 import resource
 from pathlib import Path
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import operation

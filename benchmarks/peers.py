@@ -31,7 +31,8 @@ from mixes import Mix
 from slots import Ended, Job, Slots
 
 import tuner
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
 from tuner.measure import turns

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
 from tuner.launch import launcher

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space

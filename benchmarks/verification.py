@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.launch import launcher
 from tuner.measure.benchmark import Bench
 from tuner.space import operation

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import mean, median
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.budget import Budget

@@ -17,7 +17,7 @@ import pytest
 from helpers import ROOT
 from helpers.folders import once
 from helpers.processes import PATIENCE_SECONDS
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space.file import schema
 
 HOOKS = ROOT / "docs/hooks"

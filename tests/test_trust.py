@@ -11,7 +11,8 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
-from tuner import catalog, paths
+from tuner import paths
+from tuner.catalog import catalog
 from tuner.devices import build_cache
 from tuner.errors import RequestError
 from tuner.store.store import Store

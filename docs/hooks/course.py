@@ -8,7 +8,8 @@ from pathlib import Path
 
 from steps import DEVICE, Ladder, Step
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.report import store_tables
 from tuner.space.model import Space
 

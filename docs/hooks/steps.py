@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tuner import catalog, paths
+from tuner import paths
+from tuner.catalog import catalog
 from tuner.devices.ceilings import FMA, TENSOR, Ceilings
 from tuner.report import store_tables
 from tuner.space.texts import short_size

@@ -14,7 +14,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.cli.screen.progress import TuningProgress
 from tuner.devices import Device
 from tuner.measure.results import Outcome
@@ -138,8 +138,8 @@ def test_verbose_tells_what_is_opened_built_and_measured_with_its_times(tune: Tu
         r"tuner\.measure\.process\.supervisor: host:0: .* is ready for a task after [\d.]+ s",
         r"tuner\.measure\.process\.supervisor: host:0: inputs and answers after [\d.]+ s",
         r"tuner\.measure\.process\.compile_pool: built in [\d.]+ s: v=\d w=\d",
-        r"tuner\.tuning\.shift: [\d.]+ ms in \d+ runs \(build [\d.]+ s, verify [\d.]+ s, measure [\d.]+ s\): v=\d w=\d",
-        r"tuner\.tuning\.selection: finals: [\d.]+ ms in \d+ rounds: v=\d w=\d",
+        r"tuner\.tuning\.crew\.run: [\d.]+ ms in \d+ runs \(build [\d.]+ s, verify [\d.]+ s, measure [\d.]+ s\): v=\d w=\d",
+        r"tuner\.tuning\.finals\.selection: finals: [\d.]+ ms in \d+ rounds: v=\d w=\d",
     ):
         assert re.search(rf"^\d\d:\d\d:\d\d\.\d\d\d {pattern}$", err, re.MULTILINE), (pattern, err)
 

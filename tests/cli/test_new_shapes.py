@@ -10,7 +10,7 @@ import pytest
 
 from helpers.kernels import outcome_of
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.space.file.yamlfile import read
 

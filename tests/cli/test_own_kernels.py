@@ -16,8 +16,8 @@ import tuner
 from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
-from tuner import catalog, paths
-from tuner.catalog import folders
+from tuner import paths
+from tuner.catalog import catalog, folders
 from tuner.errors import RequestError
 from tuner.store.store import Store
 

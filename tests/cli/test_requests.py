@@ -174,7 +174,7 @@ def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None
     kinds = {row["device"]: row for row in tune("devices", "--json").json}
     assert {"opencl:0", "host:0"} <= kinds.keys()
     shown = tune("devices").out
-    assert kinds["opencl:0"]["name"] in shown
+    assert kinds["opencl:0"]["name"][:30] in shown  # a long name is shortened
     assert all(line.count("  ") >= 3 and len(line) < 160 for line in shown.splitlines()[:2])
 
 

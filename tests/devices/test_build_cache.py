@@ -14,7 +14,8 @@ import tuner
 from helpers.arrays import SHAPE, arrays
 from helpers.processes import Tune
 from helpers.scripts import HEAVY, LAUNCH
-from tuner import catalog, paths
+from tuner import paths
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
 NO_COMPILER = """
 import sys
 sys.modules |= {"cuda": None, "nvidia": None}
-from tuner import catalog, paths
+from tuner import paths
+from tuner.catalog import catalog
 from tuner.space import operation
 from tuner.space.sources import rendering
 from tuner.devices.cuda.compiler import NvrtcCompiler

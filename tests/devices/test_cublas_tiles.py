@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices.cuda.blas.cublas_tiles import Told, tiles
 from tuner.devices.product import MatrixProduct
 from tuner.families import products

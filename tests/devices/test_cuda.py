@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import peak
 from tuner.errors import WrongResult

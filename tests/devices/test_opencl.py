@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import PATIENCE_SECONDS, start
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError
 from tuner.space import operation

@@ -16,7 +16,8 @@ from helpers import ROOT
 from helpers.bundles import bundle, compiled_example, run_on_stand_in
 from helpers.processes import Tune
 from helpers.records import H200, record
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import build_cache, bundles
 from tuner.errors import RequestError
 from tuner.exchange.exports.formats import ExportRequest, export

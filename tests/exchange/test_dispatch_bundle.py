@@ -13,7 +13,7 @@ import tuner
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import record
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, RequestError
 from tuner.space.config import Config

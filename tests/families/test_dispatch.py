@@ -18,7 +18,7 @@ from helpers.own_kernels import scaled
 from helpers.records import record, sizes
 from helpers.scripts import HEAVY
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode

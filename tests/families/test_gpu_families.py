@@ -14,7 +14,8 @@ import pytest
 import tuner
 from helpers.arrays import installed_libraries, on_gpu, on_host
 from helpers.processes import Tune
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.devices.cuda.blas import products as cublas_products
 from tuner.errors import ArgumentError

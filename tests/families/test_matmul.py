@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tuner
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices.cuda.blas import gemm
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import products

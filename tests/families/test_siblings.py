@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from helpers.records import record, sizes
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.families.choice import Choice, FamilyTable

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tuner
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.errors import ArgumentError, RequestError
 from tuner.torch.signature import Signature
 

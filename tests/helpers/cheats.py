@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space.dtypes import spelling
 from tuner.space.model import Space
 

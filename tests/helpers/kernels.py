@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method

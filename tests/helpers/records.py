@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.method import PROTOCOL
 from tuner.space.model import Space

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.spaces import scope_of, sized
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.measure.workbench import Workbench

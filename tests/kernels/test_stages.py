@@ -10,7 +10,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from helpers.spaces import admitted, name, on, problems, scope_of, sized
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.kernels import broken, outcome_of
 from helpers.spaces import on, scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build

@@ -14,7 +14,7 @@ import tuner
 from helpers.kernels import CHOOSY, Stage
 from helpers.processes import Tune
 from helpers.records import choosy
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import BuildError, RequestError
 from tuner.store.store import Store

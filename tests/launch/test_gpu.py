@@ -30,7 +30,7 @@ from helpers.gpu_arrays import Own
 from helpers.kernels import Stage
 from helpers.processes import Tune
 from helpers.records import choosy
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache, bundles
 from tuner.errors import ArgumentError
 from tuner.store.store import Store

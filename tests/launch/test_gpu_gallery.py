@@ -10,7 +10,7 @@ import pytest
 
 import tuner
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.verify.comparison import compare
 from tuner.measure.workbench import Workbench

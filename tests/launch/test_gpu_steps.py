@@ -12,7 +12,7 @@ import yaml
 import tuner
 from helpers.arrays import in_threads
 from helpers.kernels import outcome_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError, SpaceError
 

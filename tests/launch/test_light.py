@@ -69,7 +69,7 @@ def test_the_launch_forms_of_a_wheel_are_made_with_what_the_build_asks_for(tmp_p
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     names = [re.split("[<>=]", each)[0] for each in asked["hooks"]["custom"]["dependencies"]]
     names += ["annotated-types", "pydantic-core", "typing-extensions", "typing-inspection"]  # what pydantic asks for
-    script = "from tuner import catalog\nfor name in catalog.names(): catalog.load(name)\nprint('made')"
+    script = "from tuner.catalog import catalog\nfor name in catalog.names(): catalog.load(name)\nprint('made')"
     assert alone(script, ROOT, names, tmp_path) == "made\n"
 
 

@@ -16,7 +16,7 @@ from helpers.arrays import in_threads, on_host
 from helpers.kernels import outcome_of
 from helpers.processes import Tune, run
 from helpers.steps import DERIVED, LAST, PARTS, SUM, given, integers, written, written_sum
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import ArgumentError
 

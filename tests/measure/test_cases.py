@@ -11,7 +11,7 @@ from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.workbench import Workbench
 from tuner.space.dtypes import DTYPES, spelling

@@ -11,7 +11,7 @@ from helpers import cheats
 from helpers.cheats import CHEATS, TYPES
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.benchmark import Bench

@@ -15,7 +15,7 @@ from helpers.gpu_arrays import Own
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.benchmark import Bench

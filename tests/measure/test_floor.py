@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.own_kernels import scaled
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.measure.process.workbench_cache import KeptWorkbenches

@@ -12,7 +12,7 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import problems, scope_of, sized
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import SpaceError
 from tuner.measure.answers.referee import Referee

@@ -11,7 +11,7 @@ import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.measure.benchmark import Bench

@@ -12,7 +12,7 @@ from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from helpers.strided import product
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 

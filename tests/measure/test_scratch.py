@@ -11,7 +11,7 @@ from helpers.kernels import outcome_of
 from helpers.processes import run
 from helpers.spaces import scope_of
 from helpers.steps import DERIVED, LAST, PARTS, SUM, written
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.space.model import Space
@@ -207,7 +207,7 @@ import resource, sys
 from tuner import devices
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space.scope import Scope
 
 space, device = catalog.load(sys.argv[1]), devices.shared("host")

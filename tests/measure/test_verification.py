@@ -10,7 +10,7 @@ import pytest
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
 from tuner.measure.benchmark import Bench

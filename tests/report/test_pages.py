@@ -17,7 +17,7 @@ from helpers import ROOT, browser, ceilings
 from helpers.browser import Browser
 from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording

@@ -13,7 +13,8 @@ from helpers import ROOT
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import BACKENDS
 from tuner.exchange import recording
 from tuner.exchange.exports.target import Problem

@@ -12,7 +12,7 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.kernels import Stage
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.errors import RequestError
 from tuner.space.sources import rendering
 
@@ -29,7 +29,7 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
     monkeypatch.setitem(
         sys.modules, "tuner.space.file.reader", None
     )  # cannot be imported, as where pydantic is missing
-    monkeypatch.delattr(tuner.space, "reader", raising=False)
+    monkeypatch.delattr(tuner.space.file, "reader", raising=False)
     second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
     assert second.sources == (there / "kernels/sgemm/03_naive.cu",)
     assert replace(second, steps=first.steps, files=first.files) == first

@@ -10,7 +10,7 @@ from jsonschema.protocols import Validator
 
 from helpers import ROOT
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.errors import SpaceError
 from tuner.space import launch_form
 from tuner.space.file import reader

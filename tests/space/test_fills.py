@@ -12,7 +12,7 @@ import pytest
 from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.space.dtypes import spelling
 from tuner.space.sources import rendering

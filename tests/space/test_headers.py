@@ -10,7 +10,7 @@ import pytest
 
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space.sources import includes, rendering
 
 Y = array("y", "float32", ["n"], "out")

@@ -10,7 +10,7 @@ import pytest
 import tuner
 from helpers.processes import Tune
 from helpers.references import CHECK, DATA, KERNEL, NAIVE_C, PYTHON, C, space
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space import identity
 from tuner.space.sources import rendering
 from tuner.store.store import Store

@@ -14,7 +14,7 @@ import tuner
 from helpers.bundles import bundle
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.program import build

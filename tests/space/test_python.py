@@ -14,7 +14,7 @@ from helpers.operations import array
 from helpers.processes import Tune
 from helpers.references import DATA, PYTHON, space
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.exchange.exports.formats import FORMATS
 from tuner.measure.answers.referee import Referee

@@ -12,7 +12,7 @@ import yaml
 
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space.file.schema import json_schema
 
 Y = array("y", "float32", ["n"], "out")

@@ -12,7 +12,7 @@ import tuner
 from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.space import expressions
 from tuner.space.expressions import array_expressions

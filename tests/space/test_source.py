@@ -9,7 +9,7 @@ import pytest
 
 from helpers.kernels import Stage
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.errors import BuildError
 from tuner.space.instance import Instance

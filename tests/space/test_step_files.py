@@ -9,7 +9,7 @@ import pytest
 
 from helpers.processes import Tune
 from helpers.steps import LAST, PARTS, SUM, written
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.space import launch_form
 from tuner.space.answers.reference import as_space
 from tuner.space.sources.rendering import Version

@@ -13,7 +13,7 @@ import yaml
 from helpers.bundles import bundle
 from helpers.processes import Tune
 from helpers.strided import product
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.errors import SpaceError
 from tuner.space import launch_form, operation
 from tuner.space.scope import Limits, Scope

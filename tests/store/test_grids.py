@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, at
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope

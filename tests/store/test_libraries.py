@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.processes import Tune
 from helpers.records import record, sizes
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.store import libraries
 from tuner.store.store import Store
 

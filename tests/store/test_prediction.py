@@ -14,7 +14,7 @@ from helpers import ROOT
 from helpers.processes import Tune
 from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
 from helpers.spaces import on
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.exchange import recording

@@ -13,7 +13,7 @@ from helpers.ceilings import CEILINGS, RATES
 from helpers.processes import Tune
 from helpers.records import record
 from helpers.spaces import scope_of
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.store import rates
 from tuner.store.ceilings_file import KeptCeilings

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.scope import Limits

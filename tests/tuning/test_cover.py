@@ -11,7 +11,7 @@ import pytest
 import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed

@@ -12,7 +12,7 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune, start
 from helpers.records import sizes
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.measure.method import Method

@@ -13,7 +13,7 @@ from typing import Any
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.records import sizes
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.measure.results import Outcome
 from tuner.space.config import config_key
 from tuner.tuning.ledger.ledger import Ledger

@@ -14,7 +14,7 @@ from helpers.databases import Server, measured, workers_of
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 from helpers.records import sizes
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.tuning.ledger import patience

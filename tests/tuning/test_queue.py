@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import DeviceInfo
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.results import Outcome

@@ -15,7 +15,7 @@ from helpers.databases import Server, measured, workers_of
 from helpers.kernels import Stage
 from helpers.own_kernels import scaled
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.measure.process import scratch
 from tuner.measure.process.supervisor import Supervisor, Task
 

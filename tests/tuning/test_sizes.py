@@ -11,7 +11,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.own_kernels import project
 from helpers.processes import Tune
 from helpers.records import choosy
-from tuner import catalog
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.space import size_lists
 from tuner.store.store import Store

@@ -59,7 +59,7 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
 
 def kernels() -> list[str]:
     """The names of all kernels, for the shell's completion."""
-    from tuner import catalog
+    from tuner.catalog import catalog
 
     return [entry.name for entry in catalog.every()[0]]
 
@@ -209,7 +209,7 @@ class Asked:
 
     def problem(self) -> Problem:
         """The same, checked. Raises RequestError."""
-        from tuner import catalog
+        from tuner.catalog import catalog
         from tuner.exchange.exports.target import Problem
 
         return Problem.parse(catalog.load(self.kernel), self.size, self.options, self.types, self.results)

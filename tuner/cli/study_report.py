@@ -50,7 +50,7 @@ def write(
         found = subject.of_recording(recording, results)
         stem = recording.name.split(".")[0]
     else:
-        from tuner import catalog
+        from tuner.catalog import catalog
         from tuner.exchange.exports.target import Problem
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)

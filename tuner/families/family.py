@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import catalog
-from tuner.catalog import kernel_names
+from tuner.catalog import catalog, kernel_names
 from tuner.catalog.folders import space_files
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown

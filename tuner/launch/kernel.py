@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tuner import catalog, devices
-from tuner.catalog import kernel_names
+from tuner import devices
+from tuner.catalog import catalog, kernel_names
 from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tuner import catalog, devices
-from tuner.catalog import kernel_names
+from tuner import devices
+from tuner.catalog import catalog, kernel_names
 from tuner.devices import Build, Device, bundles
 from tuner.devices.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError

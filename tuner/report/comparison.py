@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from tuner import catalog, devices
-from tuner.catalog import folders
+from tuner import devices
+from tuner.catalog import catalog, folders
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import quoted, shown
 from tuner.report import roofline

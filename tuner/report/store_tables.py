@@ -4,8 +4,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tuner import catalog, paths
-from tuner.catalog import CatalogEntry, wheels
+from tuner import paths
+from tuner.catalog import catalog, wheels
+from tuner.catalog.catalog import CatalogEntry
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.report import markdown

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner import catalog, paths
+from tuner import paths
+from tuner.catalog import catalog
 from tuner.errors import TunerError
 from tuner.space.model import Space
 from tuner.store.store import Record, Store

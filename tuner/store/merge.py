@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import shown

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tuner import catalog, devices
-from tuner.catalog import kernel_names
+from tuner import devices
+from tuner.catalog import catalog, kernel_names
 from tuner.errors import NoConfiguration, OutOfMemory, RequestError
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task

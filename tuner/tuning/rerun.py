@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import DeviceError, TrialError, WorkerDied

@@ -54,7 +54,7 @@ def document(result: Result) -> dict[str, Any]:
 
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.space.chosen_types import dtype_of
     from tuner.space.operation import problem_words
     from tuner.space.texts import config_text

@@ -51,7 +51,7 @@ def command(
 
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.exchange.exports import formats
     from tuner.exchange.exports.target import Problem
     from tuner.families import family

@@ -10,7 +10,7 @@ from tuner.cli import output
 from tuner.cli.options import JSON
 
 if TYPE_CHECKING:
-    from tuner.catalog import CatalogEntry
+    from tuner.catalog.catalog import CatalogEntry
 
 MOST_WARNINGS = 20
 
@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
 
     Example: tune list --json
     """
-    from tuner import catalog
+    from tuner.catalog import catalog
 
     entries, problems = catalog.every()
     spaces = list(catalog.loaded(entries, problems))

@@ -72,8 +72,7 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
 
 def _address(kernel: str) -> list[str]:
     """What the list calls a kernel, whichever way it is named; nothing for what is no kernel."""
-    from tuner import catalog
-    from tuner.catalog import kernel_names
+    from tuner.catalog import catalog, kernel_names
 
     try:
         return [kernel_names.address(catalog.load(kernel))]
@@ -82,7 +81,7 @@ def _address(kernel: str) -> list[str]:
 
 
 def _told(result: Result) -> str:
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.space.texts import config_text, full_problem_text
 
     assert result.record is not None

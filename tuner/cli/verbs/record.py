@@ -33,7 +33,7 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
 
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.cli.screen import logs, progress
     from tuner.measure.method import Method
 

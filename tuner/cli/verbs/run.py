@@ -24,7 +24,7 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.space import chosen
     from tuner.space.texts import config_text, size_text, types_text
     from tuner.tuning import rerun

@@ -31,7 +31,8 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
 
     Example: tune show sgemm/06_tiled 4096
     """
-    from tuner import catalog, devices
+    from tuner import devices
+    from tuner.catalog import catalog
     from tuner.search.enumeration import count
     from tuner.space import chosen_types, operation
     from tuner.space.chosen import common

@@ -104,7 +104,7 @@ def command(
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
-    from tuner import catalog
+    from tuner.catalog import catalog
     from tuner.cli.app import VERBS
     from tuner.families import family
 

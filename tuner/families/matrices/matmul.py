@@ -264,7 +264,7 @@ def _device(name: str) -> Device:
 @functools.cache
 def _families() -> tuple[family.Family, ...]:
     """The families of products that ship."""
-    from tuner import catalog
+    from tuner.catalog import catalog
 
     shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
     return tuple(family.find(name) for name in FAMILIES if name in shipped)

@@ -14,13 +14,15 @@ from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
-from tuner.space.instance import Instance
 from tuner.space.model import Space, Step
 from tuner.space.sources.includes import defined, inlined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
 
 if TYPE_CHECKING:
     from tuner.space.model import Operation
+
+if TYPE_CHECKING:
+    from tuner.space.instance import Instance
 
 
 def render(instance: Instance) -> tuple[StepSource, ...]:

@@ -1,0 +1,230 @@
+"""Kernels by name: those that ship, the user's own, and those of installed wheels; and any YAML file by its path."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner import paths
+from tuner.catalog import form_cache, kernel_names, known_files, project, wheels
+from tuner.catalog.folders import SUFFIXES, is_space, space_files
+from tuner.errors import RequestError, TunerError
+from tuner.quoting import quoted, shown
+from tuner.space.model import Space
+
+MOST_NAMED = 6  # kernels in a message
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """A kernel's name, its file, and where it belongs: `tuner`, `project NAME`, `TUNER_SPACES`, `file` or `wheel
+    NAME`."""
+
+    name: str
+    file: Path
+    origin: str
+
+
+def names() -> list[str]:
+    """The names of the shipped kernels, `family/stage`, sorted."""
+    root = paths.shipped("spaces")
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml") if is_space(path))
+
+
+def shipped() -> list[CatalogEntry]:
+    """The kernels that ship."""
+    root = paths.shipped("spaces")
+    return [CatalogEntry(name, root / f"{name}.yaml", "tuner") for name in names()]
+
+
+def own() -> tuple[list[CatalogEntry], list[str]]:
+    """The user's kernels, each file once, and messages about what could not be looked at.
+
+    They are those of the project that the current folder is in, those in the folders of TUNER_SPACES, and the files
+    that were tuned before and are still there.
+    """
+    entries: dict[Path, CatalogEntry] = {}
+    problems: list[str] = []
+    for file, origin in _own_files(problems):
+        resolved = Path(os.path.realpath(file))
+        if resolved in entries or kernel_names.is_shipped(resolved):
+            continue
+        try:
+            entries[resolved] = CatalogEntry(kernel_names.of(resolved), file, origin)
+        except RequestError as error:
+            problems.append(str(error))
+    return list(entries.values()), list(dict.fromkeys(problems))
+
+
+def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
+    """The user's space files, perhaps several times, each with where it belongs."""
+    try:
+        current = project.above(Path.cwd())
+    except OSError:  # the current folder is gone
+        current = None
+    except RequestError as error:
+        current = None
+        problems.append(str(error))
+    if current is not None:
+        for folder in current.spaces:
+            yield from ((file, f"project {current.name}") for file in _in(folder, problems, shown(current.file)))
+    for folder in kernel_names.folders_of_environment():
+        yield from ((file, "TUNER_SPACES") for file in _in(folder, problems, "TUNER_SPACES"))
+    try:
+        known = known_files.read()
+    except RequestError as error:
+        problems.append(str(error))
+        return
+    yield from ((file, "file") for file in known if os.path.isfile(file))
+
+
+def _in(folder: Path, problems: list[str], named_by: str) -> Iterator[Path]:
+    found: list[str] = []
+    yield from space_files(folder, found)
+    problems += [f"{named_by}: {problem}" for problem in found]
+
+
+def of_wheels() -> tuple[list[CatalogEntry], list[str]]:
+    """The kernels of installed wheels, and messages about what could not be looked at. It takes long."""
+    found, problems = wheels.installed()
+    messages = list(problems)
+    entries = [
+        CatalogEntry(wheel.name_of(file), file, f"wheel {wheel.distribution}")
+        for wheel in found
+        for file in sorted(space_files(wheel.spaces, messages))
+    ]
+    return entries, messages
+
+
+def every() -> tuple[list[CatalogEntry], list[str]]:
+    """All kernels, each file once: those that ship, the user's own, and those of wheels; and messages about what could
+    not be looked at."""
+    (mine, problems), (others, more) = own(), of_wheels()
+    files = {Path(os.path.realpath(entry.file)) for entry in mine}
+    rest = [entry for entry in others if Path(os.path.realpath(entry.file)) not in files]
+    return [*shipped(), *mine, *rest], [*problems, *more]
+
+
+def known(name: str) -> bool:
+    """Whether exactly one kernel has this name."""
+    if name in names():
+        return True
+    return len([entry for entry in own()[0] if entry.name == name] or _named(of_wheels()[0], name)) == 1
+
+
+def _named(entries: Iterable[CatalogEntry], name: str) -> list[CatalogEntry]:
+    return [entry for entry in entries if entry.name == name]
+
+
+def find(kernel: str) -> tuple[Path, str]:
+    """File and name of `kernel`: a name such as `sgemm/06_tiled`, a unique part of one, or the path of a YAML file.
+
+    Raises RequestError, with the nearest names, if no kernel or several kernels match.
+    """
+    path = Path(kernel)
+    if path.suffix in SUFFIXES:
+        if not os.path.isfile(path):
+            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {_near_file(path)}")
+        return path, kernel_names.of(path)
+    ours = shipped()
+    if matches := _named(ours, kernel):
+        return matches[0].file, kernel
+    mine, problems = own()
+    candidates = [*ours, *mine]
+    matches = _matches(candidates, kernel)
+    if not matches:
+        others, more = of_wheels()
+        candidates, problems, matches = [*candidates, *others], [*problems, *more], _matches(others, kernel)
+    if len(matches) == 1:
+        return matches[0].file, matches[0].name
+    if matches:
+        raise _ambiguous(kernel, matches)
+    raise _missing(kernel, candidates, problems)
+
+
+def _near_file(path: Path) -> str:
+    """What to do about a file that is not there: the file beside it whose name is nearest, if one is near."""
+    import difflib
+
+    try:
+        beside = [name for name in os.listdir(path.parent) if name.endswith(SUFFIXES)]
+    except (OSError, ValueError):
+        beside = []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return f"did you mean {shown(path.with_name(near[0]))}?" if near else "name a file, or one of `tune list`"
+
+
+def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
+    """The entries of this name; else those whose names contain it."""
+    entries = list(entries)
+    return _named(entries, kernel) or [entry for entry in entries if kernel and kernel in entry.name]
+
+
+def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
+    rest = f" or one of {len(matches) - MOST_NAMED} more" if len(matches) > MOST_NAMED else ""
+    if len({entry.name for entry in matches}) == len(matches):
+        could_be = ", ".join(entry.name for entry in matches[:MOST_NAMED])
+        more = "write more of the name"
+        if all(entry.name.startswith(f"{kernel}/") for entry in matches):
+            more += f"; all of them together are for `tune {kernel} SIZE` and tuner.dispatch"
+        return RequestError(f"kernel {quoted(kernel)} could be {could_be}{rest}; {more}")
+    could_be = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
+    return RequestError(
+        f"kernel {quoted(kernel)} could be {could_be}{rest}; write the path of one, or tell their projects apart by "
+        "`name` in the tuner.toml of each"
+    )
+
+
+def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> RequestError:
+    import difflib
+
+    aliases = {entry.name.rpartition("/")[2]: entry.name for entry in entries}
+    aliases |= {entry.name: entry.name for entry in entries}
+    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
+    if kernel == "tune":
+        hint = "to tune takes no verb: `tune KERNEL SIZE`"
+    elif os.path.isfile(kernel) and not kernel.endswith(SUFFIXES):
+        hint = f"it is a file, and no space file; `tune new {shown(kernel)}` drafts one"
+    elif _has_records(kernel):
+        hint = "there are records of it, and its file is not known here: write its path, or its folder into tuner.toml"
+    reason = f"; {problems[0]}" if problems else ""
+    return RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}{reason}")
+
+
+def _has_records(kernel: str) -> bool:
+    return ".." not in kernel.split("/") and os.path.isfile(paths.user_results() / f"{kernel.lstrip('/')}.jsonl")
+
+
+def load(kernel: str) -> Space:
+    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML.
+
+    Reading YAML imports pydantic and yaml, which is slow. So forms ship with the package, and a new one goes to the
+    cache for the next launch. Raises RequestError.
+    """
+    return _read(*find(kernel))
+
+
+def _read(path: Path, name: str) -> Space:
+    space = form_cache.find(path, name)
+    if space is not None:
+        return space
+    try:
+        from tuner.space.file import reader
+    except ModuleNotFoundError as missing:
+        raise RequestError(
+            f"{path}: reading it needs {missing.name}, which is not installed; pip install pydantic pyyaml, or load "
+            f"{name} on a machine that has it, and name a copy of that machine's cache folder with TUNER_CACHE"
+        ) from None
+    space = reader.read(path, name)
+    form_cache.keep(path, space)
+    return space
+
+
+def loaded(entries: Iterable[CatalogEntry], problems: list[str]) -> Iterator[tuple[CatalogEntry, Space]]:
+    """Each of `entries` with its Space. `problems` gets a message for each whose file is faulty, and it is left out."""
+    for entry in entries:
+        try:
+            yield entry, _read(entry.file, entry.name)
+        except TunerError as error:
+            problems.append(str(error))
