@@ -52,7 +52,7 @@ def test_a_command_says_which_condition_no_input_decides(tmp_path: Path, tune: T
     file = masked(tmp_path, "float32", "v", "where(mask != 0, x, 0)")
     said = (
         "reference: `mask != 0` is true for every element of these inputs, so a kernel that ignores it passes; "
-        "give mask a `fill:` such as {choice: [0, 1]}, with which it is both"
+        "give mask a `fill:` such as {choice: [0, 1]} that makes it both true and false"
     )
     done = tune(file, "500", "--device", "host")
     assert (done.status, done.err.count(said)) == (0, 1)
@@ -93,7 +93,7 @@ def test_a_kernel_that_dies_of_a_zero_is_told_what_integers_hold(tmp_path: Path,
 
     arguments = [array("y", "int32", ["n"], "out"), array("d", "int32", ["n"])]
     file = written(tmp_path, code, arguments, {"python": "check.py:expected"})
-    hint = "SIGFPE; a whole number was divided by 0: d has no `fill:`, so that some elements are 0; if no caller passes"
+    hint = "SIGFPE; an integer was divided by 0: d has no `fill:`, so some elements are 0; if no caller passes zeros"
     for verb in ([], ["run"]):
         assert hint in tune(*verb, file, "100").err
 
@@ -101,5 +101,5 @@ def test_a_kernel_that_dies_of_a_zero_is_told_what_integers_hold(tmp_path: Path,
 def test_a_divisor_that_is_zero_is_named(tmp_path: Path, host: Device) -> None:
     (sentence,) = missed(masked(tmp_path, "int32", "v", "x // 2 + 7 % mask"), host)
     assert "reference: divides by `mask`, which is 0 for some elements of these inputs" in sentence
-    assert "give mask a `fill:` without it, such as {integers: [1, 8]}" in sentence
+    assert "give mask a `fill:` without zeros, such as {integers: [1, 8]}" in sentence
     assert missed(masked(tmp_path, "int32", "v", "7 // mask", {"integers": [1, 8]}), host) == []

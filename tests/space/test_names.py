@@ -231,7 +231,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"compile_options": {"cuda": ["-maxrregcount={regs}"]}},
         "compile_options.cuda.0: '-maxrregcount={regs}': {regs} names no",
     ),
-    "a brace alone": ({"compile_options": {"cuda": ["-DX={"]}}, "a brace without its other half"),
+    "a brace alone": ({"compile_options": {"cuda": ["-DX={"]}}, "unmatched brace"),
     "a name of a negative number": (
         {"kernel": "f_{threads}", "parameters": {"threads": [-1]}}, "kernel: 'f_-1' is not the name of a kernel"
     ),

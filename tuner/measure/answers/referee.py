@@ -1,5 +1,7 @@
-"""What is right for a set of inputs, by whatever the space names: expressions, a function, a kernel or a
-configuration."""
+"""The referee: computes the answers for input sets.
+
+It uses the reference that the space declares: expressions, a Python function, a kernel or a configuration.
+"""
 
 from __future__ import annotations
 
@@ -43,35 +45,40 @@ if TYPE_CHECKING:
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
-POISONS = NAN, NUMBER  # what an output holds before its answer is computed, and again where it still held the first
+POISONS = (
+    NAN,
+    NUMBER,
+)  # content of outputs before their answers are computed; the second is used if the first seems to remain
 
 
 class Referee:
-    """Says what is right for inputs of one space, on one device. `cache` keeps what was computed, across processes."""
+    """Computes the answers for inputs of one space, on one device. `cache` shares them between processes."""
 
     def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
         self.device, self.space, self.cache = device, space, cache
         self.placer = Placer(device)
-        self.cases = Cases()  # of the conditions of expressions, on all inputs so far
+        self.cases = Cases()  # of the reference's conditions, over all inputs so far
 
     def covers(self, scope: Scope) -> bool:
-        """Whether it can tell in this scope, which may have other options."""
+        """Whether the reference has answers for this scope, which may have other options."""
         form = self.space.operation.reference
         return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
 
     def options(self, scope: Scope) -> frozenset[str]:
-        """The options whose effect it knows: those that a kernel takes, or that a function asks for; else all."""
+        """The options that the reference takes into account: a kernel's or function's arguments, otherwise all."""
         form, names = self.space.operation.reference, scope.options.keys()
         if isinstance(form, KernelReference):
             return frozenset(form.arguments) & names
         if isinstance(form, PythonReference):
             arrays = [a.name for a in self.space.operation.arrays]
-            return frozenset(python_calls.asked(form.function, [*arrays, *scope.sizes, *names])) & names
+            return frozenset(python_calls.requested(form.function, [*arrays, *scope.sizes, *names])) & names
         return frozenset(names)
 
     def inputs(self, scope: Scope, seed: int) -> dict[str, Elements]:
-        """The contents of all arrays for this seed. Raises SpaceError where a function does not repeat itself: answers
-        that are kept would be those of other inputs."""
+        """The contents of all arrays for this seed.
+
+        Raises SpaceError if a fill function returns other contents than before: cached answers would not match them.
+        """
         op = self.space.operation
         with self.cache.timed(seed):
             filled = python_calls.filled(op, scope, seed)
@@ -84,9 +91,9 @@ class Referee:
         return operation.inputs(op, scope, seed, filled)
 
     def answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
-        """The right contents of each output, none where nothing tells, and the arrays that they depend on.
+        """The answers of each output, and the names of the arrays that they depend on; no answers without a reference.
 
-        Raises SpaceError where they cannot be computed: no configuration is to blame.
+        Raises SpaceError if they cannot be computed: no configuration is to blame.
         """
         form, op = self.space.operation.reference, self.space.operation
         read = frozenset(a.name for a in op.arrays if a.role != "out")
@@ -100,24 +107,24 @@ class Referee:
                 return {}, read
             case PythonReference(function):
                 names = [*contents, *scope.sizes, *scope.options]
-                asked = python_calls.asked(function, names)
-                every = len(asked) == len(names)  # with `**`, it need not read them
-                answers = self._kept(seed, scope, lambda: self._returned(form, asked, scope, contents))
-                return answers, read if every else frozenset(asked)
+                requested = python_calls.requested(function, names)
+                takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
+                answers = self._cached(seed, scope, lambda: self._returned(form, requested, scope, contents))
+                return answers, read if takes_all else frozenset(requested)
             case KernelReference():
                 instance = Instance(reference.as_space(self.space, form), {}, scope)
             case ConfigReference(config):
                 instance = checked(self.space, config, scope)
-        return self._kept(seed, scope, lambda: self._launched(instance, contents)), read
+        return self._cached(seed, scope, lambda: self._launched(instance, contents)), read
 
     def _evaluated(
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
     ) -> tuple[Answers, frozenset[str]]:
-        """What the host finds for expressions. Large answers then lie on the device alone."""
-        with cases.watched(self.cases):
+        """The answers of expressions, evaluated on the host. Large ones are then moved to the device."""
+        with cases.recorded_in(self.cases):
             outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
 
-        def moved(name: str) -> Elements:
+        def on_device(name: str) -> Elements:
             def compute(memory: Buffer) -> None:
                 again = outputs.pop(name, None)
                 if again is None:
@@ -130,10 +137,10 @@ class Referee:
             is_real = name in contents and contents[name].element.kind == "real"
             return is_real and self.device.has_doubles and outputs[name].nbytes >= ON_DEVICE_BYTES
 
-        return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
+        return {name: on_device(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
 
-    def _kept(self, seed: int, scope: Scope, compute: Callable[[], Arrays]) -> Answers:
-        """The answers of this set from the cache; `compute` is called once if it lacks them."""
+    def _cached(self, seed: int, scope: Scope, compute: Callable[[], Arrays]) -> Answers:
+        """The answers of this input set from the cache. `compute` is called at most once, if any is missing."""
         options, computed = sorted(scope.options.items()), Arrays()
 
         def answer(name: str) -> Array:
@@ -144,20 +151,22 @@ class Referee:
         return {n: Held(self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n))) for n in names}
 
     def _returned(
-        self, form: PythonReference, asked: Sequence[str], scope: Scope, contents: Mapping[str, Elements]
+        self, form: PythonReference, requested: Sequence[str], scope: Scope, contents: Mapping[str, Elements]
     ) -> Arrays:
-        """What a function in Python returns."""
+        """The answers that a Python function returns."""
         names = self.space.operation.compared
-        arrays = {name: contents[name].array() for name in contents.keys() & asked}
+        arrays = {name: contents[name].array() for name in contents.keys() & requested}
         options = operation.taken_options(scope.options, self.space.operation, scope.types)
         given = {**arrays, **scope.sizes, **options}
-        returned = python_calls.call(form.function, {name: given[name] for name in asked})
-        found = python_calls.by_name(form.function, returned, [*names])
+        returned = python_calls.call(form.function, {name: given[name] for name in requested})
+        arrays_returned = python_calls.by_name(form.function, returned, [*names])
         text = f"{python_calls.origin(form.function)} returns what"
-        return {n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, found, strict=True)}
+        return {
+            n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, arrays_returned, strict=True)
+        }
 
     def _launched(self, instance: Instance, contents: Mapping[str, Elements]) -> Arrays:
-        """What a configuration writes. It is launched on arrays of its own."""
+        """The answers that a configuration computes, launched on separate arrays."""
         form = self.space.operation.reference
         name = (
             f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(instance.config)}"
@@ -167,12 +176,12 @@ class Referee:
             outputs = _Launch(self.placer, instance, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{where}: {error.reason}: {error}") from None
-        found = {**outputs, **derivation.values(self.space.operation, instance.problem, {**contents, **held(outputs)})}
-        return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
+        values = {**outputs, **derivation.values(self.space.operation, instance.problem, {**contents, **held(outputs)})}
+        return {n: reference.as_answer(values[n], n, contents.get(n), where) for n in self.space.operation.compared}
 
 
 class _Launch:
-    """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
+    """One configuration on separate arrays. Unwritten output elements and writes out of bounds are errors."""
 
     def __init__(self, placer: Placer, instance: Instance, contents: Mapping[str, Elements]) -> None:
         device, op = placer.device, instance.space.operation
@@ -191,10 +200,10 @@ class _Launch:
         return buffer
 
     def outputs(self) -> Arrays:
-        """What it writes. Raises WrongResult for an element that it leaves as it was."""
+        """The outputs. Raises WrongResult if the configuration does not write an element."""
         outputs = self._run(POISONS[0])
         unwritten = self._unwritten(outputs, POISONS[0])
-        if any(map(np.any, unwritten.values())):  # or these are the answers, by chance
+        if any(map(np.any, unwritten.values())):  # unless these are the answers, by chance
             again = self._unwritten(self._run(POISONS[1]), POISONS[1])
             for name, where in unwritten.items():
                 if np.any(both := where & again[name]):
@@ -226,7 +235,7 @@ class _Launch:
         return np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
 
     def _unwritten(self, outputs: Arrays, poison: int) -> dict[str, Array]:
-        """Where each array that it only writes still holds the poison."""
+        """Which elements of each write-only output still hold the poison."""
         return {
             name: (data.reshape(-1).view(np.uint8).reshape(data.size, -1) == poison).all(axis=1)
             for name, data in outputs.items()
@@ -235,7 +244,7 @@ class _Launch:
 
     def _check_unchanged(self, name: str, buffer: Buffer) -> None:
         for start, part in self._contents[name].parts():
-            found = np.empty_like(part)
-            self._device.read(buffer.handle, found, start * part.itemsize)
-            if found.tobytes() != part.tobytes():
+            actual = np.empty_like(part)
+            self._device.read(buffer.handle, actual, start * part.itemsize)
+            if actual.tobytes() != part.tobytes():
                 raise WrongResult(f"writes into {name}, which it may only read")

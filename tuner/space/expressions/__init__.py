@@ -1,4 +1,7 @@
-"""Expressions of a space file, as frozen values. `evaluator` checks and evaluates their text."""
+"""Expressions of a space file as frozen values.
+
+`evaluator` checks and evaluates their text.
+"""
 
 import ast
 from collections.abc import Mapping
@@ -21,7 +24,7 @@ from tuner.space.expressions.evaluator import (
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression. Equal texts are equal expressions."""
+    """A checked expression. Expressions with equal texts are equal."""
 
     text: str
 
@@ -32,26 +35,26 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names whose values it needs."""
+        """The names that the expression reads."""
         return _names(self)
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name alone."""
+        """Whether the expression is a single name."""
         return isinstance(self.tree, ast.Name)
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """Its value; `scope` has the values of its names.
+        """The value of the expression. `scope` maps names to values.
 
-        Only names on the path taken are looked up: `x if c else y` never looks at the other branch.
-        Raises ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond
-        2**64, or operands that do not go together.
+        Only names on the evaluated path are looked up: `x if c else y` never evaluates the other branch. Raises
+        ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond 2**64, or
+        operands of incompatible types.
         """
         return value_of(_parsed_evaluator(self.text), scope, self.text)
 
     def integer(self, scope: Mapping[str, Any]) -> int:
-        """Its value as an integer. Raises ExpressionError for any other value."""
-        value = scope.get(self.text)  # most are names alone
+        """The value of the expression as an integer. Raises ExpressionError if it is not a whole number."""
+        value = scope.get(self.text)  # fast path: most expressions are a single name
         if type(value) is int:
             return value
         value = self.evaluate(scope)
@@ -64,7 +67,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class ArrayExpression(Expression):
-    """A checked expression over arrays. What it needs is imported when it is used: a launch never uses one."""
+    """A checked expression over arrays.
+
+    It imports NumPy only when it is used, because a launch never evaluates one.
+    """
 
     @property
     def tree(self) -> ast.expr:
@@ -74,35 +80,37 @@ class ArrayExpression(Expression):
         return array_expressions.tree_of(self.text)
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """Its value, an array or a number. Raises ExpressionError, which begins with the expression."""
+        """The value of the expression: an array or a number. Raises ExpressionError, whose message begins with the
+        expression."""
         from tuner.space.expressions import array_expressions
 
         return array_expressions.value_of(self.tree, scope, self.text)
 
 
 def parse(text: object) -> Expression:
-    """`text`, or a number, as a checked Expression. Raises ExpressionError if it is not allowed."""
+    """The checked Expression of `text`, which may also be a number. Raises ExpressionError if it is not allowed."""
     expression = Expression(text_of(text))
     _parse(expression.text)
     return expression
 
 
 def parse_array(text: object) -> ArrayExpression:
-    """`text`, or a number, as a checked ArrayExpression. Raises ExpressionError if it is not allowed."""
+    """The checked ArrayExpression of `text`, which may also be a number. Raises ExpressionError if it is not
+    allowed."""
     expression = ArrayExpression(text_of(text))
     _ = expression.tree
     return expression
 
 
 def check_constants(expression: Expression) -> None:
-    """Raise ExpressionError for a constant part that has no value, such as 9**9**9 or 1 // 0."""
+    """Raise ExpressionError if a part without names has no value, such as 9**9**9 or 1 // 0."""
     for node in ast.walk(expression.tree):
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and not names_in(node):
             value_of(evaluator_of(node), {}, ast.unparse(node))
 
 
 def multiplies_matrices(expression: Expression) -> bool:
-    """Whether it contains an @."""
+    """Whether the expression contains the operator @."""
     return any(isinstance(node, ast.MatMult) for node in ast.walk(expression.tree))
 
 

@@ -1,4 +1,4 @@
-"""Numbers in expressions: what may be done with them, and how large they may become."""
+"""The functions and operators of expressions, and the bound on their numbers."""
 
 import ast
 import math
@@ -13,17 +13,17 @@ MAX_NUMBER = 2**64
 
 
 def ceil_div(a: int, b: int) -> int:
-    """Smallest integer that is at least a / b."""
+    """Smallest integer >= a / b."""
     return -(-a // b)
 
 
 def round_up(a: int, b: int) -> int:
-    """Smallest multiple of b that is at least a."""
+    """Smallest multiple of b that is >= a."""
     return ceil_div(a, b) * b
 
 
 def is_power_of_two(a: int) -> bool:
-    """Whether a is 1, 2, 4, 8 and so on."""
+    """Whether a is 1, 2, 4, 8, ..."""
     return a > 0 and a == int(a) and int(a) & (int(a) - 1) == 0
 
 
@@ -68,11 +68,11 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-_REAL, _NO_NUMBER = (int, float), (str, tuple, list)  # made once: these checks are most of what an evaluation takes
+_REAL, _NO_NUMBER = (int, float), (str, tuple, list)  # created once: these checks take most of an evaluation's time
 
 
 def bounded(value: Any) -> Any:
-    """`value`. Raises ExpressionError for a number beyond 2**64, and for a complex one."""
+    """`value` unchanged. Raises ExpressionError if it is a number beyond 2**64 or a complex number."""
     if isinstance(value, _REAL):
         if -MAX_NUMBER <= value <= MAX_NUMBER:
             return value
@@ -82,9 +82,11 @@ def bounded(value: Any) -> Any:
     return value
 
 
-def _of_numbers(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _numeric(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`function` for numbers only, with a bounded result. `symbol` is its operator in messages."""
+
     def operate(left: Any, right: Any) -> Any:
-        if type(left) is int and type(right) is int:  # most are, and then a check less is a third of the time
+        if type(left) is int and type(right) is int:  # the common case: skipping a check saves a third of the time
             value = function(left, right)
             return value if -MAX_NUMBER <= value <= MAX_NUMBER else bounded(value)
         if isinstance(left, _NO_NUMBER) or isinstance(right, _NO_NUMBER):
@@ -101,7 +103,7 @@ def _power(left: Any, right: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """A value for a message: an array by its shape alone, in a list too."""
+    """A value for a message. An array, also in a list, is described by its shape."""
     if isinstance(value, tuple | list):
         begin, end = "()" if isinstance(value, tuple) else "[]"
         return shown(f"{begin}{', '.join(map(_described, value))}{end}")
@@ -109,9 +111,9 @@ def _described(value: Any) -> str:
     return f"an array of shape {shape}" if shape else quoted(value)
 
 
-# The same on numbers alone. They raise ExpressionError for other operands, and beyond 2**64.
+# OPERATORS for numbers only. They raise ExpressionError for other operands and for results beyond 2**64.
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    kind: _of_numbers(symbol, OPERATORS[kind] if kind is not ast.Pow else _power)
+    kind: _numeric(symbol, OPERATORS[kind] if kind is not ast.Pow else _power)
     for kind, symbol in (
         (ast.Add, "+"), (ast.Sub, "-"), (ast.Mult, "*"), (ast.Div, "/"), (ast.FloorDiv, "//"), (ast.Mod, "%"),
         (ast.Pow, "**"), (ast.MatMult, "@"),

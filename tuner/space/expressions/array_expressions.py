@@ -1,9 +1,9 @@
-"""Expressions over arrays, as references are: those of `expressions`, with NumPy's functions, slices and masks.
+"""Expressions over arrays, in which references are written: scalar expressions plus NumPy's functions, slices and
+masks.
 
-They are checked and walked as all expressions are, and nothing in them is ever run as Python. Besides what
-`expressions` allows, a call may name a function of `ARRAY_FUNCTIONS` and give keywords, an array may be sliced
-(`x[1:-1, ::2]`) and indexed by an array, and `& | ^ ~` combine masks. Arithmetic and comparisons work element by
-element.
+They are checked and evaluated like all expressions: nothing in them is run as Python. In addition to what `expressions`
+allows, a call may name a function of `ARRAY_FUNCTIONS` and pass keywords, an array may be sliced (`x[1:-1, ::2]`) or
+indexed by an array, and `& | ^ ~` combine masks. Arithmetic and comparisons are element-wise.
 """
 
 import ast
@@ -80,7 +80,7 @@ def _check(node: ast.expr, depth: int) -> None:
 
 
 def _instead(node: ast.expr) -> str:
-    """What to write in place of a node that is not allowed."""
+    """The advice for a node that is not allowed: what to write instead."""
     listed = "`tune schema --functions` lists what a reference may call"
     match node:
         case ast.Attribute(value=value, attr="T"):
@@ -91,19 +91,22 @@ def _instead(node: ast.expr) -> str:
 
 
 def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`: OutOfBounds for
-    what other arrays, or a run, may have."""
+    """The value of a checked tree; `text` is its source.
+
+    Every failure except a lack of memory becomes an ExpressionError whose message begins with `text`. It is an
+    OutOfBounds if the expression may succeed with other arrays or in a tuning run.
+    """
     kind: type[ExpressionError] = ExpressionError
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the mean of nothing is NaN, and NumPy warns of it in lines of its own source
+        warnings.simplefilter("ignore")  # the mean of an empty array is NaN, for which NumPy prints a warning
         try:
             return walk(tree, scope)
         except ZeroDivisionError:
             reason = "division by zero"
         except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             reason = shown(error)
-            beyond = isinstance(error, IndexError) and reason.startswith("index ") and "is out of bounds" in reason
-            kind = OutOfBounds if beyond or isinstance(error, OutOfBounds) else ExpressionError
+            bad_index = isinstance(error, IndexError) and reason.startswith("index ") and "is out of bounds" in reason
+            kind = OutOfBounds if bad_index or isinstance(error, OutOfBounds) else ExpressionError
     raise kind(f"`{shown(text)}`: {reason}")
 
 
@@ -145,17 +148,18 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
 
 
 def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """A function of arrays; of numbers alone, the one that all expressions have."""
+    """Call a function. Numbers without keywords go to the functions of scalar expressions, everything else to
+    ARRAY_FUNCTIONS."""
     has_arrays = any(np.ndim(argument) for argument in arguments) or name not in arithmetic.FUNCTIONS
     if not has_arrays and not keywords:
         return arithmetic.FUNCTIONS[name](*arguments)
     if name not in ARRAY_FUNCTIONS:
-        raise ExpressionError(f"{name}() is not for arrays")
+        raise ExpressionError(f"{name}() does not take arrays")
     return ARRAY_FUNCTIONS[name](name, arguments, keywords)
 
 
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-    computed = (np.ndarray, np.generic)  # a sum, too, which may be infinite; [1] * 2 is no arithmetic
+    computed = (np.ndarray, np.generic)  # NumPy scalars, such as sums, may be infinite; [1] * 2 is a list, not NumPy's
     if type(op) in arithmetic.BINARY and not (isinstance(left, computed) or isinstance(right, computed)):
         return arithmetic.BINARY[type(op)](left, right)
     if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
@@ -168,7 +172,7 @@ def _binary(op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def _compare(ops: list[ast.cmpop], values: list[Any]) -> Any:
-    """`a < b <= c`: with arrays, the mask of the elements for which all of it holds."""
+    """`a < b <= c`. For arrays: the mask of the elements for which all comparisons hold."""
     results = []
     for op, left, right in zip(ops, values, values[1:], strict=False):
         if type(op) not in _ELEMENTWISE:
@@ -184,19 +188,19 @@ def _compare(ops: list[ast.cmpop], values: list[Any]) -> Any:
 
 def _truth(value: Any) -> bool:
     if np.ndim(value):
-        raise ExpressionError("an array is neither true nor false; write where(mask, x, y), mask & other, any(mask)")
+        raise ExpressionError("an array has no single truth value; write where(mask, x, y), mask & other or any(mask)")
     return bool(value)
 
 
 def _indexed(array: Any, index: tuple[Any, ...]) -> Any:
-    """`array[index]`. What arrays of indices choose may be larger than the array."""
+    """`array[index]`, bounded: arrays of indices may select more elements than `array` has."""
     chosen = [part for part in index if np.ndim(part)]
     if chosen:
         sizes = np.broadcast_shapes(*(part.shape if part.dtype != bool else () for part in chosen))
         places = sum(part.ndim if part.dtype == bool else 1 for part in chosen)
-        # No fewer than what is chosen, times the extents that no part of the index chooses from.
+        # An upper bound: the elements selected by index arrays, times the largest extents that are not indexed.
         others = sorted(array.shape, reverse=True)[: max(0, array.ndim - places)]
-        check_elements(math.prod(sizes) * math.prod(others), "what is chosen")
+        check_elements(math.prod(sizes) * math.prod(others), "the indexed array")
     return array[index]
 
 
@@ -211,6 +215,6 @@ def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
 
 
 def usage() -> dict[str, str]:
-    """How each function that a reference may call is called, by name."""
+    """The call syntax of each function that a reference may call, by function name."""
     numbers = {name: f"{name}(...), of numbers alone" for name in arithmetic.FUNCTIONS}
     return dict(sorted((numbers | {name: function.usage for name, function in ARRAY_FUNCTIONS.items()}).items()))

@@ -1,7 +1,7 @@
-"""The functions that references may call: NumPy's and SciPy's, by their names and with their meaning.
+"""The functions that references may call: NumPy's and SciPy's, with their names and meanings.
 
-They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. Each one is bounded: what would take more
-elements or products than `Bounds` allow is refused before it is computed.
+They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. A call that would need more elements or
+products than `Bounds` allows is refused before it is computed.
 """
 
 import contextlib
@@ -22,26 +22,28 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class OutOfBounds(ExpressionError):
-    """An index lies outside an array, or an array is larger than may be tried: with other arrays, or in a run, the same
-    expression may have a value."""
+    """An index is outside an array, or an array exceeds the bounds for trying an expression.
+
+    The same expression may have a value with other arrays, or in a tuning run.
+    """
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most elements that one array may have, and the most products of one einsum, convolution or `@`."""
+    """The most elements of one array, and the most multiplications of one einsum, convolution or `@`."""
 
     elements: int
     products: int
 
 
-TUNING = Bounds(2**31, 2**46)  # an hour of one core
-TRYING = Bounds(2**22, 2**30)  # of arrays of a few elements
+TUNING = Bounds(2**31, 2**46)  # the products take about an hour on one core
+TRYING = Bounds(2**22, 2**30)  # for evaluating an expression on small arrays when a file is checked
 _bounds: ContextVar[Bounds] = ContextVar("bounds", default=TUNING)
 
 
 @contextlib.contextmanager
 def bounded(bounds: Bounds) -> Iterator[None]:
-    """These bounds hold meanwhile."""
+    """Apply `bounds` inside the `with` block."""
     token = _bounds.set(bounds)
     try:
         yield
@@ -51,10 +53,15 @@ def bounded(bounds: Bounds) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ArrayFunction:
-    """A function of arrays. `usage` shows its arguments; `least` and `most` are how many it takes by position. `counts`
-    are the positions of whole numbers, which an option, a float, may be; keywords are such numbers, too.
+    """A function that references may call.
 
-    `elements` computes the size of its result from its arguments, where the result may be larger than they are.
+    usage: its call syntax, for messages.
+    least, most: how many positional arguments it takes.
+    keywords: the keywords that it takes.
+    elements: computes the number of elements of the result from the arguments; None if the result cannot be larger than
+    the arguments.
+    counts: positions of arguments that must be integers. An option is a float, so a float with an integer value is
+    converted, as is every keyword except `value`.
     """
 
     call: Callable[..., Any]
@@ -66,7 +73,8 @@ class ArrayFunction:
     counts: tuple[int, ...] = ()
 
     def __call__(self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Its value. Raises ExpressionError for arguments that it does not take, or a result that is too large."""
+        """The value of the call. Raises ExpressionError if the arguments do not match `usage`, or the result is too
+        large."""
         if not self.least <= len(arguments) <= self.most or keywords.keys() - self.keywords:
             raise ExpressionError(f"{name}() is called as {self.usage}")
         arguments = [whole(each) if i in self.counts else each for i, each in enumerate(arguments)]
@@ -77,19 +85,20 @@ class ArrayFunction:
 
 
 def whole(value: Any) -> Any:
-    """`value`, with the integers that its floats are: options are floats, and shapes and lengths are integers."""
+    """`value` with every whole float as an integer, also in lists: options are floats, but shapes and lengths are
+    integers."""
     if isinstance(value, tuple | list):
         return type(value)(whole(each) for each in value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def check_elements(count: int, what: str) -> None:
-    """Raise ExpressionError for more elements than an array may have, OutOfBounds for more than may be tried."""
+    """Raise ExpressionError if `count` exceeds the limit for tuning, OutOfBounds if it only exceeds the current one."""
     _check(count, _bounds.get().elements, TUNING.elements, f"{what} would have {_rounded(count)} elements")
 
 
 def _check_products(count: int, what: str) -> None:
-    """Raise ExpressionError for more products than one function may compute, OutOfBounds for more than may be tried."""
+    """`check_elements` for the multiplications of one function."""
     _check(count, _bounds.get().products, TUNING.products, f"{what} would take {_rounded(count)} products")
 
 
@@ -121,13 +130,13 @@ def _total(shape: Any, *_: Any, **__: Any) -> int:
 
 
 def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """One array is reduced; several are compared element by element, as Python's max and min do with numbers."""
+    """max() or min(): reduces one array; compares several element by element, as Python's do with numbers."""
 
     def call(*arrays: Any, **keywords: Any) -> Any:
         if len(arrays) == 1:
             return reduce(arrays[0], **keywords)
         if keywords:
-            raise ExpressionError("of several arrays, max() and min() take no axis")
+            raise ExpressionError("max() and min() of several arrays take no keywords")
         value = arrays[0]
         for other in arrays[1:]:
             value = pair(value, other)
@@ -138,7 +147,7 @@ def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Cal
 
 def _astype(array: Any, dtype: Any) -> Any:
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ExpressionError(f"astype(x, {dtype!r}): known are {', '.join(DTYPES)}")
+        raise ExpressionError(f"astype(x, {dtype!r}): unknown type; known are {', '.join(DTYPES)}")
     return np.asarray(array).astype(DTYPES[dtype].numpy)
 
 
@@ -193,7 +202,7 @@ def _convolved(array: Any, kernel: Any, **_: Any) -> int:
 
 
 def matrix_product(left: Any, right: Any) -> Any:
-    """`left @ right`. A product of integers is exact, and is computed in float64 where that is."""
+    """`left @ right`. A product of integers is exact; float64 computes it if no partial sum reaches 2**53."""
     left, right = np.asarray(left), np.asarray(right)
     if left.ndim and right.ndim:
         batch = math.prod(np.broadcast_shapes(left.shape[:-2], right.shape[:-2]))

@@ -1,6 +1,6 @@
-"""What a reference meets in the inputs: cases of its conditions, and divisors that are 0.
+"""Coverage of a reference by its inputs: which conditions have only one outcome, and which integer divisors are 0.
 
-Where a condition holds for every element, a kernel that ignores it is right.
+If a condition holds for every element, verification cannot detect a kernel that ignores it.
 """
 
 from __future__ import annotations
@@ -16,74 +16,74 @@ import numpy as np
 from tuner.quoting import shown
 from tuner.space.expressions.evaluator import names_in
 
-FEWEST = 16  # elements; of fewer, all may be alike by chance
+FEWEST = 16  # elements of a condition; fewer may all be equal by chance
 
 
 class Cases:
-    """Whether conditions over arrays were true, and whether they were false, for any element so far; and the whole
-    numbers that were 0, and divided."""
+    """The outcomes of each condition over arrays so far, and the integer divisors that were 0 for some element."""
 
     def __init__(self) -> None:
         self._met: dict[str, set[bool]] = {}
         self._zero = dict[str, None]()
 
     def see(self, condition: ast.expr, value: Any) -> None:
-        """A condition has had this value, an array that has its truth by element."""
+        """Record the element-wise truth of `condition`."""
         if np.size(value) >= FEWEST:
             met = self._met.setdefault(ast.unparse(condition), set())
             met.update([True] if np.any(value) else [], [] if np.all(value) else [False])
 
     def see_divisor(self, divisor: ast.expr, value: Any) -> None:
-        """Something was divided by this value, an array or a number."""
+        """Record `divisor` if `value`, an array or a number, is an integer and 0 for some element."""
         if np.asarray(value).dtype.kind in "iu" and not np.all(value):
             self._zero[ast.unparse(divisor)] = None
 
     def missed(self, arrays: Container[str]) -> list[str]:
-        """A sentence about each condition on `arrays` that was the same for every element, and about each divisor."""
+        """One sentence for each condition on `arrays` that had one outcome only, and for each divisor on `arrays` that
+        was 0."""
         sentences = [_sentence(text, arrays, *met) for text, met in self._met.items() if len(met) == 1]
         return list(filter(None, [*sentences, *(_divisor_sentence(text, arrays) for text in self._zero)]))
 
 
-_watched: ContextVar[Cases | None] = ContextVar("watched", default=None)
+_current: ContextVar[Cases | None] = ContextVar("current", default=None)
 
 
 @contextlib.contextmanager
-def watched(cases: Cases) -> Iterator[None]:
-    """Meanwhile `cases` sees what conditions and divisors are."""
-    token = _watched.set(cases)
+def recorded_in(cases: Cases) -> Iterator[None]:
+    """Record conditions and divisors in `cases` inside the `with` block."""
+    token = _current.set(cases)
     try:
         yield
     finally:
-        _watched.reset(token)
+        _current.reset(token)
 
 
 def see(condition: ast.expr, value: Any) -> None:
-    """Show the value of a condition to those who watch."""
-    if (cases := _watched.get()) is not None:
+    """Record the truth of a condition in the current `Cases`, if any."""
+    if (cases := _current.get()) is not None:
         cases.see(condition, value)
 
 
 def see_divisor(divisor: ast.expr, value: Any) -> None:
-    """Show the value of a divisor to those who watch."""
-    if (cases := _watched.get()) is not None:
+    """Record the value of a divisor in the current `Cases`, if any."""
+    if (cases := _current.get()) is not None:
         cases.see_divisor(divisor, value)
 
 
 def _sentence(text: str, arrays: Container[str], met: bool) -> str:
-    """About a condition; empty where no array decides it."""
+    """The sentence about a condition; empty if it depends on no array."""
     names, tree = _arrays_of(text, arrays), ast.parse(text)
     if not names:
         return ""
     numbers = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    example = " such as {choice: [0, 1]}," if numbers <= {0, 1} and len(names) == 1 else ""
+    example = " such as {choice: [0, 1]}" if numbers <= {0, 1} and len(names) == 1 else ""
     return (
         f"reference: `{shown(text)}` is {str(met).lower()} for every element of these inputs, so a kernel that "
-        f"ignores it passes; give {' or '.join(names)} a `fill:`{example} with which it is both"
+        f"ignores it passes; give {' or '.join(names)} a `fill:`{example} that makes it both true and false"
     )
 
 
 def _divisor_sentence(text: str, arrays: Container[str]) -> str:
-    """About a divisor that was 0; empty where no array decides it."""
+    """The sentence about a divisor that was 0; empty if it depends on no array."""
     if not (names := _arrays_of(text, arrays)):
         return ""
     return (
@@ -92,20 +92,25 @@ def _divisor_sentence(text: str, arrays: Container[str]) -> str:
 
 
 def division_hint(integers: Sequence[str]) -> str:
-    """Why a kernel may have divided a whole number by 0, and the cure. `integers` are the inputs of whole numbers that
-    have no `fill:`; empty without any."""
+    """The likely reason for an integer division by 0, and the remedy.
+
+    `integers` are the integer inputs without a `fill:`. Empty if there are none.
+    """
     if not integers:
         return ""
     have = "has" if len(integers) == 1 else "have"
-    why = f"{' and '.join(integers)} {have} no `fill:`, so that some elements are 0"
-    return f"a whole number was divided by 0: {why}; {_without_zero(integers)}"
+    why = f"{' and '.join(integers)} {have} no `fill:`, so some elements are 0"
+    return f"an integer was divided by 0: {why}; {_without_zero(integers)}"
 
 
 def _without_zero(names: Sequence[str]) -> str:
-    advice = f"give {' or '.join(names)} a `fill:` without it, such as {{integers: [1, 8]}}"
-    return f"if no caller passes that, {advice}"
+    advice = f"give {' or '.join(names)} a `fill:` without zeros, such as {{integers: [1, 8]}}"
+    return f"if no caller passes zeros, {advice}"
 
 
 def _arrays_of(text: str, arrays: Container[str]) -> list[str]:
-    """The arrays that an expression names. It is parsed again: products of matrices are names in what is evaluated."""
+    """The names in an expression that are in `arrays`, sorted.
+
+    The text is parsed again, because the evaluated tree may hold cached matrix products as names.
+    """
     return [name for name in sorted(names_in(ast.parse(text, mode="eval").body)) if name in arrays]

@@ -1,6 +1,6 @@
-"""Convolutions and correlations of arrays: small ones are summed here, large ones by SciPy.
+"""Convolutions and correlations of arrays: NumPy computes small ones, SciPy large ones.
 
-Importing SciPy's signal processing takes a second, and that is long for a space file that is only checked.
+Importing scipy.signal takes a second, which is long for a command that only checks a space file.
 """
 
 import itertools
@@ -10,13 +10,13 @@ import numpy as np
 
 from tuner.space import dtypes
 
-MOST_TERMS = 1 << 10  # elements of the smaller array: each is a product of arrays here
-MOST_PRODUCTS = 1 << 22
+MOST_TERMS = 1 << 10  # elements of the smaller array; each costs one pass over the larger one
+MOST_PRODUCTS = 1 << 22  # multiplications
 _MODES = ("full", "same", "valid")
 
 
 def correlate(array: Any, kernel: Any, mode: str = "full") -> Any:
-    """`scipy.signal.correlate`; of integers, exact."""
+    """`scipy.signal.correlate`; exact for integers."""
     array, kernel = np.asarray(array), np.asarray(kernel)
     if not _is_small(array, kernel, mode):
         return _by_scipy("correlate", array, kernel, mode)
@@ -24,7 +24,7 @@ def correlate(array: Any, kernel: Any, mode: str = "full") -> Any:
 
 
 def convolve(array: Any, kernel: Any, mode: str = "full") -> Any:
-    """`scipy.signal.convolve`; of integers, exact."""
+    """`scipy.signal.convolve`; exact for integers."""
     array, kernel = np.asarray(array), np.asarray(kernel)
     if not _is_small(array, kernel, mode):
         return _by_scipy("convolve", array, kernel, mode)
@@ -32,7 +32,7 @@ def convolve(array: Any, kernel: Any, mode: str = "full") -> Any:
 
 
 def _is_small(array: Any, kernel: Any, mode: str) -> bool:
-    """Whether the sum is ours. SciPy has the messages for what cannot be convolved."""
+    """Whether `_convolved` computes it. Invalid arguments go to SciPy, which has messages for them."""
     pairs = list(zip(array.shape, kernel.shape, strict=False))
     covers = all(a >= k for a, k in pairs) or all(a <= k for a, k in pairs)
     return (
@@ -47,23 +47,24 @@ def _is_small(array: Any, kernel: Any, mode: str) -> bool:
 
 
 def _convolved(array: Any, kernel: Any, mode: str) -> Any:
-    """The sum of one of the two, moved and multiplied by each element of the other."""
-    fewer, more = sorted((kernel, array), key=np.size)
-    whole = np.zeros([a + k - 1 for a, k in zip(array.shape, kernel.shape, strict=True)], array.dtype)
-    for place in itertools.product(*map(range, fewer.shape)):
-        whole[tuple(slice(at, at + extent) for at, extent in zip(place, more.shape, strict=True))] += (
-            more * fewer[place]
+    """The convolution as a sum: the larger array, shifted to and multiplied by each element of the smaller one."""
+    smaller, larger = sorted((kernel, array), key=np.size)
+    full = np.zeros([a + k - 1 for a, k in zip(array.shape, kernel.shape, strict=True)], array.dtype)
+    for index in itertools.product(*map(range, smaller.shape)):
+        full[tuple(slice(begin, begin + extent) for begin, extent in zip(index, larger.shape, strict=True))] += (
+            larger * smaller[index]
         )
     if mode == "full":
-        return whole
+        return full
     shape = array.shape
     if mode == "valid":
         shape = tuple(abs(a - k) + 1 for a, k in zip(array.shape, kernel.shape, strict=True))
-    first = [(there - here) // 2 for there, here in zip(whole.shape, shape, strict=True)]
-    return whole[tuple(slice(at, at + extent) for at, extent in zip(first, shape, strict=True))]
+    first = [(outer - inner) // 2 for outer, inner in zip(full.shape, shape, strict=True)]
+    return full[tuple(slice(begin, begin + extent) for begin, extent in zip(first, shape, strict=True))]
 
 
 def _by_scipy(function: str, array: Any, kernel: Any, mode: str) -> Any:
+    """The function of scipy.signal; `direct`, which is exact, for integers."""
     from scipy import signal
 
     exact = all(dtypes.of(operand.dtype).is_exact for operand in (array, kernel))

@@ -1,9 +1,9 @@
-"""The only place that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
+"""The only module that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
 
-An expression is parsed once, every node is checked against the whitelist, and each becomes a function that calls those
-of its children; nothing is ever compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
-or keyword arguments. The only callables are those of `arithmetic`. Text, depth and numbers are bounded: no file can
-make an evaluation take longer than microseconds.
+An expression is parsed once. Every node is checked against the whitelist and becomes a closure that calls those of its
+children; nothing is compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions or keyword
+arguments. The only callables are those of `arithmetic`. Text length, nesting depth and numbers are bounded, so no file
+can make an evaluation take longer than microseconds.
 """
 
 import ast
@@ -15,14 +15,8 @@ from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 
 MAX_CHARACTERS = 1000
-
-
 MAX_DEPTH = 100
-
-
-Evaluator = Callable[[Mapping[str, Any]], Any]  # the value of an expression, by those of its names
-
-
+Evaluator = Callable[[Mapping[str, Any]], Any]  # the values of names -> the value of the expression
 ALLOWED = (
     "numbers, strings, lists, names, + - * / // % **, comparisons, in, and, or, not, "
     "`x if c else y` and " + ", ".join(sorted(arithmetic.FUNCTIONS))
@@ -30,7 +24,7 @@ ALLOWED = (
 
 
 def text_of(value: object) -> str:
-    """The text of an expression in a file, which may be a number there. Raises ExpressionError for anything else."""
+    """The text of an expression from a file, in which it may be a number. Raises ExpressionError for any other type."""
     if isinstance(value, bool | int | float):
         value = repr(value)
     if not isinstance(value, str):
@@ -39,7 +33,7 @@ def text_of(value: object) -> str:
 
 
 def depth(tree: ast.expr, depths: Mapping[str, int]) -> int:
-    """How deep `tree` is nested, with names that are themselves nested as deep as `depths` says."""
+    """The nesting depth of `tree`. `depths` gives the depth of names that stand for expressions."""
     if isinstance(tree, ast.Name):
         return depths.get(tree.id, 1)
     return 1 + max(
@@ -48,7 +42,8 @@ def depth(tree: ast.expr, depths: Mapping[str, int]) -> int:
 
 
 def value_of(evaluator: Evaluator, scope: Mapping[str, Any], text: str) -> Any:
-    """What `evaluator` makes of `scope`; every failure becomes an ExpressionError that begins with `text`."""
+    """The value that `evaluator` computes from `scope`. Every failure becomes an ExpressionError that begins with
+    `text`."""
     try:
         return evaluator(scope)
     except ZeroDivisionError:
@@ -59,13 +54,13 @@ def value_of(evaluator: Evaluator, scope: Mapping[str, Any], text: str) -> Any:
 
 
 def names_in(tree: ast.expr) -> frozenset[str]:
-    """The free names of a checked tree."""
+    """The names in a checked tree, without those of called functions."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
 
 
 def checked(text: str, check: Callable[[ast.expr, int], None]) -> ast.expr:
-    """The syntax tree of `text`, once `check` has seen it, at depth 0. Raises ExpressionError."""
+    """The syntax tree of `text`, after `check(tree, 0)` accepted it. Raises ExpressionError otherwise."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(f"`{text[:40]}...` has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
     try:
@@ -97,7 +92,10 @@ def _check(node: ast.expr, depth: int) -> None:
 
 
 def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
-    """Raise ExpressionError, which says what is `allowed`, unless `node` itself is on the whitelist."""
+    """Raise ExpressionError unless `node` itself, regardless of its children, is on the whitelist.
+
+    `allowed` is the end of the message: it says what is allowed.
+    """
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             arithmetic.bounded(value)
@@ -121,13 +119,16 @@ def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
 
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
-    """The value of a checked tree. Evaluation is lazy in `and`, `or` and conditionals, as in Python."""
+    """The value of a checked tree. `and`, `or` and conditionals evaluate lazily, as in Python."""
     return evaluator_of(node)(scope)
 
 
 def evaluator_of(node: ast.expr) -> Evaluator:
-    """`walk` of a checked tree, whose kinds of nodes are looked up once: a restriction is evaluated thousands of times
-    before a user hears anything."""
+    """A closure that computes `walk` of a checked tree.
+
+    It dispatches on node types once, not at each evaluation: a restriction is evaluated thousands of times before a run
+    prints its first line.
+    """
     return _EVALUATORS[type(node)](node)
 
 
@@ -183,7 +184,7 @@ def _comparison(node: ast.Compare) -> Evaluator:
 def _and_or(node: ast.BoolOp) -> Evaluator:
     stop, operands = isinstance(node.op, ast.Or), [evaluator_of(operand) for operand in node.values]
 
-    def first_that_decides(scope: Mapping[str, Any]) -> Any:
+    def short_circuit(scope: Mapping[str, Any]) -> Any:
         value: Any = not stop
         for operand in operands:
             value = operand(scope)
@@ -191,7 +192,7 @@ def _and_or(node: ast.BoolOp) -> Evaluator:
                 break
         return value
 
-    return first_that_decides
+    return short_circuit
 
 
 def _conditional(node: ast.IfExp) -> Evaluator:
@@ -215,7 +216,7 @@ def _call(node: ast.Call) -> Evaluator:
     return lambda scope: arithmetic.bounded(function(*[argument(scope) for argument in arguments]))
 
 
-# A list is no tuple: Python compares the two as different things.
+# Lists and tuples stay apart, because in Python a list never equals a tuple.
 _EVALUATORS: Mapping[type[ast.expr], Callable[[Any], Evaluator]] = {
     ast.Constant: _constant,
     ast.Name: _name,
@@ -231,7 +232,7 @@ _EVALUATORS: Mapping[type[ast.expr], Callable[[Any], Evaluator]] = {
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:
-    """The message for an undeclared name, with the nearest of the declared `names`."""
+    """The message for an undeclared name. It suggests up to three similar names from `names`, or lists all of them."""
     import difflib
 
     names = sorted(names)

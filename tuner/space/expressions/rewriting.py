@@ -1,4 +1,4 @@
-"""Partial evaluation of checked expressions: what is left of a restriction once sizes and device are known."""
+"""Partial evaluation of checked expressions, such as restrictions once sizes and device are known."""
 
 import ast
 from collections.abc import Mapping
@@ -11,11 +11,10 @@ _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 
 
 def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
-    """`tree` with each name in `values` replaced by its value: a constant, or another checked tree. Every part without
-    names is evaluated.
+    """`tree` with each name in `values` replaced by its value, a constant or another checked tree.
 
-    `or` and `and` drop the operands that no longer matter. A part that cannot be evaluated, such as 1 // 0, stays: a
-    later evaluation reports it, if it reaches it.
+    Every part without names is evaluated, and `or` and `and` drop operands that cannot change the result. A part that
+    cannot be evaluated, such as 1 // 0, is retained: a later evaluation raises the error if it reaches that part.
     """
     if isinstance(tree, ast.Name):
         value = values.get(tree.id, tree)
@@ -42,7 +41,10 @@ def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
 
 
 def _simplify(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
-    """`and` or `or` without the constants that do not decide it. The last operand may still be its value."""
+    """`and` or `or` without constant operands that do not decide it.
+
+    The last operand is retained if it may be the value of the whole.
+    """
     deciding = isinstance(op, ast.Or)
     remaining: list[ast.expr] = []
     for operand in operands:
@@ -64,7 +66,7 @@ def _is_bool(tree: ast.expr) -> bool:
 
 
 def divisors(tree: ast.expr) -> list[ast.expr]:
-    """Every divisor in `tree`."""
+    """Every divisor in `tree`, including the second arguments of ceil_div and round_up."""
     parts = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil_div", "round_up"):
