@@ -17,14 +17,14 @@ from typing import Any
 from tuner import devices
 from tuner.measure.results import Sustained
 from tuner.measure.sustained import sustain
-from tuner.measure.timing.clock import Stopwatch, Undisturbed, interleave
+from tuner.measure.timing.clock import NoConditions, Stopwatch, interleave
 
 TYPES = ("float32-float32", "float16-float16", "float16-float32", "bfloat16-bfloat16", "bfloat16-float32")
 LAUNCHES, SHORT_MS = 500, 0.2  # that the host's time is measured over, and of runs that it is told of
 Call = Callable[[], None]
 
 
-class Plain(Undisturbed):
+class Plain(NoConditions):
     """Nothing is prepared or compared around runs."""
 
     def check_repeated(self) -> None:

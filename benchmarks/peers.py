@@ -76,8 +76,8 @@ class SameConditions:
         self._call = call
         self._bench.expect(call)
 
-    def share(self, runs: int) -> int:
-        return self._bench.share(runs)
+    def pin_inputs(self, runs: int) -> int:
+        return self._bench.pin_inputs(runs)
 
     def prepare(self) -> None:
         self._bench.prepare()

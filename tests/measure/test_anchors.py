@@ -118,7 +118,7 @@ def test_what_is_wrong_run_after_run_fails_and_the_next_is_the_best(host: HostDe
     space = catalog.load(str(written(tmp_path, SPOILS, arguments, "2 * x", parameters={"a": [1, 2]})))
     bench = Bench(host, space, scope_of(space, host, "1000000"))
     spoilt, right = bench.finals([{"a": 1}, {"a": 2}], 0.1, sustained=0.02).candidates
-    assert "run after run: right at first" in (spoilt.failure or "")
+    assert "back to back: right in its first run" in (spoilt.failure or "")
     assert (right.failure, right.sustained is not None) == (None, True)
     assert [final.failure for final in bench.finals([{"a": 1}, {"a": 2}], 0.1).candidates] == [None, None]
 

@@ -9,7 +9,7 @@ from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
-from tuner.measure.process.workbench_cache import KeptWorkbenches
+from tuner.measure.process.workbench_cache import WorkbenchCache
 from tuner.space.model import Space
 
 ONE = {"unroll": 1}
@@ -24,26 +24,26 @@ def space(folder: Path, stem: str, factor: str = "2", reference: str = "2 * x") 
 
 
 def test_kernels_of_one_problem_are_verified_on_the_same_arrays(tmp_path: Path, host: Device) -> None:
-    kept, seeds = KeptWorkbenches(host), list[int]()
+    workbenches, seeds = WorkbenchCache(host), list[int]()
     buffers = []
     for stem, factor, failure in (("one", "2", None), ("two", "3", "wrong result"), ("three", "2", None)):
         kernel = space(tmp_path, stem, factor)
         scope = scope_of(kernel, host, "1000")
-        bench = Bench(host, kernel, scope, after=kept.take(kernel, scope))
+        bench = Bench(host, kernel, scope, predecessor=workbenches.take(kernel, scope))
         assert bench.measure(ONE).failure == failure
         (final,) = bench.finals([ONE], seconds=0.1).candidates
         assert (final.failure or "").partition(":")[0] == (failure or "")
         seeds.append(bench.workbench.inputs.seed)
         buffers.append(bench.workbench.buffers)
-        kept.keep(bench.workbench)
+        workbenches.add(bench.workbench)
     assert buffers[0] is buffers[1] is buffers[2]
     assert seeds == [2, 3, 4], "each final round is on inputs that no kernel has seen"
 
 
 def test_another_problem_has_arrays_of_its_own(tmp_path: Path, host: Device) -> None:
     kernel = space(tmp_path, "one")
-    kept = KeptWorkbenches(host)
-    kept.keep(Bench(host, kernel, scope_of(kernel, host, "1000")).workbench)
+    workbenches = WorkbenchCache(host)
+    workbenches.add(Bench(host, kernel, scope_of(kernel, host, "1000")).workbench)
     other = space(tmp_path, "other", reference="2.5 * x")
     for each, size in ((kernel, "1001"), (other, "1000"), (kernel, "1000")):
-        assert kept.take(each, scope_of(each, host, size)) is None, "which the first one let go"
+        assert workbenches.take(each, scope_of(each, host, size)) is None, "which the first one let go"

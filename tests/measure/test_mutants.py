@@ -47,7 +47,7 @@ def check(file: Path, device: Device, size: str = "1000") -> list[str]:
 LAX: dict[str, tuple[str, str, str, Any, Any, str]] = {
     "zeros": ("float32", "0", "x", {"uniform": [1e-9, 1e-8]}, None, "zeros would be accepted"),
     "shift": ("float32", "x[i]", "x", {"uniform": [100, 101]}, 2, "shifted by one element would be accepted"),
-    "replaced": ("float32", "pow(x[i], 50)", "x ** 50", None, None, "in which another element stands in the place of"),
+    "replaced": ("float32", "pow(x[i], 50)", "x ** 50", None, None, "in which element number"),
     "replaced, and zeros too": ("int32", "x[i]", "x", None, 100, "zeros would be accepted"),
     "poison": ("uint8", "x[i]", "x", {"integers": [0, 255]}, 255, "an output that no kernel has written"),
 }

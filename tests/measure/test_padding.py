@@ -181,7 +181,7 @@ void give(float *y, float *rows, int n, int ldy) {
         ("never", "", None),
         ("once", "rows[i * n + j] = 0;", None),
         ("never", "rows[i * ldy + j] = 0;", "with ldy=33: writes after the end of rows"),
-        ("once", "rows[i * n + j] = ldy - n;", "with ldy=33: leaves rows other than zero"),
+        ("once", "rows[i * n + j] = ldy - n;", "with ldy=33: leaves rows non-zero"),
     ],
 )
 def test_scratch_is_looked_at_with_padding_too(

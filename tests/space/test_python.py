@@ -173,7 +173,7 @@ def test_a_reference_that_takes_long_is_computed_for_one_set(
     loaded = catalog.load(str(space(tmp_path / "mine", PYTHON)))
     scope = scope_of(loaded, host, "100")
     assert Bench(host, loaded, scope).workbench.set_count == 2
-    monkeypatch.setattr("tuner.measure.verify.input_sets.DEAR_SECONDS", 0.0)
+    monkeypatch.setattr("tuner.measure.verify.input_sets.EXPENSIVE_SECONDS", 0.0)
     assert Bench(host, loaded, scope).workbench.set_count == 1
 
 
@@ -250,8 +250,8 @@ def test_a_function_fills_inputs_of_the_type_that_is_chosen(tmp_path: Path, tune
 @pytest.mark.parametrize(
     ("x", "c", "says"),
     [
-        ("rng.random(n) + 70000", "rng.integers(1, 9, n)", "for x; float16, the type that was chosen, cannot hold it"),
-        ("rng.random(n)", "rng.integers(-9, -8, n)", "returns -9 for c; uint8, the type that was chosen, cannot hold"),
+        ("rng.random(n) + 70000", "rng.integers(1, 9, n)", "for x; float16, the chosen type, cannot hold it"),
+        ("rng.random(n)", "rng.integers(-9, -8, n)", "returns -9 for c; uint8, the chosen type, cannot hold"),
         ("rng.random(n)", "rng.random(n)", "returns float64 for c; the kernel takes uint8; convert it"),
         ("rng.integers(1, 9, n)", "rng.integers(1, 9, n)", "returns int64 for x; the kernel takes float16; convert it"),
     ],

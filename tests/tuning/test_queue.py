@@ -64,7 +64,7 @@ def pool(space: Space) -> Iterator[CompilePool]:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[:2])
     pool = CompilePool(SECONDS, [GPU.id])
-    pool.turn_to(space, Scope(SIZES, {}, "cuda", GPU.limits), GPU)
+    pool.switch_to(space, Scope(SIZES, {}, "cuda", GPU.limits), GPU)
     os.sched_setaffinity(0, cores)
     yield pool
     pool.close()

@@ -139,7 +139,7 @@ def right(x):
         contextlib.closing(Supervisor(task, "host:0", products, follows=True)) as other,
     ):
         for worker in (lead, other):
-            worker.turn_to(task)
+            worker.switch_to(task)
         lead.get_ready()
         assert [worker.measure({"unroll": 1}).failure for worker in (lead, other)] == [None, None]
     sets = computed.read_text().splitlines()

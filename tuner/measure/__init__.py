@@ -1,1 +1,1 @@
-"""Measuring: whether a kernel's result is right, and how long it takes."""
+"""Measurement of a configuration: is its result right, and how long does it take?"""

@@ -1,4 +1,4 @@
-"""Anchors: what the vendor's library makes of the same problem, on the same arrays."""
+"""Anchors: the vendor library's times for the same problem, on the same arrays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from tuner.devices.base import Device, Library
     from tuner.measure.workbench import Workbench
 
-HEAT_SECONDS = 1.0
-QUALIFIED = 3  # algorithms, by the heat
+SCREEN_SECONDS = 1.0
+FINALISTS = 3  # algorithms that remain after the screening rounds
 
 T = TypeVar("T")
 
 
 class Anchors:
-    """The vendor's routine as the vendor chooses to run it, and the fastest of the ways in which it can run.
+    """The vendor library's default algorithm, and its fastest ones.
 
-    What fails, or computes a wrong result, is left out.
+    Algorithms that fail or compute a wrong result are left out.
     """
 
     def __init__(self, device: Device, workbench: Workbench, stopwatch: Stopwatch) -> None:
@@ -31,29 +31,29 @@ class Anchors:
 
     @functools.cached_property
     def default(self) -> Library | None:
-        """What the vendor chooses."""
+        """The algorithm that the vendor library chooses; None if there is none, or it is wrong."""
         library = _attempt(self._workbench.library)
         return library if library is not None and self._is_right(library) else None
 
     @functools.cached_property
-    def qualified(self) -> Sequence[Library]:
-        """The fastest of a heat. The rounds that they go on to say which of them is best."""
+    def fastest(self) -> Sequence[Library]:
+        """The fastest algorithms after a screening round; the finals decide which of them is best."""
         right = [call for call in _attempt(self._workbench.library_algorithms) or () if self._is_right(call)]
-        looks = [(_attempt(functools.partial(self._stopwatch.time, call)), call) for call in right]
-        fastest = min((time for time, _ in looks if time is not None), default=0.0)
-        hopeful = [call for time, call in looks if time is not None and time <= RACE * fastest]
-        if len(hopeful) <= QUALIFIED:
+        timed = [(_attempt(functools.partial(self._stopwatch.time, call)), call) for call in right]
+        least = min((time for time, _ in timed if time is not None), default=0.0)
+        hopeful = [call for time, call in timed if time is not None and time <= RACE * least]
+        if len(hopeful) <= FINALISTS:
             return hopeful
-        times = interleave(self._device, self._stopwatch, hopeful, HEAT_SECONDS).times
+        times = interleave(self._device, self._stopwatch, hopeful, SCREEN_SECONDS).times
         ranked = sorted((median(taken), position) for position, taken in enumerate(times) if taken)
-        return [hopeful[position] for _, position in ranked[:QUALIFIED]]
+        return [hopeful[position] for _, position in ranked[:FINALISTS]]
 
     def _is_right(self, library: Library) -> bool:
         return _attempt(functools.partial(self._workbench.verify, library)) is not None
 
 
 def _attempt(action: Callable[[], T]) -> T | None:
-    """What comes of it; None where it fails, as a library does with errors of its own."""
+    """The result of `action`; None if it raises anything, because libraries have their own exception types."""
     try:
         return action()
     except Exception:

@@ -1,4 +1,4 @@
-"""Builds, loads, verifies and times configurations, in the worker process that holds the device."""
+"""Build, load, verify and time configurations, in the worker process that holds the device."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +22,12 @@ from tuner.measure.timing.clock import (
     StageWatch,
     Stopwatch,
     TimedLaunch,
-    evened,
     interleave,
+    normalised_by_input,
 )
 from tuner.measure.timing.energy import EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.timing.race import LOOKS, Race
+from tuner.measure.timing.race import MOST_LOOKS, Race
 from tuner.measure.verify import mutants, strided
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
@@ -37,17 +37,17 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-SHORT_MS = 1.0  # many times what a launch takes
+SHORT_MS = 1.0  # many times the launch overhead; the finals of a shorter candidate also measure that
 
 
-def _placed(message: str, space: Space) -> str:
-    """The message with the file of the space, unless it begins with one of its files."""
+def _with_file(message: str, space: Space) -> str:
+    """Put the space's file before `message`, unless the message already begins with one of its files."""
     files = [shown(file) for file in space.files]
     return message if not files or message.startswith(tuple(files)) else f"{files[0]}: {message}"
 
 
 class Bench:
-    """Measures configurations of one space at one size on one device."""
+    """Measures configurations of one space, for one problem on one device."""
 
     def __init__(
         self,
@@ -56,18 +56,23 @@ class Bench:
         scope: Scope,
         method: Method = STANDARD,
         cache: ReferenceCache | None = None,
-        after: Workbench | None = None,
+        predecessor: Workbench | None = None,
     ) -> None:
-        """`cache` keeps the reference's matrix products; of a workbench `after` which this one comes, the arrays are
-        taken over. Raises DeviceError where the arrays do not fit, and SpaceError
-        where reference or tolerance have no value, or would accept a wrong output."""
+        """Allocate the workbench and check that verification rejects the mutants.
+
+        `cache` holds the reference's matrix products. `predecessor` is a workbench that is no longer used and serves
+        this problem: its arrays are taken over.
+
+        Raises DeviceError if the arrays do not fit, and SpaceError if reference or tolerance cannot be evaluated, or if
+        the tolerance would accept a mutant.
+        """
         self.device, self.space, self.scope, self.method = device, space, scope, method
         try:
-            self.workbench = Workbench(device, space, scope, cache=cache, after=after)
+            self.workbench = Workbench(device, space, scope, cache=cache, predecessor=predecessor)
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
-            raise SpaceError(_placed(str(error), space)) from None
-        self._other: Workbench | None = None  # with other options
+            raise SpaceError(_with_file(str(error), space)) from None
+        self._options_bench: Workbench | None = None  # the same arrays, with other options
         self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
@@ -76,18 +81,19 @@ class Bench:
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], Built]:
-        """A launch of `config` on the workbench, and its build.
+        """Build `config`, load it and bind it to `workbench` (default: the bench's own). Returns the launch and the
+        build.
 
-        Raises TrialError where the configuration has no geometry, or does not build or load.
+        Raises TrialError if the geometry cannot be computed, or if the configuration does not build or load.
         """
         bench = workbench or self.workbench
         built = build(self.device.compiler, Instance(self.space, config, bench.scope))
         return bench.bind(Program(self.device, built)), built
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Verify `config`, then time it, and verify every timed run too. A failure is an Outcome too.
+        """Verify `config`, time it, and verify the outputs of every timed run. A failure is an Outcome too.
 
-        `best_ms` is the median of the best configuration so far: see `Race`.
+        `best_ms` is the median time of the best configuration so far (see `Race`).
         """
         race, fields, watch = Race(best_ms, self.device.on_processor), dict[str, Any](), StageWatch()
         try:
@@ -113,32 +119,36 @@ class Bench:
     def _times(
         self, call: Callable[[], None], config: Config, race: Race, first_ms: float = math.inf
     ) -> tuple[float, ...]:
-        """Times in ms, evened. Where the first of them loses the race, no others follow; `first_ms` is that of a run
-        before."""
+        """Time `call` and return its times in ms, normalised by input set.
+
+        If the first run loses the race, no further runs follow. `first_ms` is the time of the verified run before.
+        """
         self.workbench.rotation.begin()
         times = [self._stopwatch.time(call)]
-        while race.is_lost(min(times)) and race.is_doubtful(times, first_ms) and len(times) < LOOKS:
+        while race.is_lost(min(times)) and race.is_doubtful(times, first_ms) and len(times) < MOST_LOOKS:
             times.append(self._stopwatch.time(call))
         if race.is_lost(min(times)):
             return race.counted(times)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
-        found = self.workbench.rotation.found
-        while race.is_open(evened(times, found), self.method.repeats):
+        input_sets = self.workbench.rotation.used
+        while race.is_open(normalised_by_input(times, input_sets), self.method.repeats):
             self.workbench.rotation.begin()
             times += self._loop.times(call, config, self.method.repeats)
-            found = found + self.workbench.rotation.found
-        return evened(times, found)
+            input_sets = input_sets + self.workbench.rotation.used
+        return normalised_by_input(times, input_sets)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
     def launch_ms(self) -> float:
-        """The time of a kernel that does nothing."""
-        return self._stopwatch.unchecked(self.workbench.nothing())
+        """The launch overhead in ms: the time of a kernel that does nothing."""
+        return self._stopwatch.unchecked(self.workbench.empty_launch())
 
     def library(self) -> tuple[float, ...]:
-        """Times in ms of the vendor's library as it chooses to run, taken as those of a configuration are; none where
-        there is no library, or it is wrong."""
+        """Time the vendor library's default algorithm as a configuration is timed. Returns the times in ms.
+
+        Empty if there is no library or its result is wrong.
+        """
         default = self._anchors.default
         try:
             return () if default is None else self._times(default, {}, Race(None))
@@ -146,12 +156,14 @@ class Bench:
             return ()
 
     def renew(self) -> None:
-        """Compute what the finals compare with, besides what the search did: inputs that it has not used, and other
-        options. Once: it may take as long as the first set."""
+        """Prepare the additional checks of the finals: inputs that the search has not used, and other options.
+
+        Does so only once, because it may take as long as preparing the first input set.
+        """
         if not self._is_renewed:
             self._is_renewed = True
             self.workbench.renew_inputs()
-            self._other = self.workbench.with_other_options()
+            self._options_bench = self.workbench.with_other_options()
 
     def finals(
         self,
@@ -162,25 +174,26 @@ class Bench:
         quick: bool = False,
         found_wrong: FoundWrong = lambda *_: None,
     ) -> Finals:
-        """Verify and time the configurations again, interleaved with one another and with the vendor's library: its
-        default and the best of its algorithms. With `quick`, there are fewer rounds, without these algorithms.
+        """Verify and time the configurations again, interleaved with the vendor library's default and best algorithm.
 
-        They are verified on inputs that the search has not used, with other options, and with padding behind rows,
-        where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
-        seconds a turn. A configuration that fails has a Final with a `failure`; `found_wrong` hears at once of one
-        whose result is wrong.
+        Configurations are verified on inputs that the search has not used, with other options, and on padded rows if
+        they take leading dimensions. A configuration that fails has a Final with a `failure`. `found_wrong` is called
+        at once for each one whose result is wrong.
+
+        `seconds` is the time for all rounds. `quick` runs fewer rounds and only the library's default algorithm. If
+        `sustained` is given, the best configuration and the library then run back to back for that many seconds a turn.
         """
         self.renew()
-        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's come after the last
+        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's follow
         end = len(configs)
         failures = FailedConfigs(end, found_wrong)
         for position, config in enumerate(configs):
             try:
-                calls[position] = self._prepare_verified(config, self._other)
+                calls[position] = self._prepare_verified(config, self._options_bench)
             except TrialError as error:
                 failures.add(position, error)
         default = self._anchors.default if calls and with_library else None
-        algorithms = self._anchors.qualified if default is not None and not quick else ()
+        algorithms = self._anchors.fastest if default is not None and not quick else ()
         libraries = [] if default is None else [default, *algorithms]
         calls |= enumerate(libraries, end)
         seconds, positions = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), [*calls]
@@ -195,7 +208,7 @@ class Bench:
                 energies[position] = self._energy(call, median(times[position]))
                 if position < end:
                     self._floor.check(median(times[position]))
-                    self.workbench.verify(call)  # looks at guards and inputs, too
+                    self.workbench.verify(call)  # also checks guards and inputs
             except TrialError as error:
                 failures.add(position, error)
         finals = {
@@ -227,42 +240,52 @@ class Bench:
         anchors: Sequence[int],
         seconds: float,
     ) -> None:
-        """Let the best configuration, and the anchors, run back to back for `seconds` a turn, and put what is sustained
-        into `finals`. Where the best goes wrong, it has failed, and the next is the best."""
+        """Run the best configuration and the anchors back to back, and put their sustained times into `finals`.
+
+        Each runs for `seconds` a turn. If the best configuration becomes wrong, it fails and the next best takes its
+        place.
+        """
         while right := [position for position in range(failures.count) if position not in failures]:
-            best = min(right, key=lambda position: self._value(finals[position]))
+            best = min(right, key=lambda position: self._objective_value(finals[position]))
             positions = [best, *anchors]
             if finals[best].time_ms < LEAST_SUSTAINED_MS:
                 return
             try:
                 timed = [(calls[position], finals[position].time_ms) for position in positions]
-                found = sustain(self.device, self.workbench, timed, seconds)
+                measured = sustain(self.device, self.workbench, timed, seconds)
             except TrialError as error:
-                failures.add(best, error, "run after run: ")
+                failures.add(best, error, "back to back: ")
                 finals[best] = replace(finals[best], failure=failures[best])
                 continue
-            for position, sustained in zip(positions, found, strict=True):
+            for position, sustained in zip(positions, measured, strict=True):
                 finals[position] = replace(finals[position], sustained=sustained)
             return
 
-    def _value(self, final: Final) -> float:
-        """What the method's first objective is minimised by."""
+    def _objective_value(self, final: Final) -> float:
+        """The value of the method's first objective, which decides which configuration is best."""
         return objective_values(self.method.objectives[:1], final.time_ms, final.energy_mj, NO_FIGURES)[0]
 
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
-        """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
+        """Run the checks of the finals without timing. Returns for each configuration why it is wrong, or None if it is
+        right.
+
+        `found_wrong` is called as in `finals`.
+        """
         self.renew()
         failures = FailedConfigs(len(configs), found_wrong)
         for position, config in enumerate(configs):
             try:
-                self._prepare_verified(config, self._other)
+                self._prepare_verified(config, self._options_bench)
             except TrialError as error:
                 failures.add(position, error)
         return [failures.get(position) for position in range(len(configs))]
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
-        """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on
-        arrays with padding."""
+        """Bind `config` to the workbench and verify it. Returns the launch.
+
+        Also verifies it on `other` if `config` is valid with its options, and on padded arrays if the operation has
+        leading dimensions.
+        """
         if other is not None and self.space.valid(config, other.scope):
             self._verify_with(config, other)
         call, built = self.prepare(config)
@@ -272,7 +295,7 @@ class Bench:
         return call
 
     def _verify_with(self, config: Config, other: Workbench) -> None:
-        """Verify `config` with other options."""
+        """Verify `config` with the options of `other`."""
         self.workbench.release()
         call, _ = self.prepare(config, other)
         try:
@@ -284,7 +307,7 @@ class Bench:
             other.release()
 
     def healthy(self) -> bool:
-        """Whether the device still answers. After an asynchronous fault it may not, until the process ends."""
+        """Whether the device still responds. After an asynchronous fault it may not, until the process ends."""
         try:
             self.device.synchronize()
         except LaunchError:

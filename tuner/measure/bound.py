@@ -1,4 +1,4 @@
-"""How far an output may lie from its answer: the tolerance of an operation as numbers."""
+"""Error bounds: the tolerance of an operation as numbers for one output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bound:
-    """How far elements of an output of `dtype` may lie from their answers: within atol + rtol |answer|, or within
-    `ulp` units in the last place of the answer, whichever is more. The fraction `wrong` of them may be further off."""
+    """The largest error that elements of an output of type `dtype` may have.
+
+    An element is within its bound if its error is at most atol + rtol |answer|, or at most `ulp` units in the last
+    place of the answer, whichever is larger. A fraction `wrong` of the elements, 0 to 1, may exceed their bound.
+    """
 
     dtype: DType
     atol: float = 0.0
@@ -31,7 +34,7 @@ class Bound:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether it is the same for every element."""
+        """Whether the bound is the same for every element."""
         return self.rtol == self.ulp == 0
 
     @property
@@ -41,25 +44,25 @@ class Bound:
 
     @property
     def precision(self) -> tuple[int, int]:
-        """The bits of a fraction, and the least exponent, of a type that is not exact."""
+        """The fraction bits and the least exponent of a floating-point type."""
         return self.dtype.digits, self.dtype.least_exponent
 
     def most_wrong(self, count: int) -> int:
-        """How many of `count` elements may be further off."""
+        """How many of `count` elements may exceed their bound."""
         return int(self.wrong * count)
 
     def limits(self, answers: Array) -> Array | float:
-        """The largest error of each element that has one of these answers."""
+        """The largest allowed error of each element, given its answer."""
         if self.is_uniform:
             return self.atol
         sizes = np.abs(answers.astype(np.float64, copy=False) if self.dtype.is_exact else answers)
-        if np.iscomplexobj(answers):  # or beside an infinite part, the other may be anything
+        if np.iscomplexobj(answers):  # otherwise an infinite real part would accept any imaginary part
             sizes = np.where(np.isfinite(sizes), sizes, 0.0)
         limits = self.atol + self.rtol * sizes
         return np.asarray(np.maximum(limits, self.ulp * self._units(sizes)) if self.ulp else limits)
 
     def _units(self, sizes: Array) -> Array | float:
-        """The unit in the last place at numbers of these sizes, in float64."""
+        """One unit in the last place at numbers of these magnitudes, as float64."""
         if self.dtype.is_exact:
             return 1.0
         bits, least = self.precision
@@ -76,11 +79,12 @@ class Bound:
 
 
 def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Elements) -> Bound:
-    """How far the elements of `name`, of this type, may lie from `answer`.
+    """The bound of the output `name`, of type `dtype`, whose expected content is `answer`.
 
-    The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`. Where it gives no distance, that
-    is 16 epsilon times the largest finite magnitude in `answer` (at least 1), twice that where the answer was rounded
-    too, by a kernel, and 0 for integers. Raises SpaceError for a tolerance without a value.
+    The operation's `tolerance` declares it, in terms of `epsilon`, the unit round-off of `dtype`. Without a declared
+    distance, floating-point outputs get 16 epsilon times the largest finite magnitude in `answer` (at least 1), doubled
+    if a kernel computed the answer, which is then rounded too; integers get 0. Raises SpaceError if the tolerance
+    cannot be evaluated.
     """
     try:
         terms = op.tolerance.get(name, Tolerance()).values({**scope.names, EPSILON: dtype.epsilon})

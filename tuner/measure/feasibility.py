@@ -1,4 +1,4 @@
-"""Whether a device can measure what is asked for."""
+"""Check that a device can measure a problem and its objectives."""
 
 from tuner.devices import Device
 from tuner.errors import DeviceError
@@ -10,13 +10,13 @@ from tuner.space.scope import Scope
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
-    """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
+    """Raise DeviceError if the arrays do not fit the device, or if an objective cannot be measured on it."""
     check_fits(device, space.operation, nominal(space, scope))
     if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
-        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
+        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} has no energy counter")
     for objective in method.objectives:
         if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
             available = " and ".join(device.compiler.tells) or "nothing of the kind"
             raise DeviceError(
-                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {available}"
+                f"--objective {objective}: the compiler for {device.id} does not report it; it reports {available}"
             )

@@ -1,4 +1,4 @@
-"""The least time that a run can take on a device: it moves its arrays, and no faster than memory allows."""
+"""The minimum plausible time of a run on a device: its bytes moved at the memory bandwidth."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from tuner.space.model import Operation
     from tuner.space.scope import Scope
 
-MARGIN = 2.0  # by which a kernel may move bytes faster than ours, which only read
+MARGIN = 2.0  # how many times the measured read bandwidth a kernel may plausibly reach
 MEASUREMENTS = 5
 
 
 class Floor:
-    """Refuses times that no run can take.
+    """Rejects times that are physically impossible.
 
-    A run moves the `bytes` of the operation, or at least those of the outputs that it only writes. What the last-level
-    cache can hold may be there before the run, and as much may stay there after it. The rest moves at the device's
-    memory rate, which is measured by kernels of ours when a time first asks for it.
+    A run moves the operation's `bytes`, or if undeclared at least its write-only outputs. Up to one last-level cache of
+    this data may be cached before the run, and as much may stay cached after it. The rest moves at the device's memory
+    bandwidth, which is measured when a time first requires it.
     """
 
     def __init__(self, device: Device, op: Operation, scope: Scope, workbench: Workbench) -> None:
@@ -38,16 +38,16 @@ class Floor:
         self._bytes_per_ms = 0.0
 
     def check(self, time_ms: float) -> None:
-        """Raise WrongResult where a run cannot take `time_ms`."""
+        """Raise WrongResult if no run can take only `time_ms`."""
         if self._moved <= 0:
             return
-        if self._is_impossible(time_ms):  # then a busy device may have been slow when its rate was measured
+        if self._is_impossible(time_ms):  # the device may have been busy when its bandwidth was measured
             self._bytes_per_ms = max(self._bytes_per_ms, self._workbench.read_rate(MEASUREMENTS))
         if self._is_impossible(time_ms):
             raise WrongResult(
                 f"{time_ms:.4g} ms is impossible: at least {self._moved / 1e6:.0f} MB must move, which takes "
                 f"{self._device.name} {self._moved / self._bytes_per_ms:.4g} ms at its {self._bytes_per_ms / 1e6:.0f} "
-                "GB/s; the kernel does its work outside of the time, or the operation's `bytes` is too large",
+                "GB/s; the kernel works outside the timed interval, or the operation's `bytes` is too large",
                 "impossible time",
             )
 

@@ -1,4 +1,4 @@
-"""The method of a measurement: how configurations are timed, and what is minimised."""
+"""The method of a measurement: how configurations are timed, and which objectives are minimised."""
 
 from __future__ import annotations
 
@@ -13,33 +13,37 @@ from tuner.quoting import quoted
 if TYPE_CHECKING:
     from tuner.devices.figures import Figures
 
-TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
-LOOPS_TIMEOUT = 1800.0  # for plain loops, in `tune reproduce`: at 2048 they take a minute or more, and run ten times
+TIMEOUT = 60.0  # seconds for each configuration: one limit for its build, another for verifying and timing it
+LOOPS_TIMEOUT = 1800.0  # for the plain loops of `tune reproduce`: ten runs, each of a minute or more at 2048
 LONGEST_TIMEOUT = 86_400.0
 
-# The number of the way in which times are measured. Times of different protocols are not compared: a new one makes new
-# studies, and a record of an old one never keeps its place against a record of a new one.
+# The version of the measurement protocol. Times of different protocols are not compared: a new protocol begins new
+# studies, and a record of a new protocol always replaces one of an old protocol.
 #   1  A candidate ran once on the same arrays before each timed run. Outputs were poisoned before the verified run.
-#   2  Kernels of ours prepare each run, on sets of inputs in turn, and each run is compared.
+#   2  Our own kernels prepare each run, input sets alternate, and the outputs of each run are compared.
 PROTOCOL = 2
 
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
-OBJECTIVES: Mapping[Objective, str] = {  # with the names of their values, which end in the unit
+OBJECTIVES: Mapping[Objective, str] = {  # name of the value, which ends in its unit
     "time": "time_ms",
     "energy": "energy_mj",
     "edp": "energy_delay_mj_ms",
     "registers": "registers",
     "shared_memory": "shared_memory_bytes",
 }
-RUN_OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "edp")  # measured in a run; the others come with the build
+RUN_OBJECTIVES: tuple[Objective, ...] = (
+    "time",
+    "energy",
+    "edp",
+)  # measured in a run; the others are read from the build
 
 
 @dataclass(frozen=True)
 class Method:
     """How configurations are measured.
 
-    Each one is timed `repeats` times; `cold` flushes the caches before each run. The `objectives` are minimised: time
-    in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The first of them
+    `repeats` is the number of timed runs; `cold` flushes the caches before each. The `objectives` are minimised: time
+    in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The first objective
     decides which configuration is best. `race` stops hopeless configurations early.
     """
 
@@ -50,7 +54,10 @@ class Method:
 
     @property
     def races(self) -> bool:
-        """Whether slow configurations are stopped early; never where one may still be best by another objective."""
+        """Whether slow configurations are stopped early.
+
+        Never with other objectives than time, because a slow configuration may still be the best by one of them.
+        """
         return self.race and self.objectives == ("time",)
 
     @property
@@ -59,7 +66,7 @@ class Method:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the objectives' values, with units."""
+        """The names of the objectives' values, which end in their units."""
         return tuple(OBJECTIVES[objective] for objective in self.objectives)
 
     @staticmethod
@@ -71,19 +78,18 @@ STANDARD = Method()
 
 
 def peculiarity(cold: bool, objective: str) -> str:
-    """What is unlike tuning for time with warm caches, in words: `caches flushed, tuned for energy`. Empty where
-    nothing is."""
+    """How a method differs from tuning for time with warm caches: `caches flushed, tuned for energy`, or empty."""
     return ", ".join(["caches flushed"] * cold + [f"tuned for {objective}"] * (objective != "time"))
 
 
 def check_timeout(seconds: float) -> None:
-    """Raise RequestError for a timeout that is too short or too long."""
+    """Raise RequestError if the timeout is not in 1 to LONGEST_TIMEOUT seconds."""
     if not 1 <= seconds <= LONGEST_TIMEOUT:
-        raise RequestError(f"--timeout {seconds:g}: write seconds, from 1 to {LONGEST_TIMEOUT:g}")
+        raise RequestError(f"--timeout {seconds:g}: must be 1 to {LONGEST_TIMEOUT:g} seconds")
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """`time`, or several objectives with commas between. Raises RequestError for anything else."""
+    """Parse `time`, or several objectives separated by commas. Raises RequestError for anything else."""
     names = text.split(",")
     objectives = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
     if len(objectives) != len(names) or len(set(objectives)) != len(names):
@@ -94,8 +100,8 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     if objectives[0] not in RUN_OBJECTIVES:
         example = ",".join(objective for objective in OBJECTIVES if objective in ("time", *objectives))
         raise RequestError(
-            f"--objective {quoted(text)}: the first decides which configuration is stored as the best; it must be one "
-            f"of {', '.join(RUN_OBJECTIVES)}, as in {example}"
+            f"--objective {quoted(text)}: the first objective decides which configuration is stored as the best; it "
+            f"must be one of {', '.join(RUN_OBJECTIVES)}, as in {example}"
         )
     return objectives
 
@@ -103,7 +109,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 def objective_values(
     objectives: Sequence[Objective], time_ms: float, energy_mj: float | None, figures: Figures
 ) -> tuple[float, ...]:
-    """The value of each objective, in the units of OBJECTIVES; infinite where it is unknown."""
+    """The value of each objective, in the units of OBJECTIVES; infinite if unknown."""
     measured: dict[Objective, float | None] = {
         "time": time_ms,
         "energy": energy_mj,

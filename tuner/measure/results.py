@@ -1,4 +1,4 @@
-"""Results of measurements, frozen: an Outcome of one configuration, the Finals of several."""
+"""Results of measurements, as frozen values: an Outcome for one configuration, Finals for several."""
 
 from __future__ import annotations
 
@@ -11,35 +11,39 @@ from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import TrialError
 from tuner.measure.timing.clock import spread
 
-FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
-# Reasons of failures that show a result to be wrong. A run whose time is impossible has not done its work when it ends,
-# or the file counts too many bytes; nobody can tell which, so nobody should be given it silently.
+FINALS = "finals"  # the `failure` of an Outcome that failed in the final round; its log begins with the actual reason
+# Failure reasons that mean a wrong result. An impossible time is one of them: either the run had not finished its work
+# when the clock stopped, or the space file declares too many bytes. These cannot be told apart, so no look-up may
+# return such a configuration.
 WRONG = frozenset(
     {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
      "scratch not zero", "impossible time"}
 )  # fmt: skip
-STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
+STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # the stages of a trial
 
 
-FoundWrong = Callable[[int, str], None]  # hears the position of a configuration, and why it failed
+FoundWrong = Callable[[int, str], None]  # called with the position of a configuration and why it is wrong
 
 
 def rejection(failure: str) -> str | None:
-    """What verification found wrong, in a failure that is written `reason: log`; None for failures of other kinds."""
+    """The first line of the log if `failure`, written `reason: log`, means a wrong result; otherwise None."""
     reason, _, log = failure.partition(": ")
     return log.strip().partition("\n")[0] if reason in WRONG else None
 
 
 class FailedConfigs(dict[int, str]):
-    """Why some of `count` configurations failed, as `reason: log` by their positions; later ones are the library's.
-    `found_wrong` hears of each configuration whose result is wrong, as soon as that is known."""
+    """Why configurations failed, as `reason: log` by position.
+
+    Positions from `count` on belong to the vendor library. `found_wrong` is called at once for each configuration whose
+    result is wrong.
+    """
 
     def __init__(self, count: int, found_wrong: FoundWrong = lambda *_: None) -> None:
         super().__init__()
         self.count, self._found_wrong = count, found_wrong
 
     def add(self, position: int, error: TrialError, when: str = "") -> None:
-        """Keep why one failed, and `when`."""
+        """Record why the configuration at `position` failed; `when` is put before the error's text."""
         self[position] = f"{error.reason}: {when}{error}"
         if position < self.count and rejection(self[position]) is not None:
             self._found_wrong(position, self[position])
@@ -47,13 +51,13 @@ class FailedConfigs(dict[int, str]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measurement of one configuration: its times in ms, its largest error and the bound for it, the number of
-    `wrong` elements that the tolerance allows; or why it failed.
+    """The measurement of one configuration: its times in ms and its verdict, or why it failed.
 
-    `energy_mj` is the energy of one run, where the method wants it. `failure` is a short reason and `log` explains it.
-    `figures` and `occupancy` describe the build, where there is one. `doubtful`: it lost a race on a processor, and
-    its times differ so much that other programs may have made all of them longer. `seconds` tells how long each of the
-    STAGES kept the device's worker, as far as the trial came; building includes the wait for a compile worker.
+    `error` is the largest error and `bound` the tolerance for it. `wrong` counts the wrong elements that the tolerance
+    allows. `energy_mj` is the energy of one run, if the method measures it. `failure` is a short reason; `log` explains
+    it. `figures` and `occupancy` describe the build, if there is one. `doubtful`: the configuration lost a race on a
+    processor, but its times vary so much that other programs may have slowed it down. `seconds` is how long each of the
+    STAGES occupied the device's worker; building includes the wait for a compile worker.
     """
 
     times: tuple[float, ...] = ()
@@ -73,12 +77,12 @@ class Outcome:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed, in the final round too."""
+        """Why the configuration failed, also if it failed in the final round."""
         return self.log.partition(":")[0] if self.failure == FINALS else self.failure
 
     @property
     def rejection(self) -> str | None:
-        """What verification found wrong, if that is why it failed."""
+        """What verification found wrong; None if the configuration did not fail verification."""
         return rejection(self.log if self.failure == FINALS else f"{self.failure}: {self.log}")
 
     @staticmethod
@@ -89,8 +93,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sustained:
-    """A run among many: its mean time in ms, the median clock in MHz and the mean power in W meanwhile, None where the
-    board does not tell."""
+    """A configuration run back to back: mean time in ms, median clock in MHz and mean power in W.
+
+    Clock and power are None if the board does not report them.
+    """
 
     time_ms: float
     clock_mhz: float | None = None
@@ -99,10 +105,10 @@ class Sustained:
 
 @dataclass(frozen=True)
 class Final:
-    """The second measurement of one candidate: a time in ms per round, or why it failed.
+    """The result of one candidate in the final round: a time in ms for each round, or why it failed.
 
-    `library` names the vendor's routine, where the candidate is one. `energy_mj` is the energy of one run, where the
-    method wants it. `sustained` is a run among many back to back, where that was asked for.
+    `library` names the vendor library's routine if the candidate is one. `energy_mj` is the energy of one run, if the
+    method measures it. `sustained` is set if the candidate also ran back to back.
     """
 
     times: tuple[float, ...] = ()
@@ -113,7 +119,7 @@ class Final:
 
     @property
     def time_ms(self) -> float:
-        """The median."""
+        """The median time in ms."""
         return median(self.times)
 
     @property
@@ -129,13 +135,12 @@ class Final:
 
 @dataclass(frozen=True)
 class Finals:
-    """A Final for each candidate, in order, and where there are any, one for the vendor's `library`, as it chooses to
-    run, and one for the `best_library`, the fastest of the ways in which it can.
+    """The results of the final round: a Final for each candidate, in order, and the vendor library's.
 
-    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. `launch_ms` is the time of
-    a kernel that does nothing, where a candidate is short. The results were right on `input_sets` sets of inputs.
-    `skipped_mutants` names the wrong outputs that the check need not reject, because they equal the right one, or are
-    allowed.
+    `library` is the vendor library's default algorithm; `best_library` the fastest of its algorithms. `clock_mhz` is
+    the median clock in MHz during the rounds, `throttled` the reasons why the board lowered it. `launch_ms` is the
+    launch overhead, measured if a candidate is short. Results were right on `input_sets` input sets. `skipped_mutants`
+    names the mutants that need not be rejected, because they equal the answer or are allowed.
     """
 
     candidates: list[Final] = field(default_factory=list)
@@ -152,7 +157,10 @@ class Finals:
 
     @staticmethod
     def joined(parts: Sequence[Finals]) -> Finals:
-        """The Finals of all candidates of `parts`, in order. Parts that have no time left count for nothing else."""
+        """The Finals of all candidates of `parts`, in order.
+
+        Parts in which no candidate has a time contribute their candidates alone.
+        """
         timed = [part for part in parts if any(final.times for final in part.candidates)]
         clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
         return Finals(

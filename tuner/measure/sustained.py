@@ -1,4 +1,4 @@
-"""Sustained times: launches back to back for seconds, as the board's power and temperature allow them."""
+"""Sustained times: launches back to back for seconds, within the board's power and temperature limits."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ from tuner.measure.results import Sustained
 if TYPE_CHECKING:
     from tuner.devices.base import Device, Timer
 
-SECONDS = 2.0  # of each turn that count, at least
-WARM_UP = 0.25  # of those seconds, before them
-LEAST_SUSTAINED_MS = 0.025  # shorter runs would end before the host has enqueued the next
-BATCH_MS, MOST_IN_BATCH = 20.0, 256  # launches between two looks at the board; the driver queues some 1000
-AHEAD = 3  # batches that are enqueued
-LOOK_SECONDS = 0.001  # between two looks at whether a batch is over
+SECONDS = 2.0  # least measured time of each turn
+WARM_UP = 0.25  # warm-up before a turn, as a fraction of its measured time
+LEAST_SUSTAINED_MS = 0.025  # a shorter run ends before the host has enqueued the next one
+BATCH_MS, MOST_IN_BATCH = 20.0, 256  # launches between two sensor readings; the driver queues about 1000
+AHEAD = 3  # batches in the queue at any time
+LOOK_SECONDS = 0.001  # between two polls of a batch
 
 
 class TurnConditions(Protocol):
-    """What a turn begins with, and what is looked at after it."""
+    """Prepares the arrays before a turn and checks the outputs after it."""
 
     def expect(self, call: Callable[[], None]) -> None:
-        """The next runs are of this call."""
+        """Announce that the next runs launch `call`."""
         ...
 
     def prepare(self) -> None:
-        """Enqueue what makes the arrays ready for a run."""
+        """Enqueue the preparation of the arrays for a run."""
         ...
 
     def check_repeated(self) -> None:
-        """Compare what run after run has left, where a run need not read what an earlier one wrote. Raises
-        WrongResult."""
+        """Compare the outputs of back-to-back runs, unless a run reads them. Raises WrongResult."""
         ...
 
 
 @dataclass
 class _Tally:
-    """What the turns of a call add up to."""
+    """Totals over all turns of one call."""
 
     launches: int = 0
     ms: float = 0.0
     seconds: float = 0.0
-    energy_mj: float = 0.0  # remains 0 where the board does not tell
+    energy_mj: float = 0.0  # 0 if the board has no energy counter
     clocks: list[int] = field(default_factory=list)
 
     def sustained(self) -> Sustained:
@@ -59,9 +58,10 @@ class _Tally:
 def sustain(
     device: Device, arrays: TurnConditions, calls: Sequence[tuple[Callable[[], None], float]], seconds: float = SECONDS
 ) -> list[Sustained | None]:
-    """Launch each of `calls`, given with the time in ms of one run, back to back for `seconds` a turn, in turns.
+    """Launch each of `calls` back to back for `seconds` a turn; several calls get two turns each, in mirrored order.
 
-    Raises WrongResult or LaunchError where the first goes wrong; None stands for another one that does.
+    Each call is given with the time of one run in ms. Raises WrongResult if the first call becomes wrong, and
+    LaunchError if any call fails to launch; None stands for any other call that becomes wrong.
     """
     tallies: dict[int, _Tally] = {position: _Tally() for position in range(len(calls))}
     for position in [*tallies, *reversed(tallies)] if len(calls) > 1 else [0]:
@@ -81,7 +81,7 @@ def sustain(
 
 
 def _take_turn(device: Device, call: Callable[[], None], time_ms: float, seconds: float, tally: _Tally) -> None:
-    """Add a turn to the tally. The device never waits for the host: AHEAD batches are enqueued all the time."""
+    """Add one turn to the tally. AHEAD batches stay enqueued, so that the device never waits for the host."""
     count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / time_ms)))
     batches = _batches(device, call, count)
     warming_ms = WARM_UP * seconds * 1e3
@@ -103,7 +103,7 @@ def _take_turn(device: Device, call: Callable[[], None], time_ms: float, seconds
 
 
 def _batches(device: Device, call: Callable[[], None], count: int) -> Generator[float, None, None]:
-    """The time in ms of each batch of `count` launches, one after the other, for ever."""
+    """Enqueue batches of `count` launches without end; yields the time of each batch in ms."""
     idle = [device.timer() for _ in range(AHEAD)]
     enqueued: deque[Timer] = deque()
     while True:

@@ -1,6 +1,6 @@
-"""Turns: several runs share a device; while one of them measures, the others prepare.
+"""Turns: runs that share a device measure one at a time, while the others build and prepare.
 
-The lock of a file is the turn. Who ends, however that comes, gives it back.
+A turn is the lock of a file, so the system releases it however the process ends.
 """
 
 from __future__ import annotations
@@ -21,21 +21,25 @@ from tuner.errors import RequestError
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "TUNER_TURNS"  # names the file; empty: no turns
-PATIENCE_SECONDS = 150.0  # of one turn: longer than a configuration that hangs; a run that is stopped keeps its turn
-SILENT_SECONDS = 3.0  # of waiting, before the user hears of it
+VARIABLE = "TUNER_TURNS"  # the path of the lock file; empty: no turns
+PATIENCE_SECONDS = (
+    150.0  # longest wait for one turn: longer than a configuration that hangs, as a suspended run keeps its lock
+)
+SILENT_SECONDS = 3.0  # of waiting, before the user is told
 POLL_SECONDS = 0.001
-NAME = 16  # bytes that tell a turn from others
+NAME = 16  # bytes of a turn's random name
 _is_mine = ContextVar("whether this thread has its turn", default=False)
-_outlasted = set[bytes]()  # the turns that PATIENCE_SECONDS did not see the end of
+_outlasted = set[bytes]()  # turns that lasted longer than PATIENCE_SECONDS
 
 
 @contextlib.contextmanager
 def taken(place: str, is_over: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """A block that no other process is in for the same device, which `place` names on this machine. It begins
-    nevertheless when one turn has lasted PATIENCE_SECONDS, or when `is_over` says so. Where there is no place, and
-    TUNER_TURNS names no file, or none that can be locked, there is nobody to wait for. A block within another one is
-    part of its turn."""
+    """A block that only one process at a time executes for the device `place` of this machine.
+
+    The block starts anyway once another turn has lasted PATIENCE_SECONDS, or when `is_over` returns true. It starts at
+    once if `place` is empty and TUNER_TURNS names no file, or if the file cannot be locked. A nested block belongs to
+    the outer turn.
+    """
     with contextlib.ExitStack() as stack:
         if not _is_mine.get():
             with contextlib.suppress(OSError, RequestError):
@@ -48,7 +52,7 @@ def taken(place: str, is_over: Callable[[], bool] = lambda: False) -> Iterator[N
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """A block within a turn that this thread has, or another process for it."""
+    """A block within a turn that this thread, or another process on its behalf, already holds."""
     before = _is_mine.set(True)
     try:
         yield
@@ -57,7 +61,7 @@ def held() -> Iterator[None]:
 
 
 def _file(place: str) -> Path | str:
-    """The file of a device. Machines may share the folder of the cache."""
+    """The lock file of a device. Its name includes the host, because machines may share the cache folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen is not None or not place:
         return chosen or ""
@@ -71,7 +75,7 @@ def _created(path: str, flags: int) -> int:
 
 
 def _wait(lock: int, file: Path | str, is_over: Callable[[], bool]) -> None:
-    """Lock the file, which names each turn; or wait for PATIENCE_SECONDS of the same one."""
+    """Lock the file and write the new turn's name into it, or stop waiting after PATIENCE_SECONDS of the same turn."""
     turn, deadline, silent = b"", 0.0, time.monotonic() + SILENT_SECONDS
     while not _locked(lock):
         if (latest := os.pread(lock, NAME, 0)) != turn or not deadline:
@@ -83,13 +87,15 @@ def _wait(lock: int, file: Path | str, is_over: Callable[[], bool]) -> None:
             return
         if now > silent:
             silent = math.inf
-            logger.warning(f"another run has its turn on this device (the lock of {file}); with {VARIABLE}= none waits")
+            logger.warning(
+                f"waiting for another run on this device (lock file {file}); set {VARIABLE}= to run without waiting"
+            )
         time.sleep(POLL_SECONDS)
     os.pwrite(lock, os.urandom(NAME), 0)
 
 
 def _locked(descriptor: int) -> bool:
-    """Whether the file is now locked by this process. Raises OSError where it cannot be locked at all."""
+    """Try to lock the file; returns whether that succeeded. Raises OSError if the file does not support locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

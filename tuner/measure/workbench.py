@@ -1,4 +1,4 @@
-"""The arrays that kernels are verified and timed on."""
+"""The arrays on which configurations are verified and timed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
 from tuner.space.values.forms import ExpressionReference
 
-# One of the first so many timed runs is compared in a frozen copy, and then one of so many on average. The run after it
-# takes longer by page faults, several times as long where it takes microseconds. Few do, so that no quartile knows.
+# On a processor, some timed runs are compared in a frozen copy of the process: a random one of the first FIRST_FROZEN,
+# then one in FREEZE_EVERY on average. Page faults slow the next run down, by several times if it takes only
+# microseconds. Such runs are too rare to change a quartile.
 FIRST_FROZEN, FREEZE_EVERY = 3, 16
 
 
 class OwnLaunch:
-    """A launch that has arrays of its own."""
+    """A launch that uses arrays private to its configuration."""
 
     def __init__(self, call: Callable[[], None], own: OwnArrays) -> None:
         self.own, self._call = own, call
@@ -43,21 +44,21 @@ class OwnLaunch:
 
 
 class Workbench:
-    """The arrays of one problem on one device, and sets of inputs for them.
+    """The device arrays of one problem, and input sets for them.
 
-    `prepare` makes the arrays ready for a run, `check` compares its outputs. No run finds what an earlier one left:
-    inputs are restored from copies on the device, and outputs are poisoned. Sets of inputs take turns in the same
-    arrays, so that no kernel knows an answer by its address.
+    `prepare` makes the arrays ready for a run; `check` compares its outputs. Nothing is left over from an earlier run:
+    inputs are restored from copies on the device, and outputs are poisoned. Input sets alternate in the same buffers,
+    so a kernel cannot recognise an answer by its address.
 
-    Each array lies between two guards of `GUARD` bytes, so that a write outside is seen. Guards of inputs are NaN: a
-    read beyond an edge spoils the result.
+    Each array has a guard of `GUARD` bytes on each side, which reveals writes outside. Guards of inputs are NaN, so a
+    read out of bounds spoils the result.
     """
 
     cache: ReferenceCache
     buffers: Mapping[str, Buffer]
     _kernels: BenchKernels
     _layouts: list[Layout]
-    _drawn: int  # sets, by their seeds from 0 on
+    _drawn: int  # number of input sets so far, which is the next seed
 
     def __init__(
         self,
@@ -65,30 +66,31 @@ class Workbench:
         space: Space,
         scope: Scope,
         cache: ReferenceCache | None = None,
-        of: Workbench | None = None,
-        after: Workbench | None = None,
+        sharing: Workbench | None = None,
+        predecessor: Workbench | None = None,
     ) -> None:
-        """Makes the inputs and computes their references.
+        """Draw the inputs and compute their answers.
 
-        `cache` keeps the references' matrix products. `of` is a workbench with other options, whose arrays and first
-        set this one shares. `after` is one that nobody uses any more, and that `serves` this kernel: its arrays and
-        sets are taken over. Raises DeviceError where arrays and references do not fit in memory.
+        `cache` holds the references' matrix products. `sharing` is a workbench with other options, whose arrays and
+        first input set this one uses too. `predecessor` is a workbench that is no longer used and `serves` this
+        problem: its arrays and input sets are taken over. Raises DeviceError if arrays and references do not fit in
+        memory.
         """
         self.device, self.op, self.scope = device, space.operation, scope
         self.nominal = nominal(space, scope)
-        self._own: OwnArrays | None = None  # of the launch that runs next
-        self.cache = of.cache if of is not None else cache or ReferenceCache()
+        self._own: OwnArrays | None = None  # arrays of the launch that runs next
+        self.cache = sharing.cache if sharing is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
-        self._until_frozen, self._is_mended = FIRST_FROZEN, False
-        self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
-        if of is not None:
-            self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
+        self._until_frozen, self._is_repaired = FIRST_FROZEN, False
+        self._owner, self._dirty = sharing or self, True  # dirty: the last run may have written out of bounds
+        if sharing is not None:
+            self.buffers, self._kernels, first = sharing.buffers, sharing._kernels, sharing._layouts[0]
             inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, first.copies)]
-        elif after is not None:
-            after.release()
-            self.buffers, self._kernels, self._layouts = after.buffers, after._kernels, after._layouts
+        elif predecessor is not None:
+            predecessor.release()
+            self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
         else:
             with_padding = strided.nbytes(space, self.nominal)
             input_sets.check_fits(device, self.op, self.nominal, with_padding)
@@ -96,48 +98,48 @@ class Workbench:
             shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}
             self.buffers = {name: device.allocate(data.nbytes) for name, data in shared.items()}
             self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
-            more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
+            more = range(1, input_sets.set_count(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         self.rotation = Rotation(len(self._layouts))
-        self._drawn = after._drawn if after is not None else len(self._layouts)
+        self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
         ]
 
     @property
     def set_count(self) -> int:
-        """How many sets of inputs there have been."""
+        """How many input sets kernels have run on."""
         return len(self._layouts) + self._is_renewed
 
     @property
     def nbytes(self) -> int:
-        """The bytes on the device."""
+        """The device memory in use, in bytes."""
         sets = [memory for layout in self._layouts for memory in (layout.copies, layout.references)]
         return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
 
     @property
     def inputs(self) -> InputSet:
-        """The first set, on which kernels are verified."""
+        """The first input set, on which kernels are verified."""
         return self._layouts[0].inputs
 
     @property
     def write_only(self) -> frozenset[str]:
-        """The outputs that a run need not read."""
+        """The outputs whose previous content a run need not read."""
         return self._layouts[0].inputs.write_only
 
     @property
     def missed_cases(self) -> list[str]:
-        """A sentence about each condition of the reference that no input decides."""
+        """Warnings about the reference: conditions that no input decides, and integer divisors that are 0."""
         return self._referee.cases.missed({argument.name for argument in self.op.arrays})
 
-    def nothing(self) -> Callable[[], None]:
-        """A launch that does no work."""
-        return self._kernels.nothing()
+    def empty_launch(self) -> Callable[[], None]:
+        """A launch of a kernel that does nothing."""
+        return self._kernels.empty_launch()
 
     def renew_inputs(self) -> None:
-        """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
+        """Replace the first input set once by one that no kernel has seen, unless that takes too long."""
         first = self._layouts[0]
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
@@ -148,40 +150,43 @@ class Workbench:
         self._is_renewed, self._drawn = True, self._drawn + 1
 
     def serves(self, space: Space, scope: Scope) -> bool:
-        """Whether a kernel may be measured on these arrays, because it is of the same problem: all but its scratch is
-        the same, and neither shapes nor answers depend on a configuration."""
+        """Whether a kernel of `space` may be measured on these arrays because it solves the same problem.
+
+        Everything but scratch must agree, and neither shapes nor answers may depend on a configuration.
+        """
         own = self._referee.space
         if scope != self.scope or any(_is_varied(each) for each in (own, space)) or _problem(own) != _problem(space):
             return False
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
-        """The same arrays, with other options: a kernel that ignores one, or rounds it, is right with its default.
+        """A workbench on the same arrays with other option values, which reveals a kernel that ignores or rounds an
+        option.
 
-        None where none may differ, or where nothing tells what is right with others.
+        None if no option may differ, or if the reference does not cover other values.
         """
         scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope))
         if scope is None or not self._referee.covers(scope):
             return None
-        return Workbench(self.device, self._referee.space, scope, of=self)
+        return Workbench(self.device, self._referee.space, scope, sharing=self)
 
     def library(self) -> Library | None:
-        """The vendor's routine on these arrays; None where there is none."""
+        """The vendor library's routine, bound to these arrays; None if there is none."""
         return self.device.library(*self._routine()) if self.op.library else None
 
     def library_algorithms(self) -> Sequence[Library]:
-        """The ways in which the vendor can run it; empty where there are none."""
+        """The algorithms that the vendor library offers for its routine; empty if there are none."""
         return self.device.library_algorithms(*self._routine()) if self.op.library else ()
 
     def _routine(self) -> tuple[str, dict[str, Any], dict[str, str], frozenset[str]]:
-        """The operation's routine, and what it needs of these arrays."""
+        """The operation's library routine, and its arguments."""
         assert self.op.library is not None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
         dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
         return self.op.library, {**self.scope.names, **handles}, dtypes, self.op.transposed
 
     def bind(self, program: Program) -> Callable[[], None]:
-        """A launch of a configuration on these arrays, and on arrays of its own."""
+        """Bind a configuration to these arrays and to arrays of its own. Returns the launch."""
         self.release()
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
@@ -193,28 +198,28 @@ class Workbench:
         return OwnLaunch(call, own)
 
     def release(self) -> None:
-        """Let go of the arrays of the configuration that ran last: there may be no room for those of two."""
+        """Free the private arrays of the last configuration, because those of two may not fit."""
         self._own = None
 
     def expect(self, call: Callable[[], None]) -> None:
-        """The next runs are of this call: its own arrays are prepared and looked at with all others."""
+        """Announce that the next runs launch `call`, so that its private arrays are prepared and checked too."""
         self._own = call.own if isinstance(call, OwnLaunch) else None
 
-    def share(self, runs: int) -> int:
-        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
-        return self.rotation.share(runs)
+    def pin_inputs(self, runs: int) -> int:
+        """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
+        return self.rotation.pin_inputs(runs)
 
     def prepare(self) -> None:
-        """Enqueue what makes the arrays ready for a run: a set of inputs, and poison, as the rotation has them."""
-        self._owner._dirty = True  # until `inspect` says that the run wrote nowhere else
+        """Enqueue the preparation of a run: the rotation's next input set and poison."""
+        self._owner._dirty = True  # until `inspect` finds no write out of bounds
         self._prepare(*self.rotation.draw())
 
     def check(self) -> None:
-        """Compare every element that the last run has left. Raises WrongResult.
+        """Compare every output element of the last run. Raises WrongResult.
 
-        An earlier kernel may have spoilt what is compared with. Then that is mended, once for each candidate, and later
-        runs show whether this one is right. Some runs, drawn at random, are compared in a frozen copy, where no thread
-        that the kernel has left behind goes on.
+        An earlier kernel may have overwritten the references. They are then repaired, once for each candidate, and
+        later runs show whether this one is right. Some runs, chosen at random, are compared in a frozen copy of the
+        process, in which threads that the kernel left behind do not run.
         """
         if self._until_frozen:
             was_right, self._until_frozen = True, self._until_frozen - 1
@@ -224,23 +229,27 @@ class Workbench:
             self._verdicts()
         except WrongResult as error:
             self._kernels.clear()
-            if not self._is_mended and self._mend():
-                self._is_mended = True
+            if not self._is_repaired and self._repair():
+                self._is_repaired = True
                 return
             inputs = "on other inputs" if self._current else "on the same inputs"
-            raise WrongResult(f"right at first, {inputs} no more: {error}", "wrong in a later run") from None
+            raise WrongResult(
+                f"right in its first run, wrong in a later one {inputs}: {error}", "wrong in a later run"
+            ) from None
         if not was_right:
-            raise WrongResult("still works on its outputs after it has returned", "unfinished")
+            raise WrongResult("still writes its outputs after the launch has finished", "unfinished")
 
     def check_repeated(self) -> None:
-        """The same after runs without anything between them, where a run reads no output: else nothing tells what is
-        right. Raises WrongResult."""
+        """Compare the outputs after back-to-back runs. Raises WrongResult.
+
+        Skipped if a run reads an output: then the answer after several runs is unknown.
+        """
         inputs = self._layouts[self._current].inputs
         if inputs.write_only.issuperset(inputs.outputs):
             self.check()
 
     def _verdicts(self) -> list[Verdict]:
-        """The verdicts on what the last run has left. Raises WrongResult."""
+        """The verdicts on the outputs of the last run. Raises WrongResult."""
         return self._judge.verdicts(self._layouts[self._current], self._own)
 
     def _is_right(self) -> bool:
@@ -250,27 +259,27 @@ class Workbench:
             return False
         return True
 
-    def _mend(self) -> bool:
-        """Write again what a stray write has hit of all that lies on the device for comparison; whether one has."""
-        mended = [layout.mend() for layout in self._layouts]
-        return any(mended)
+    def _repair(self) -> bool:
+        """Rewrite copies and references that a stray write has changed. Returns whether there were any."""
+        repaired = [layout.repair() for layout in self._layouts]
+        return any(repaired)
 
     def verify(self, call: Callable[[], None]) -> Verdict:
-        """Run `call` once on the first set and compare every element.
+        """Run `call` once on the first input set and compare every element.
 
-        Raises WrongResult, or LaunchError where `call` does not run. An earlier kernel may have written where it may
-        not, into what lies on the device for the comparison. So a wrong result counts only where that is intact; else
-        it is written again, and `call` runs again.
+        Raises WrongResult, or LaunchError if `call` does not run. An earlier kernel may have overwritten the copies and
+        references on the device. So a wrong result counts only if these are intact; otherwise they are rewritten and
+        `call` runs again.
         """
         self.expect(getattr(call, "call", call))
         if self._owner._dirty:
             self._write_guards()
-        self._owner._dirty, self._is_mended = True, False
+        self._owner._dirty, self._is_repaired = True, False
         self._until_frozen = secrets.randbelow(FIRST_FROZEN)
         try:
             verdict = self._verify_once(call)
         except WrongResult:
-            if not self._mend():
+            if not self._repair():
                 raise
             self._write_guards()
             verdict = self._verify_once(call)
@@ -278,7 +287,7 @@ class Workbench:
         return verdict
 
     def inspect(self) -> None:
-        """Look at guards and inputs after a run. Raises WrongResult where one has changed."""
+        """Check guards and inputs after a run. Raises WrongResult if one has changed."""
         self._owner._dirty = True
         self._layouts[self._current].check_inputs()
         for call in self._guard_checks:
@@ -302,7 +311,7 @@ class Workbench:
         self.device.synchronize()
         verdicts = self._verdicts()
         self.inspect()
-        if not verdicts:  # nothing tells what is right
+        if not verdicts:  # the operation has no reference
             return Verdict(0.0, 0.0)
         worst = max(verdicts, key=lambda verdict: verdict.share)
         return replace(worst, wrong=sum(verdict.wrong for verdict in verdicts))
@@ -321,7 +330,7 @@ class Workbench:
             self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
 
     def read_rate(self, measurements: int) -> float:
-        """The fastest of several measurements of the device's memory rate, in bytes per ms: all arrays are read."""
+        """The device's memory bandwidth in bytes per ms: the fastest of several passes that read all arrays."""
         timer, calls = self.device.timer(), [self._kernels.touch(buffer) for buffer in self.buffers.values()]
         nbytes = sum(buffer.nbytes for buffer in self.buffers.values())
         rates: list[float] = []
@@ -337,13 +346,13 @@ class Workbench:
 
 
 def _is_varied(space: Space) -> bool:
-    """Whether arrays or answers of a kernel may depend on its configuration."""
+    """Whether shapes of arrays, or answers, may depend on the configuration."""
     arrays = {argument.name for argument in space.operation.arrays}
     return bool(space.varying & arrays) or not isinstance(space.operation.reference, ExpressionReference)
 
 
 def _problem(space: Space) -> Operation:
-    """What a kernel computes, without what is its own."""
+    """The operation without what may differ between its kernels: scratch, arguments of special kinds, and extent."""
     op = space.operation
     arrays = tuple(a for a in op.arguments if a.role != "scratch" and (a.is_array or (a.shape is None and not a.kind)))
     return replace(op, arguments=arrays, extent=())

@@ -18,7 +18,7 @@ from tuner.measure import turns
 from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.process import replies
-from tuner.measure.process.attempts import patiently
+from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.channel import Process
 from tuner.measure.process.supervisor import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
@@ -83,7 +83,7 @@ def run(
     announce(space, noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     request |= {"types": dict(types), "results": str(results) if results else None}
-    return patiently(functools.partial(_run, request, space, noted), noted, time.sleep)
+    return with_retries(functools.partial(_run, request, space, noted), noted, time.sleep)
 
 
 def _run(request: dict[str, Any], space: Space, noted: Callable[[str], None]) -> Rerun:
@@ -160,7 +160,7 @@ def _measure(
         verdict = bench.verify(call)
         stopwatch = Stopwatch(device, bench)
         anchors = Anchors(device, bench, stopwatch)
-        libraries = [anchors.default, *anchors.qualified] if anchors.default else []
+        libraries = [anchors.default, *anchors.fastest] if anchors.default else []
         rounds = interleave(device, stopwatch, [call, *libraries])
         if 0 in rounds.errors:
             raise rounds.errors[0]

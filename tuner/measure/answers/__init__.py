@@ -1,1 +1,1 @@
-"""The expected outputs of a kernel: computed on the device or the host from whatever reference the space names."""
+"""Answers: the expected outputs, computed on the device or the host by the reference that the space declares."""

@@ -1,8 +1,8 @@
-"""The answers of expressions, computed where the arrays lie.
+"""Answers of expressions, computed on the device.
 
-An expression of sums, products and quotients, element by element, becomes a kernel of ours in double precision. A
-product of matrices is the vendor's, of copies in double precision: another implementation than the kernel that is
-judged. Elements at random are computed again on the host, which says what is right where both differ.
+Sums, differences, products and quotients of elements become one of our own kernels, in double precision. A matrix
+product is the vendor library's, of copies in double precision: another implementation than the kernel under test. The
+host recomputes a random sample of elements; if it disagrees, its answers are used.
 """
 
 from __future__ import annotations
@@ -29,52 +29,52 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
     from tuner.space.values.forms import ExpressionReference
 
-DEAR = 1 << 27  # products of numbers that a host takes longer for than a GPU takes to load its library
-_SAMPLES = 16  # elements that the host computes again
-_CLOSE = 1e-12  # how far elements of the rest may be off, relatively: it is computed with the same operations
+EXPENSIVE = 1 << 27  # multiplications in matrix products that take a host longer than a GPU takes to load its library
+_SAMPLES = 16  # elements that the host recomputes
+_CLOSE = 1e-12  # relative tolerance of these elements, which use the same operations, given the matrix products
 _DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
 
 
 class _NoFormula(Exception):
-    """An expression is not of the form that a device evaluates."""
+    """An expression does not have the form that a device can evaluate."""
 
 
 def answers(
     form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], placer: Placer
 ) -> tuple[dict[str, Elements], frozenset[str]] | None:
-    """The answers of all outputs, and the names of the arrays that they were computed from, as `reference.answers`.
+    """The answers of all outputs, and the names of the arrays that they depend on, as `reference.answers` returns them.
 
-    None where the host has to compute them: they are small, and so is what has to be computed; they are not of this
-    form; or they do not fit on the device.
+    None if the host must compute them: if arrays and work are small, if an expression does not have the required form,
+    or if they do not fit on the device.
     """
     outputs = form.outputs
     if not placer.device.has_doubles:
         return None
-    found: dict[str, Elements] = {}
+    results: dict[str, Elements] = {}
     read: set[str] = set()
     try:
         formulas = {name: _formula(expression.tree, name, scope, contents) for name, expression in outputs.items()}
-        is_dear = sum(f.work for f in formulas.values()) >= DEAR or any(
+        is_expensive = sum(f.work for f in formulas.values()) >= EXPENSIVE or any(
             e.nbytes >= ON_DEVICE_BYTES for e in contents.values()
         )
         if not any(contents[name].nbytes >= ON_DEVICE_BYTES for name in formulas) and (
-            placer.device.on_processor or not is_dear
+            placer.device.on_processor or not is_expensive
         ):
             return None
         for name, expression in outputs.items():
             formula = formulas[name]
             answer = _Answer(expression.tree, formula, contents, placer)
-            found[name] = Placed(placer, contents[name].shape, answer.compute)
+            results[name] = Placed(placer, contents[name].shape, answer.compute)
             read |= answer.read
-    except (_NoFormula, TunerError, MemoryError):  # where it is the file that is wrong, the host says so
+    except (_NoFormula, TunerError, MemoryError):  # the host reports an error of the space file
         return None
-    return found, frozenset(read)
+    return results, frozenset(read)
 
 
 @dataclass(frozen=True)
 class _Matrix:
-    """An array of two dimensions, or a batch of them, with its last two swapped where it `is_transposed`."""
+    """A matrix or batch of matrices; its last two dimensions are swapped if it `is_transposed`."""
 
     name: str
     elements: Elements
@@ -94,7 +94,7 @@ class _Matrix:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product of two matrices; `text` is what the file calls it."""
+    """A product of two matrices; `text` is its expression in the space file."""
 
     text: str
     left: _Matrix
@@ -103,7 +103,10 @@ class _Product:
 
 @dataclass
 class _Formula:
-    """A formula in C over arrays, products and scalars, which stand in the order of their names in it."""
+    """A C formula over arrays, matrix products and scalars.
+
+    It uses `operands` as a0, a1, ... and `scalars` as s0, s1, ...
+    """
 
     scope: Scope
     contents: Mapping[str, Elements]
@@ -114,31 +117,31 @@ class _Formula:
 
     @property
     def work(self) -> int:
-        """The products of numbers in products of matrices."""
+        """The number of multiplications in matrix products."""
         products = [operand for operand in self.operands if isinstance(operand, _Product)]
         return sum(math.prod(product.left.shape) * product.right.shape[-1] for product in products)
 
-    def of(self, node: ast.expr) -> str:
-        """The text for a node. Raises _NoFormula for one that it has none for."""
+    def translate(self, node: ast.expr) -> str:
+        """The C text of a node. Raises _NoFormula if it has none."""
         if not names_in(node) & self.contents.keys():
             return self._scalar(node)
         match node:
             case ast.Name(id=name):
                 return self._array(name)
             case ast.IfExp(test=test, body=body, orelse=other) if not names_in(test) & self.contents.keys():
-                return self.of(body if array_expressions.walk(test, self.scope.names) else other)
+                return self.translate(body if array_expressions.walk(test, self.scope.names) else other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"(-{self.of(operand)})"
+                return f"(-{self.translate(operand)})"
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 return self._product(ast.unparse(node), self._matrix(left), self._matrix(right))
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return f"PLUS({self.of(left)}, {self.of(right)})"
+                return f"PLUS({self.translate(left)}, {self.translate(right)})"
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                return f"PLUS({self.of(left)}, -{self.of(right)})"
+                return f"PLUS({self.translate(left)}, -{self.translate(right)})"
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return f"TIMES({self.of(left)}, {self.of(right)})"
+                return f"TIMES({self.translate(left)}, {self.translate(right)})"
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return f"({self.of(left)} / {self.of(right)})"
+                return f"({self.translate(left)} / {self.translate(right)})"
         raise _NoFormula
 
     def _scalar(self, node: ast.expr) -> str:
@@ -152,7 +155,7 @@ class _Formula:
         elements = self.contents[name]
         if elements.shape != self.shape or elements.element.kind != "real":
             raise _NoFormula
-        return f"(double){elements.element.name}_value({self._operand(name)})"  # or floats would be added
+        return f"(double){elements.element.name}_value({self._operand(name)})"  # otherwise floats would be added
 
     def _matrix(self, node: ast.expr) -> _Matrix:
         match node:
@@ -183,12 +186,12 @@ class _Formula:
 
 
 def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elements]) -> _Formula:
-    """The formula of the answer for `name`. Raises _NoFormula where there is none."""
+    """The formula of the answer for `name`. Raises _NoFormula if there is none."""
     if name not in contents or contents[name].element.kind != "real":
         raise _NoFormula
     formula = _Formula(scope, contents, contents[name].shape)
     try:
-        formula.text = formula.of(tree)
+        formula.text = formula.translate(tree)
     except (ExpressionError, ArithmeticError, TypeError, ValueError, LookupError, RecursionError):
         raise _NoFormula from None
     if not formula.operands:
@@ -197,17 +200,17 @@ def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Ele
 
 
 class _Answer:
-    """One answer, which `compute` writes into memory as often as it is asked for."""
+    """One answer, which `compute` writes into memory, repeatedly if necessary."""
 
     def __init__(self, tree: ast.expr, formula: _Formula, contents: Mapping[str, Elements], placer: Placer) -> None:
         self._formula, self._contents, self._placer = formula, contents, placer
         self._tree = reference.products_by_name(tree, contents.keys())
-        self._first = next((operand for operand in formula.operands if isinstance(operand, _Product)), None)
+        self._first_product = next((operand for operand in formula.operands if isinstance(operand, _Product)), None)
         operands = formula.operands
         self.read = {name for o in operands for name in ([o] if isinstance(o, str) else [o.left.name, o.right.name])}
 
     def compute(self, memory: Buffer) -> None:
-        """Raises DeviceError where the device has no product, or computes other elements than the host."""
+        """Raises DeviceError if the device has no matrix product, or computes other elements than the host."""
         count = memory.nbytes // _DOUBLE.itemsize
         sample = np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)
         names: dict[str, object] = dict(self._formula.scope.names)
@@ -218,12 +221,12 @@ class _Answer:
                 arrays.append((self._placer.placed(elements), elements.element))
                 names[operand] = elements.at(sample).astype(np.float64)
             else:
-                is_first = operand == self._first  # it needs no memory of its own
+                is_first = operand == self._first_product  # computed in the answer's memory
                 product = memory if is_first else self._placer.device.allocate(memory.nbytes, guard=0)
                 self._multiply(operand, product)
                 arrays.append((product, _DOUBLE))
-                names[operand.text] = found = self._placer.doubles(product, sample)
-                self._check_product(operand, sample, found)
+                names[operand.text] = values = self._placer.doubles(product, sample)
+                self._check_product(operand, sample, values)
         self._placer.evaluate(self._formula.text, arrays, self._formula.scalars, memory)
         with np.errstate(all="ignore"):
             expected = array_expressions.walk(self._tree, names)
@@ -231,12 +234,12 @@ class _Answer:
             raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
 
     def _multiply(self, product: _Product, memory: Buffer) -> None:
-        """Make `memory` hold a product. Raises DeviceError where the host is faster."""
+        """Fill `memory` with a matrix product. Raises DeviceError if the host is faster."""
         device, (*batch, rows, inner), columns = self._placer.device, product.left.shape, product.right.shape[-1]
         has_library = type(device).library is not Device.library
         if device.on_processor and not has_library:
             raise DeviceError(f"{device.id}: a library on the host multiplies faster")
-        a, b = self._wide(product.left), self._wide(product.right)
+        a, b = self._as_doubles(product.left), self._as_doubles(product.right)
         handles = {"A": a.handle, "B": b.handle, "C": memory.handle}
         sizes = {"M": rows, "N": columns, "K": inner, "batch": math.prod(batch), "alpha": 1.0, "beta": 0.0}
         call = device.library("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name))
@@ -245,26 +248,26 @@ class _Answer:
             return
         try:
             self._placer.run(call)
-        except Exception as error:  # the library has errors of its own
+        except Exception as error:  # the library has its own exception types
             raise DeviceError(f"{device.id}: {call.name}: {error}") from None
 
-    def _wide(self, matrix: _Matrix) -> Buffer:
-        """A matrix as doubles, row by row."""
+    def _as_doubles(self, matrix: _Matrix) -> Buffer:
+        """A matrix as doubles, in row-major order."""
         elements, element = matrix.elements, matrix.elements.element
         arrays = [(self._placer.placed(elements), element)]
         memory = self._placer.device.allocate(_DOUBLE.itemsize * elements.size, guard=0)
         place = "i"
-        if matrix.is_transposed:  # a1 holds the rows and columns that it had before
+        if matrix.is_transposed:  # a1 holds the rows and columns before transposition
             arrays.append((self._placer.device.upload(np.array(elements.shape[-2:], np.int64)), DTYPES["int64"]))
             place = "i / (a1[0] * a1[1]) * (a1[0] * a1[1]) + i % a1[0] * a1[1] + i / a1[0] % a1[1]"
         self._placer.evaluate(f"{element.name}_value(a0[{place}])", arrays, [], memory)
         return memory
 
-    def _check_product(self, product: _Product, sample: Array, found: Array) -> None:
-        """Raise DeviceError where these elements of a product are not what the host finds, within rounding."""
+    def _check_product(self, product: _Product, sample: Array, values: Array) -> None:
+        """Raise DeviceError if these elements of a product differ from the host's by more than rounding."""
         (rows, inner), columns = product.left.shape[-2:], product.right.shape[-1]
         steps = np.arange(inner)
-        for number, value in zip(map(int, sample), found, strict=True):
+        for number, value in zip(map(int, sample), values, strict=True):
             batch, place = divmod(number, rows * columns)
             row, column = divmod(place, columns)
             products = product.left.at(batch, row, steps) * product.right.at(batch, steps, column)

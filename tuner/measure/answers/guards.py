@@ -1,4 +1,7 @@
-"""The guards of an array, looked at on the host. The workbench looks at those of its arrays on the device."""
+"""The check of an array's guards on the host.
+
+The workbench checks the guards of its arrays on the device.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_guards(device: Device, name: str, buffer: Buffer, byte: int) -> None:
-    """Raise WrongResult, which names the array, where one of its guards holds another byte than `byte`."""
+    """Raise WrongResult, which names the array, if one of its guards holds a byte other than `byte`."""
     for offset, side in ((0, "before the start"), (GUARD + buffer.nbytes, "after the end")):
         guard = np.empty(GUARD, np.uint8)
         device.read(buffer.whole, guard, offset)

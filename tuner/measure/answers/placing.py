@@ -1,4 +1,7 @@
-"""Elements in the memory of a device: drawn there where that can be, else copied part by part."""
+"""Placing elements in device memory.
+
+The device draws random elements itself if it can; all others are copied in parts from the host.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,21 @@ if TYPE_CHECKING:
 
 _HEAD = "#define ELEMENTS\n"
 SUMMED, REDUCED, PRODUCT = (f"{_HEAD}#define {part}\n" for part in ("SUMMED", "REDUCED", "PRODUCT"))
-_WORD = 16  # bytes that a thread sums at once
-_SAMPLES, _RUN = 16, 64  # places where what was drawn is compared with the host, and elements at each
-_PER_THREAD = 4
+_WORD = 16  # bytes that a thread loads at once
+_SAMPLES, _RUN = 16, 64  # number of runs of drawn elements that are compared with the host, and elements of each
+_PER_THREAD = 4  # elements
 _MASK = (1 << 64) - 1
 
 
 class Placer:
-    """Fills memory of one device."""
+    """Fills and reads memory of one device with kernels."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._kernels = DeviceKernels(device, "bench_kernels.cu", "elements.cu")
 
     def place(self, elements: Elements, memory: Buffer) -> None:
-        """Make `memory` hold the elements, and wait."""
+        """Fill `memory` with the elements, and wait."""
         if isinstance(elements, Placed):
             elements.compute(memory)
         elif not (isinstance(elements, Drawn) and self.draw(elements, memory)):
@@ -41,19 +44,19 @@ class Placer:
                 self.device.write(memory.handle, part, start * part.itemsize)
 
     def run(self, call: Call) -> None:
-        """Run what fills or reads memory, and wait, while no other process measures on the device."""
+        """Run a kernel that fills or reads memory, and wait. No other process measures on the device meanwhile."""
         with turns.taken(self.device.place):
             call()
             self.device.synchronize()
 
     def placed(self, elements: Elements) -> Buffer:
-        """Unguarded memory that holds the elements. Raises DeviceError where there is too little."""
+        """New unguarded memory that holds the elements. Raises DeviceError if it does not fit."""
         memory = self.device.allocate(elements.nbytes, guard=0)
         self.place(elements, memory)
         return memory
 
     def checksum(self, memory: Buffer) -> bytes:
-        """What tells whether its bytes are still the same."""
+        """A checksum of the bytes in `memory`, which reveals a change."""
         sums = self.device.upload(np.zeros(2, np.uint32))
         threads = -(-memory.nbytes // _WORD)
         arguments = [memory.handle, np.int64(memory.nbytes), sums.handle]
@@ -61,40 +64,44 @@ class Placer:
         return self._read(sums, np.empty(2, np.uint32)).tobytes()
 
     def largest(self, memory: Buffer) -> float:
-        """The largest finite magnitude of the doubles in `memory`; 0 where nothing is finite."""
+        """The largest finite magnitude of the doubles in `memory`; 0 if none is finite."""
         count = memory.nbytes // 8
         threads = min(THREADS * MOST_BLOCKS, -(-count // _PER_THREAD // THREADS) * THREADS)
-        found = self.device.upload(np.zeros(max(THREADS, threads)))
-        arguments = [memory.handle, np.int64(count), found.handle]
+        maxima = self.device.upload(np.zeros(max(THREADS, threads)))
+        arguments = [memory.handle, np.int64(count), maxima.handle]
         self.run(self._kernels.bind("largest", threads, arguments, REDUCED))
-        return float(self._read(found, np.empty(found.nbytes // 8)).max())
+        return float(self._read(maxima, np.empty(maxima.nbytes // 8)).max())
 
     def doubles(self, memory: Buffer, index: Array) -> Array:
-        """The doubles with these numbers, of which there are few."""
-        numbers, found = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
-        arrays = [(memory, DTYPES["float64"]), (numbers, DTYPES["int64"])]
-        self.evaluate("float64_value(a0[a1[i]])", arrays, [], found)
-        return self._read(found, np.empty(index.size))
+        """The doubles in `memory` at a few indices."""
+        indices, gathered = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
+        arrays = [(memory, DTYPES["float64"]), (indices, DTYPES["int64"])]
+        self.evaluate("float64_value(a0[a1[i]])", arrays, [], gathered)
+        return self._read(gathered, np.empty(index.size))
 
     def evaluate(
         self, formula: str, arrays: Sequence[tuple[Buffer, DType]], scalars: Sequence[float], memory: Buffer
     ) -> None:
-        """Make `memory` hold the doubles that a formula in C gives for each element i of the arrays a0, a1 and so on,
-        and the scalars s0, s1 and so on. It may be one of the arrays."""
+        """Fill `memory` with doubles: the value of a C formula for each element i.
+
+        The formula may use the arrays a0, a1, ... and the scalars s0, s1, ... `memory` may be one of the arrays.
+        """
         text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
         self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
 
     def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
-        """Make `memory` hold the product of two row-major matrices of doubles, or of two batches of them. It has so
-        many rows and columns, and is a sum over so many products."""
+        """Fill `memory` with the product of two row-major matrices of doubles, or of two batches of matrices.
+
+        `sizes` are the rows and columns of the product, and the inner dimension.
+        """
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), left.handle, right.handle, *map(np.int64, sizes)]
         self.run(self._kernels.bind("multiply", count, arguments, PRODUCT))
 
     def draw(self, drawn: Drawn, memory: Buffer) -> bool:
-        """Draw the elements there; False where the device does not, or draws others than the host."""
+        """Draw random elements into `memory`. False if the device cannot, or draws others than the host."""
         call = self._drawing(drawn, memory)
         if call is None:
             return False
@@ -102,15 +109,15 @@ class Placer:
         starts = np.random.default_rng().integers(0, drawn.size, _SAMPLES)
         for start in (0, max(0, drawn.size - _RUN), *map(int, starts)):
             expected = drawn.part(start, min(start + _RUN, drawn.size))
-            found = np.empty_like(expected)
-            self.device.read(memory.handle, found, start * found.itemsize)
-            if found.tobytes() != expected.tobytes():
+            actual = np.empty_like(expected)
+            self.device.read(memory.handle, actual, start * actual.itemsize)
+            if actual.tobytes() != expected.tobytes():
                 return False
         return True
 
     def _drawing(self, drawn: Drawn, memory: Buffer) -> Call | None:
-        """What draws the elements; None where the device would round them in another way than the host."""
-        dtype, draw, key = drawn.drawn, drawn.draw, np.uint64(drawn.key)
+        """The launch that draws the elements; None if the device would round them differently than the host."""
+        dtype, draw, key = drawn.part_dtype, drawn.draw, np.uint64(drawn.key)
         narrow = not dtype.is_exact and dtype.name not in ("float32", "float64")
         if narrow and draw.kind not in ("standard", "table"):
             return None
@@ -134,10 +141,10 @@ class Placer:
             f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, drawing_macros(dtype, self.device.has_doubles)
         )
 
-        def kept(_keep: object = keep) -> None:
+        def call_with_table(_keep: object = keep) -> None:
             call()
 
-        return kept
+        return call_with_table
 
     def _read(self, memory: Buffer, data: Array) -> Array:
         self.device.read(memory.handle, data)
@@ -145,18 +152,18 @@ class Placer:
 
 
 class Placed(Elements):
-    """Doubles on a device. `compute` makes memory hold them, again where that has been spoilt."""
+    """Doubles in device memory. `compute` fills the memory, again if it has been overwritten."""
 
     def __init__(self, placer: Placer, shape: tuple[int, ...], compute: Callable[[Buffer], None]) -> None:
-        """Raises DeviceError where there is too little memory."""
+        """Raises DeviceError if memory does not suffice."""
         self.shape, self.dtype, self.compute, self._placer = shape, np.dtype(np.float64), compute, placer
         self.memory = placer.device.allocate(self.nbytes, guard=0)
         compute(self.memory)
 
     def part(self, start: int, stop: int) -> Array:
-        found = np.empty(stop - start)
-        self._placer.device.read(self.memory.handle, found, start * found.itemsize)
-        return found
+        part = np.empty(stop - start)
+        self._placer.device.read(self.memory.handle, part, start * part.itemsize)
+        return part
 
     def at(self, index: Array) -> Array:
         return self._placer.doubles(self.memory, index)
@@ -167,7 +174,7 @@ class Placed(Elements):
 
 
 def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
-    """What `elements.cu` needs to know of a type that is drawn, on a device with doubles or without."""
+    """The macros of `elements.cu` for drawing elements of a type, on a device with or without doubles."""
     lines = [_HEAD, f"#define STORED {STORED[dtype.itemsize]}\n"]
     if dtype.kind == "boolean":
         standard, whole = "((word) >> 63)", "((x) != 0)"
@@ -185,7 +192,7 @@ def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
 
 
 def formula_macros(formula: str, dtypes: Sequence[DType], scalars: int) -> str:
-    """What `elements.cu` needs to know of a formula over arrays of these types, and of so many scalars."""
+    """The macros of `elements.cu` for a formula over arrays of these types and `scalars` scalars."""
     arrays = [f", GLOBAL const {STORED[dtype.itemsize]} *a{number}" for number, dtype in enumerate(dtypes)]
     numbers = [f", double s{number}" for number in range(scalars)]
     return (

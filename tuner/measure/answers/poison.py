@@ -1,4 +1,4 @@
-"""What outputs hold before a run, so that an element that nobody has written is wrong, and what guards hold."""
+"""Poison and guards: the bytes written to outputs before a run, and before and after each array."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tuner.space import dtypes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# The bytes that a floating-point output is filled with. A run of the first is NaN in every type. A run of the second is
-# a number in every type: a kernel may be right only where its output holds none.
+# The bytes that floating-point outputs are filled with. Elements of NAN bytes are NaN in every type. Elements of NUMBER
+# bytes are finite in every type: some kernels are right by chance if the output holds NaN.
 NAN, NUMBER = 0xFF, 0x3F
-# The bytes that scratch is filled with: as above; large numbers of either sign; zeros.
+# The bytes that scratch is filled with: those two, large numbers of either sign, and zeros.
 HUGE = 0x7E
 SCRATCH = (NAN, NUMBER, HUGE, 0xFE, 0x00)
-# Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
-# output: with equal guards it would write the bytes that are there already, and go unnoticed.
+# Guards of outputs and inputs hold different bytes. A kernel may copy a NaN from a guard of its input to a guard of its
+# output; with equal guards, this would go unnoticed.
 INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 
 
 def scrambled(answers: Array, secret: int) -> Array:
-    """What the integers hold whose answers these are: as `poison_of` in bench_kernels.cu."""
+    """The poison of integers with these answers; the same as `poison_of` in bench_kernels.cu."""
     unsigned = answers.view(f"u{answers.dtype.itemsize}")
     bits = 8 * answers.dtype.itemsize
     index = np.arange(answers.size, dtype=np.uint64).reshape(answers.shape)
@@ -32,7 +32,7 @@ def scrambled(answers: Array, secret: int) -> Array:
 
 
 def poisoned(answers: Array) -> Array:
-    """Elements of which none is written, as large and of the type of these right ones."""
+    """An array of poison with the size and type of `answers`."""
     if dtypes.of(answers.dtype).is_exact:
         return scrambled(answers, 0)
     return np.full(answers.size * answers.dtype.itemsize, NAN, np.uint8).view(answers.dtype)

@@ -1,4 +1,4 @@
-"""Functions in Python that a space names, called. Only the process that holds the device does this.
+"""Calls of the Python functions that a space names, only in the process that holds the device.
 
 Whatever such a function does wrong becomes one message with its file and line: no configuration is to blame.
 """
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 
 GENERATOR = "rng"
 _modules: dict[Path, Any] = {}
-_beside: dict[str, dict[str, Any]] = {}  # what the files of a folder have imported from it, by folder and name
+_siblings: dict[
+    str, dict[str, Any]
+] = {}  # modules that files of a folder imported from the same folder, by folder and name
 
 
-def asked(function: PythonFunction, names: Collection[str]) -> list[str]:
-    """Those of `names` that the function's parameters ask for; all if it has `**`. Imports it.
+def requested(function: PythonFunction, names: Collection[str]) -> list[str]:
+    """Those of `names` that the function takes as parameters; all if it has `**`. Imports the function's file.
 
-    Raises SpaceError if there is no such function, or if it asks for anything else.
+    Raises SpaceError if there is no such function, or if it has any other required parameter.
     """
     parameters = _signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -48,26 +50,28 @@ def asked(function: PythonFunction, names: Collection[str]) -> list[str]:
     for parameter in parameters:
         if parameter.kind in several or parameter.name in names or parameter.default is not parameter.empty:
             continue
-        there = shown(", ".join(names))
-        raise SpaceError(f"{origin(function)} asks for {shown(parameter.name)}; it may ask for {there}")
+        allowed = shown(", ".join(names))
+        raise SpaceError(f"{origin(function)} asks for {shown(parameter.name)}; it may ask for {allowed}")
     return wanted
 
 
 def call(function: PythonFunction, values: Mapping[str, Any]) -> Any:
-    """What the function returns, given those of `values` that it asks for. Arrays are copied, so it may write into
-    them. Raises SpaceError if it does not return."""
-    given = {name: values[name] for name in asked(function, values.keys())}
+    """Call the function with those of `values` that it takes, and return its result.
+
+    Arrays are copied, so it may write into them. Raises SpaceError if it raises anything.
+    """
+    given = {name: values[name] for name in requested(function, values.keys())}
     given = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in given.items()}
     parameters = _signature(function).parameters.values()
     first = [given.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in given]
     with _running(function):
-        return _found(function)(*first, **given)
+        return _function(function)(*first, **given)
 
 
 def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
-    """The contents of all arrays that functions fill: one call for all arrays with the same function.
+    """The contents of all arrays that functions fill, by name. Arrays with the same function share one call.
 
-    Raises SpaceError where a function does not return them in their types and shapes.
+    Raises SpaceError if a function does not return them in their types and shapes.
     """
     groups: dict[PythonFunction, list[Argument]] = {}
     for argument in op.arrays:
@@ -85,7 +89,10 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
 
 
 def by_name(function: PythonFunction, returned: Any, names: list[str]) -> list[Array]:
-    """What a function returned, as one array for each of `names`: a dictionary, or the only array itself."""
+    """What a function returned, as one array for each of `names`.
+
+    It returns a dictionary of them, or the array itself if there is only one.
+    """
     if not isinstance(returned, Mapping):
         if len(names) != 1:
             wanted = shown(", ".join(names))
@@ -101,33 +108,33 @@ def _array(function: PythonFunction, name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise SpaceError(f"{origin(function)} returns no array for {name}: {_named(error)}") from None
+        raise SpaceError(f"{origin(function)} returns no array for {name}: {_described(error)}") from None
     if array.dtype == object:
         raise SpaceError(f"{origin(function)} returns no array of numbers for {name}: a {type(value).__name__}")
     return array
 
 
 def origin(function: PythonFunction) -> str:
-    """`check.py:3: expected()`, where it is defined."""
-    code = getattr(inspect.unwrap(_found(function)), "__code__", None)
+    """`check.py:3: expected()`: the file and line of the function's definition."""
+    code = getattr(inspect.unwrap(_function(function)), "__code__", None)
     line = f":{code.co_firstlineno}" if code is not None else ""
     return f"{shown(function.file)}{line}: {function.name}()"
 
 
 def _signature(function: PythonFunction) -> inspect.Signature:
-    found = _found(function)
+    target = _function(function)
     try:
-        return inspect.signature(found)
+        return inspect.signature(target)
     except (TypeError, ValueError):
-        raise SpaceError(f"{origin(function)}: its parameters are not known; write a `def`") from None
+        raise SpaceError(f"{origin(function)}: its parameters are unknown; define it with `def`") from None
 
 
-def _found(function: PythonFunction) -> Callable[..., Any]:
+def _function(function: PythonFunction) -> Callable[..., Any]:
     module = _module(function)
-    found: Callable[..., Any] | None = getattr(module, function.name, None)
-    if not callable(found):
+    target: Callable[..., Any] | None = getattr(module, function.name, None)
+    if not callable(target):
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name} in it")
-    return found
+    return target
 
 
 def _module(function: PythonFunction) -> Any:
@@ -140,7 +147,7 @@ def _module(function: PythonFunction) -> Any:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[module.__name__] = module  # as dataclasses and pickle need it
+        sys.modules[module.__name__] = module  # dataclasses and pickle look it up there
         with _running(function):
             spec.loader.exec_module(module)
         _modules[file] = module
@@ -149,40 +156,42 @@ def _module(function: PythonFunction) -> Any:
 
 @contextlib.contextmanager
 def _running(function: PythonFunction) -> Iterator[None]:
-    """Code of the function's file runs meanwhile: it finds the files beside it, and whatever it raises is a SpaceError.
-    Nothing is written beside it."""
+    """A block that runs code of the function's file: it can import files of the same folder.
+
+    Whatever it raises becomes a SpaceError. No bytecode is written into the folder.
+    """
     folder, bytecode = str(function.file.parent), sys.dont_write_bytecode
     before = set(sys.modules)
-    sys.modules.update(_beside.get(folder, {}))
+    sys.modules.update(_siblings.get(folder, {}))
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
     try:
-        with np.errstate():  # whatever it sets
+        with np.errstate():  # restores NumPy's error settings
             yield
     except SpaceError:
         raise
     except BaseException as error:  # sys.exit() too
-        line = _line(error, function.file.parent)
+        line = _error_line(error, function.file.parent)
         raise SpaceError(
-            f"{line or shown(function.file)}: {function.name}() does not return: {_named(error)}"
+            f"{line or shown(function.file)}: {function.name}() does not return: {_described(error)}"
         ) from None
     finally:
         sys.dont_write_bytecode = bytecode
         if folder in sys.path:
             sys.path.remove(folder)
-        _set_aside(folder, sys.modules.keys() - before)
+        _unload_siblings(folder, sys.modules.keys() - before)
 
 
-def _set_aside(folder: str, names: Collection[str]) -> None:
-    """Forget those modules of these names that lie in `folder`: another folder may have modules of the same names."""
-    beside = _beside.setdefault(folder, {})
+def _unload_siblings(folder: str, names: Collection[str]) -> None:
+    """Unload those of these modules that are in `folder`, as another folder may have modules of the same names."""
+    beside = _siblings.setdefault(folder, {})
     for name in names:
         top, file = name.partition(".")[0], getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith((os.path.join(folder, f"{top}.py"), os.path.join(folder, top, ""))):
             beside[name] = sys.modules.pop(name)
 
 
-def _named(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if (text := _first_line(error)) else type(error).__name__
 
 
@@ -193,8 +202,8 @@ def _first_line(error: BaseException) -> str:
         return ""
 
 
-def _line(error: BaseException, folder: Path) -> str:
-    """`check.py:7`, the innermost line in a file of this folder; empty where there is none."""
+def _error_line(error: BaseException, folder: Path) -> str:
+    """`check.py:7`: the innermost line of the error in a file of this folder; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
         return f"{shown(error.filename)}:{error.lineno}"
     line, trace = "", error.__traceback__

@@ -1,4 +1,7 @@
-"""The ceilings of a device, measured: every variant of a kernel runs, and the fastest that is right counts."""
+"""Measurement of a device's ceilings: its peak rates in practice.
+
+All variants of a kernel are timed, and the fastest correct one gives the ceiling.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,21 @@ from tuner.devices.ceilings import CACHES, FMA, MEMORY, TENSOR, Ceiling, Ceiling
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.ceilings import ceiling_kernels
 from tuner.measure.ceilings.ceiling_kernels import WORD, WORDS, Call, FmaKernel, MemoryKernels, TensorKernel, Variant
-from tuner.measure.timing.clock import Stopwatch, Undisturbed, interleave, spread
+from tuner.measure.timing.clock import NoConditions, Stopwatch, interleave, spread
 from tuner.version import VERSION
 
-GPU_BYTES = 4 << 30  # of an array: what the last cache may keep of it from run to run is then hardly a hundredth
+GPU_BYTES = 4 << 30  # of an array: at most about 1 % of it can stay in the last-level cache between runs
 PROCESSOR_BYTES = 64 << 20
-MEMORY_SHARE = 8  # an array takes no more than one part in so many
+MEMORY_SHARE = 8  # an array takes at most 1 / MEMORY_SHARE of the memory
 FINALISTS = 3
 SCREEN_SECONDS, FINAL_SECONDS = 1.0, 2.0
-LEAST_MS = 5.0  # that a run computes; what starting it takes is then hardly a thousandth
+LEAST_MS = 5.0  # least time of a compute run, so that the launch overhead is about 0.1 % of it
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A call that is right, what it moves or computes (bytes or operations), and its variant in words."""
+    """A correct kernel call; `amount` is the bytes that it moves or the operations that it computes, `words` its
+    variant."""
 
     call: Call
     amount: float
@@ -34,13 +38,13 @@ class _Candidate:
 
 
 def measure(device: Device, begun: Callable[[str], None], noted: Callable[[str], None]) -> Ceilings:
-    """Measure all ceilings of a device. It must be idle.
+    """Measure all ceilings of a device, which must be idle.
 
-    `begun` hears of each, `noted` of variants that are wrong. A ceiling that no variant can measure is left out. Raises
-    DeviceError where memory cannot be measured.
+    `begun` is called with the name of each ceiling, `noted` with a message for each variant that is wrong. A ceiling
+    that no variant can measure is left out. Raises DeviceError if memory bandwidth cannot be measured.
     """
     rates = _memory(device, begun, noted)
-    stopwatch = Stopwatch(device, Undisturbed())
+    stopwatch = Stopwatch(device, NoConditions())
 
     def computing(kernel: FmaKernel | TensorKernel, words: str) -> _Candidate:
         kernel.check()
@@ -68,7 +72,7 @@ def measure(device: Device, begun: Callable[[str], None], noted: Callable[[str],
 
 
 def _memory(device: Device, begun: Callable[[str], None], noted: Callable[[str], None]) -> dict[str, Ceiling]:
-    """The ceilings of memory. Their arrays are free again afterwards."""
+    """The memory bandwidths. Frees their arrays afterwards."""
     begun("filling memory")
     try:
         kernels = MemoryKernels(device, _words(device))
@@ -86,7 +90,7 @@ def _memory(device: Device, begun: Callable[[str], None], noted: Callable[[str],
 
 
 def _words(device: Device) -> int:
-    """The words of an array that is much larger than the last cache, as far as memory goes."""
+    """The size in words of an array that is much larger than the last-level cache, if memory permits."""
     least = PROCESSOR_BYTES if device.on_processor else GPU_BYTES
     wanted = max(least, CACHES * (device.last_cache or 0))
     nbytes = min(wanted, (device.free_memory() or device.memory) // MEMORY_SHARE)
@@ -100,26 +104,26 @@ def _ceiling(
     candidate: Callable[[Variant], _Candidate],
     noted: Callable[[str], None],
 ) -> dict[str, Ceiling]:
-    """The ceiling under its name; nothing where no variant can run."""
+    """The ceiling under its name; empty if no variant can run."""
     candidates = []
     try:
         for variant in variants:
             try:
                 candidates.append(candidate(variant))
             except TrialError as error:
-                if error.reason not in ("compile", "too many resources"):  # else the device has no such instructions
+                if error.reason not in ("compile", "too many resources"):  # otherwise the device lacks the instructions
                     noted(f"{device.id}: {name}: {variant.words}: {error.reason}: {error}; it is left out")
         candidates = [found for found, _ in _rated(device, candidates, SCREEN_SECONDS)[:FINALISTS]]
         finals = _rated(device, candidates, FINAL_SECONDS)
     except TrialError as error:
-        noted(f"{device.id}: {name}: {error}; it is not known")
+        noted(f"{device.id}: {name}: {error}; not measured")
         return {}
     return {name: finals[0][1]} if finals else {}
 
 
 def _rated(device: Device, candidates: list[_Candidate], seconds: float) -> list[tuple[_Candidate, Ceiling]]:
-    """The candidates and their rates, in rounds that they take in turns; the fastest first."""
-    rounds = interleave(device, Stopwatch(device, Undisturbed()), [c.call for c in candidates], seconds)
+    """The candidates and their rates, measured in interleaved rounds; the fastest first."""
+    rounds = interleave(device, Stopwatch(device, NoConditions()), [c.call for c in candidates], seconds)
     rated = [
         (c, Ceiling(c.amount / median(times) / 1e6, spread(times), len(times), c.words))
         for c, times in zip(candidates, rounds.times, strict=True)

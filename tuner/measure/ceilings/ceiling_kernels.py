@@ -1,5 +1,7 @@
-"""The kernels that ceilings are measured by, in all their variants, and what is right for each; the texts are
-`ceilings.cu` and `tensor_ceilings.cu`."""
+"""The kernels that measure ceilings, in all variants, with their expected results.
+
+Their source texts are `ceilings.cu` and `tensor_ceilings.cu`.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,13 @@ from tuner.space.sources.source import Source
 
 Call = Callable[[], None]
 WORD = 16  # bytes
-WORDS = 8192  # arrays are multiples of these many words, which every variant's tile divides
+WORDS = 8192  # array sizes are multiples of this, which is a multiple of every variant's tile
 FACTORS = (0x9E3779B9, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2E)  # their sum is odd
 SEED = 0x2545F491
-_A, _B = np.float32(-0.99993), np.float32(0.37)  # of the multiply-adds: numbers keep their size, and change their signs
+_A, _B = (
+    np.float32(-0.99993),
+    np.float32(0.37),
+)  # x becomes x * _A + _B: values keep their magnitude and alternate around a fixed point
 CHECKED_STEPS = 5
 TOLERANCE = 1e-4
 _C_OPTIONS = ("-O3", "-ffp-contract=fast")
@@ -31,8 +36,10 @@ _C_OPTIONS = ("-O3", "-ffp-contract=fast")
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to write a kernel: macros of its text, blocks, and what they are in words. `blocks` is None for as many
-    as give each word a thread of its own."""
+    """One way to write a kernel: macros before its text, a number of blocks, and a description.
+
+    `blocks` is None if each word has its own thread.
+    """
 
     macros: tuple[tuple[str, int], ...]
     blocks: int | None
@@ -42,7 +49,7 @@ class Variant:
         return dict(self.macros)[macro]
 
     def source(self, file: str, kernel: str, language: str) -> Source:
-        """The text of `file` with the macros before it."""
+        """The text of `file`, with the macros before it."""
         lines = [f"#define FACTORS {', '.join(f'{factor:#x}u' for factor in FACTORS)}"]
         lines += [f"#define {name} {value}" for name, value in self.macros]
         text = Path(__file__).with_name(file).read_text(encoding="utf-8")
@@ -50,7 +57,7 @@ class Variant:
         return Source("\n".join([*lines, text]), (kernel,), options)
 
     def function(self, device: Device, file: str, kernel: str, blocks: int) -> Function:
-        """A kernel of `file`, to be launched with so many blocks; in C, with one call. Raises TrialError."""
+        """A kernel of `file`, to be launched with `blocks` blocks; in C, as a single call. Raises TrialError."""
         is_c = device.language == "c"
         geometry = Geometry((1 if is_c else blocks, 1, 1), (1 if is_c else self["THREADS"], 1, 1), 0)
         source = self.source(file, kernel, device.language)
@@ -62,14 +69,14 @@ def _macros(**values: int) -> tuple[tuple[str, int], ...]:
 
 
 class MemoryKernels:
-    """Kernels that copy, read and write two arrays of `words` words. Raises DeviceError where these do not fit."""
+    """Kernels that copy, read and write two arrays of `words` words each. Raises DeviceError if these do not fit."""
 
     def __init__(self, device: Device, words: int) -> None:
         self._device, self._words = device, np.int64(words)
         self._from, self._to = device.allocate(words * WORD, guard=0), device.allocate(words * WORD, guard=0)
         self._sink = device.upload(np.zeros(1, np.uint32))
         plain = memory_variants(device)[0]
-        for buffer in (self._from, self._to):  # each core first touches what it will work on, which then lies near it
+        for buffer in (self._from, self._to):  # first touch: each core's pages become local to it
             self._bind(plain, "write_words", [buffer.handle, self._words, np.int32(SEED)])()
         self._sum_of_from, self._sum_of_to = (
             self._bind(plain, "read_words", [buffer.handle, self._sink.handle, self._words, np.int32(1)])
@@ -78,15 +85,15 @@ class MemoryKernels:
         self._check(self._sum_of_from)
 
     def bytes_of(self, name: str) -> int:
-        """The bytes that a run of the kernel moves."""
+        """The bytes that one run of the kernel moves."""
         return int(self._words) * WORD * (2 if name == COPY else 1)
 
     def checked(self, name: str, variant: Variant) -> Call:
-        """The kernel of one ceiling, run once and compared. Raises TrialError if it cannot run here, or is wrong."""
+        """The call for one ceiling, after one run that was checked. Raises TrialError if it cannot run or is wrong."""
         if name == READ:
             arguments = [self._from.handle, self._sink.handle, self._words]
-            keeping = self._bind(variant, "read_words", [*arguments, np.int32(1)])
-            self._check(keeping)
+            summing = self._bind(variant, "read_words", [*arguments, np.int32(1)])
+            self._check(summing)
             return self._bind(variant, "read_words", [*arguments, np.int32(0)])
         if name == WRITE:
             call = self._bind(variant, "write_words", [self._to.handle, self._words, np.int32(SEED)])
@@ -102,20 +109,20 @@ class MemoryKernels:
         function = variant.function(self._device, "ceilings.cu", kernel, blocks)
         return self._device.bind(Work.of(function, arguments))
 
-    def _check(self, adding: Call) -> None:
-        """Raise WrongResult unless `adding` adds what the words come to."""
+    def _check(self, summing: Call) -> None:
+        """Raise WrongResult unless `summing` finds the expected sum of all words."""
         self._device.write(self._sink.handle, np.zeros(1, np.uint32))
-        adding()
-        found = np.empty(1, np.uint32)
+        summing()
+        total = np.empty(1, np.uint32)
         self._device.synchronize()
-        self._device.read(self._sink.handle, found)
+        self._device.read(self._sink.handle, total)
         n = int(self._words)
-        if int(found[0]) != (sum(FACTORS) * (n * (n - 1) // 2) + 4 * n * SEED) % 2**32:
+        if int(total[0]) != (sum(FACTORS) * (n * (n - 1) // 2) + 4 * n * SEED) % 2**32:
             raise WrongResult("words are missing, or wrong")
 
 
 def memory_variants(device: Device | DeviceInfo) -> list[Variant]:
-    """The ways to move memory that are tried on a device, the plainest first."""
+    """The variants of memory kernels for a device, the simplest first."""
     if device.on_processor:
         shapes = [(4096, 1)] if device.language == "c" else [(64, 1), (1024, 1), (64, 8), (1, 64)]
         rounds: list[int | None] = [None]
@@ -129,7 +136,7 @@ def memory_variants(device: Device | DeviceInfo) -> list[Variant]:
 
 
 def _threads(device: Device | DeviceInfo) -> list[int]:
-    """Threads of a block: powers of two, because tiles divide arrays."""
+    """Block sizes: powers of two, because tiles must divide arrays."""
     most = 1 << (device.limits.max_threads.bit_length() - 1)
     return sorted({min(threads, most) for threads in (256, 512, 1024)})
 
@@ -139,7 +146,7 @@ def _memory_variant(
 ) -> Variant:
     parts = []
     if device.language != "c":
-        parts.append(f"{threads} x {unroll} words of 16 bytes")  # threads, and words for each
+        parts.append(f"{threads} x {unroll} words of 16 bytes")  # threads, and words per thread
         parts.append(f"{per_unit} blocks per multiprocessor" if per_unit else "a block per tile")
     parts.append("past the caches" if streaming else "through the caches")
     lanes = 4 if device.language == "c" else 1
@@ -148,7 +155,7 @@ def _memory_variant(
 
 
 class FmaKernel:
-    """Multiply-adds in FP32 of one variant, on arrays of its own."""
+    """One variant of FP32 multiply-adds, on its own arrays."""
 
     def __init__(self, device: Device, variant: Variant) -> None:
         self._device, self._variant, self._blocks = device, variant, variant.blocks or 1
@@ -159,16 +166,16 @@ class FmaKernel:
         self._function = variant.function(device, "ceilings.cu", "multiply_add", self._blocks)
 
     def flops(self, steps: int) -> float:
-        """Floating-point operations of a run of so many steps."""
+        """Floating-point operations of a run of `steps` steps."""
         return 2.0 * len(self._values) * self._chains * self._repeats * steps
 
     def call(self, steps: int) -> Call:
-        """A run of so many steps, on what the run before has left."""
+        """A run of `steps` steps, on the results of the previous run."""
         arguments = [self._buffer.handle, _A, _B, np.int64(steps), np.int64(self._blocks)]
         return self._device.bind(Work.of(self._function, arguments), keep=self)
 
     def check(self) -> None:
-        """Run a few steps and compare. Raises TrialError."""
+        """Run a few steps and compare the results. Raises TrialError."""
         self._device.write(self._buffer.handle, self._values)
         self.call(CHECKED_STEPS)()
         self._device.synchronize()
@@ -176,18 +183,18 @@ class FmaKernel:
         self._device.read(self._buffer.handle, found)
         power = float(_A) ** (CHECKED_STEPS * self._repeats)
         chains = np.arange(self._chains)[:, None]
-        fixed = float(_B) / (1 - float(_A))  # the number that a multiply-add does not change
+        fixed = float(_B) / (1 - float(_A))  # the fixed point of a multiply-add
         expected = (fixed + power * (self._values.astype(np.float64) + chains - fixed)).sum(axis=0)
         _compare(found, expected)
 
 
 def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
-    """The ways to multiply and add that are tried on a device."""
+    """The variants of multiply-add kernels for a device."""
     if device.language == "c":
         shapes = [(1, lanes, chains, 8, 4) for lanes, chains in itertools.product((4, 8, 16), (8, 12))]
     elif device.on_processor:
         shapes = [(16, 1, 8, 8, 4), (1, 8, 12, 8, 4), (1, 16, 12, 8, 4)]
-    else:  # what a loop itself takes is less of a long step, which in turn may not fit into the cache of instructions
+    else:  # longer steps have less loop overhead, but may exceed the instruction cache
         shapes = [(t, 1, c, r, b) for t, c, r, b in itertools.product(_threads(device), (4, 8, 16), (8, 32), (1, 2, 4))]
     return [
         Variant(
@@ -201,7 +208,7 @@ def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
 
 
 class TensorKernel:
-    """Products of halves with sums in FP32 by tensor cores, of one variant."""
+    """One variant of FP16 matrix products with FP32 accumulation on tensor cores."""
 
     def __init__(self, device: Device, variant: Variant) -> None:
         self._device, blocks = device, variant.blocks or 1
@@ -217,17 +224,17 @@ class TensorKernel:
         self._function = variant.function(device, "tensor_ceilings.cu", "multiply_tiles", blocks)
 
     def flops(self, steps: int) -> float:
-        """Floating-point operations of a run of so many steps."""
+        """Floating-point operations of a run of `steps` steps."""
         (m, k), n = self._a.shape, len(self._b)
         return 2.0 * self._groups * int(m) * int(n) * int(k) * steps
 
     def call(self, steps: int) -> Call:
-        """A run of so many steps."""
+        """A run of `steps` steps."""
         arguments = [self._sums.handle, *(buffer.handle for buffer in self._buffers), np.int64(steps)]
         return self._device.bind(Work.of(self._function, arguments), keep=self)
 
     def check(self) -> None:
-        """Run a few steps and compare. Raises TrialError."""
+        """Run a few steps and compare the results. Raises TrialError."""
         self._device.fill(self._sums.handle, 0xFF, self._sums.nbytes)
         self.call(CHECKED_STEPS)()
         self._device.synchronize()
@@ -238,7 +245,7 @@ class TensorKernel:
 
 
 def tensor_variants(device: Device | DeviceInfo) -> Iterator[Variant]:
-    """The ways to use tensor cores that are tried on a device: none where ours know of none."""
+    """The variants of tensor-core kernels for a device; none if no kernel supports its tensor cores."""
     if device.language != "cuda" or device.limits.compute_capability < 8.0:
         return
     for mt, nt, threads, per_unit in itertools.product((2, 4), (4, 8), (128, 256), (1, 2, 4)):
@@ -253,8 +260,8 @@ def tensor_variants(device: Device | DeviceInfo) -> Iterator[Variant]:
         yield Variant(macros, per_unit * device.units, words)
 
 
-def _compare(found: Array, expected: Array) -> None:
-    """Raise WrongResult unless what was found lies within rounding of what was expected."""
-    worst = float(np.max(np.abs(found - expected))) / float(np.max(np.abs(expected)))
+def _compare(actual: Array, expected: Array) -> None:
+    """Raise WrongResult unless the results are within TOLERANCE of the expected ones, relative to the largest."""
+    worst = float(np.max(np.abs(actual - expected))) / float(np.max(np.abs(expected)))
     if not worst <= TOLERANCE:
         raise WrongResult(f"off by {worst:.2g} of the largest number")

@@ -1,10 +1,10 @@
-// What a device can do at most: memory that is copied, read and written in words of 16 bytes, and multiply-adds in FP32.
+// Peak rates of a device: memory bandwidth of copying, reading and writing words of 16 bytes, and FP32 multiply-adds.
 // One text for CUDA, OpenCL C and C.
 //
-// THREADS threads of a block take UNROLL words each at a time, all of them under way at once; in C, a loop stands for
-// the threads. With STREAMING, what is moved is not to stay in the caches. A multiply-add has LANES numbers. A thread has
-// CHAINS of them, which do not depend on one another, and each is REPEATS long in a step. READS words are read for each
-// one that mix_words writes.
+// A block has THREADS threads; in C, a loop replaces them. Each thread has UNROLL words in flight at a time. With
+// STREAMING, loads and stores bypass the caches. A multiply-add operates on a vector of LANES numbers. A thread has
+// CHAINS independent chains of multiply-adds, and each step is REPEATS multiply-adds long. mix_words reads READS words
+// for each word that it writes.
 #if defined(__OPENCL_VERSION__)
 
 #define KERNEL __kernel
@@ -87,10 +87,10 @@ typedef unsigned int uint4 __attribute__((vector_size(16)));
 #define ADD(sink, value) (*(sink) += (value))
 #define WORD(i, seed) ((uint4){i, i, i, i} * (uint4){FACTORS} + (seed))
 typedef float REAL __attribute__((vector_size(4 * LANES)));
-#define FMA(x, a, b) ((x) * (a) + (b)) // it is compiled with -ffp-contract=fast
+#define FMA(x, a, b) ((x) * (a) + (b)) // compiled with -ffp-contract=fast
 #define LOAD(from) (*(from))
 #if STREAMING
-#include <emmintrin.h> // only x86 has it
+#include <emmintrin.h> // x86 only
 #define STORE(to, word) _mm_stream_si128((__m128i *)(to), (__m128i)(word))
 #else
 #define STORE(to, word) (*(to) = (word))
@@ -101,10 +101,10 @@ typedef float REAL __attribute__((vector_size(4 * LANES)));
 #ifndef READS
 #define READS 1
 #endif
-#define TILE (THREADS * UNROLL) // words; `words` is a multiple
+#define TILE (THREADS * UNROLL) // words; `words` is a multiple of it
 
-// Word `i` of what is written: four sequences that step by FACTORS through all numbers. Their sum over all words is known
-// without a loop, and differs wherever 2**k words in a row are missing.
+// Writes word `i` as four integers, each i times one of FACTORS plus `seed`, modulo 2**32. The sum of all integers is
+// known without a loop, and it changes if 2**k consecutive words are missing.
 KERNEL void write_words(GLOBAL uint4 *to, long words, int seed) {
     BLOCKS(words / TILE) {
         EACH_THREAD {
@@ -131,7 +131,8 @@ KERNEL void copy_words(GLOBAL uint4 *to, GLOBAL const uint4 *from, long words) {
     }
 }
 
-// A word of `to` is the sum of one word each of READS arrays of as many words, which lie one after the other in `from`.
+// Each word of `to` is the sum of one word from each of the READS arrays in `from`, which are contiguous and equally
+// long.
 KERNEL void mix_words(GLOBAL uint4 *to, GLOBAL const uint4 *from, long words) {
     BLOCKS(words / TILE) {
         EACH_THREAD {
@@ -151,8 +152,8 @@ KERNEL void mix_words(GLOBAL uint4 *to, GLOBAL const uint4 *from, long words) {
     }
 }
 
-// The sum of all numbers is added to `sink` if `keep` says so. The second condition, which hardly ever holds, does not let
-// a compiler leave the reading out.
+// Adds the sum of all integers to `sink` if `keep` is set. The second condition is almost never true; it keeps the
+// compiler from removing the loads.
 KERNEL void read_words(GLOBAL const uint4 *from, GLOBAL unsigned int *sink, long words, int keep) {
     READING(words / TILE) {
         EACH_THREAD {
@@ -171,7 +172,7 @@ KERNEL void read_words(GLOBAL const uint4 *from, GLOBAL unsigned int *sink, long
     }
 }
 
-// Each thread of `blocks` blocks begins its chains at its number of `values`, and leaves their sum there.
+// Each thread starts its chains from its element of `values`, and stores their sum there.
 KERNEL void multiply_add(GLOBAL REAL *values, float a, float b, long steps, long blocks) {
     BLOCKS(blocks) {
         EACH_THREAD {

@@ -1,14 +1,14 @@
-// The rate of tensor cores, FP16 with sums in FP32: warps that multiply the same tiles again and again.
+// Tensor-core throughput of FP16 products with FP32 accumulation: warps multiply the same tiles repeatedly.
 //
-// A is [M][K] and B [N][K], both of halves. A warp, or with WGMMA a group of four, adds A B^T to its own `sums` [M][N] in
-// every step.
+// A is [M][K] and B [N][K], both FP16. In every step, each warp, or each group of four warps with WGMMA, adds A B^T to
+// its own accumulator [M][N], and finally stores that to its part of `sums`.
 #ifndef WGMMA
 
-// mma.sync, from sm_80 on: A and B lie in registers. M is 16 MT, N is 8 NT, K is 16.
+// mma.sync, from sm_80 on: A and B are in registers. M is 16 MT, N is 8 NT, K is 16.
 extern "C" __global__ __launch_bounds__(THREADS) void multiply_tiles(float *sums, const unsigned int *A,
                                                                      const unsigned int *B, long steps) {
     const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4;
-    unsigned int a[MT][4], b[NT][2]; // each holds two halves; PTX ISA, "Matrix Fragments for mma.m16n8k16"
+    unsigned int a[MT][4], b[NT][2]; // two FP16 numbers each; PTX ISA, "Matrix Fragments for mma.m16n8k16"
     float d[MT][NT][4] = {};
     for (int m = 0; m < MT; m++) {
         for (int i = 0; i < 4; i++) {
@@ -44,20 +44,22 @@ extern "C" __global__ __launch_bounds__(THREADS) void multiply_tiles(float *sums
 
 #else
 
-// wgmma, of sm_90a: A and B lie in shared memory. M is 64 per group of four warps, N is 256, K is 64: four instructions.
+// wgmma, on sm_90a: A and B are in shared memory. M is 64 per group of four warps, N is 256, K is 64: four
+// instructions.
 #define GROUPS (THREADS / 128)
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
 #define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
 
-// Where a tile of [rows][64] halves keeps 16 bytes, in units of 16 bytes; PTX ISA, "Shared Memory Matrix Layout". With
-// SWIZZLED, a row has 128 bytes in a row, whose order its number changes. Otherwise 8 rows of 16 bytes lie together, and
-// eight such are 8 rows of the tile.
+// The index of a 16-byte chunk in a tile [rows][64] of FP16 numbers; PTX ISA, "Shared Memory Matrix Layout". With
+// SWIZZLED, each row is 128 contiguous bytes, whose chunks are permuted by the row number. Otherwise, 8 rows of one
+// chunk each are contiguous (a core matrix), and the 8 core matrices of the same 8 rows follow one another.
 static __device__ int place(int row, int column) {
     return SWIZZLED ? row * 8 + (column ^ row % 8) : (row / 8 * 8 + column) * 8 + row % 8;
 }
 
-// What tells an instruction of its tile: the address, and how far apart its parts lie in K and in rows, in 16 bytes.
+// The matrix descriptor of a tile: its address, and the distances between its core matrices along K and along rows, in
+// units of 16 bytes.
 static __device__ unsigned long long descriptor(const void *tile) {
     const unsigned long long address = __cvta_generic_to_shared(tile), rows = 1024 / 16;
     const unsigned long long columns = SWIZZLED ? 1 : 128 / 16, kind = SWIZZLED ? 1 : 0;
@@ -74,7 +76,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void multiply_tiles(float *sums
     for (int i = threadIdx.x; i < 256 * 8; i += THREADS) {
         of_b[place(i / 8, i % 8)] = B[i];
     }
-    asm volatile("fence.proxy.async;" ::: "memory"); // wgmma does not read as threads do
+    asm volatile("fence.proxy.async;" ::: "memory"); // wgmma reads shared memory through the async proxy
     __syncthreads();
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const unsigned long long a = descriptor(tiles + group * 64 * 8), b = descriptor(of_b);

@@ -1,14 +1,22 @@
-// What a workbench does to its arrays on the device, so that none is copied to the host: it restores inputs, poisons
-// outputs, and compares. One text for CUDA, OpenCL C and C.
+// Kernels that restore inputs, poison outputs and compare results on the device, so that no array is copied to the
+// host. One text for CUDA, OpenCL C and C.
 //
-// Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
-// type of an element's bits. REAL(bits) is the element's value, for types that are not exact, and PARTS the numbers in an
-// element: two for a complex one, each with bits of its own. WHOLE is the type of an integer, and WIDE the 64-bit type that
-// holds it, where integers are compared within a tolerance. With ELEMENTS, it is the head of `elements.cu`.
+// Without STORED, the text has the kernels for arrays of any type. With STORED, it has the comparison of outputs:
+//   STORED      the type of an element's bits
+//   REAL(bits)  the element's value, for types that are not exact
+//   PARTS       the numbers in an element: two for a complex one, each with its own bits
+//   WHOLE       the integer type, if integers are compared within a tolerance
+//   WIDE        the 64-bit type that holds WHOLE
+// With ELEMENTS, the text is only the head of `elements.cu`.
 //
-// `counters` holds six numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
-// bits of a float (non-negative floats order as their bits do), in its own bound where that is not the same for all;
-// changed bytes in the guard before; in the guard after; changed words of an input, or of scratch that should be zero; elements that nobody has written.
+// `counters` holds six numbers for each array, from index `slot` on:
+//   0  wrong elements
+//   1  the largest error of a right element, in units of its bound if bounds differ. It is stored as a float's bits,
+//      because non-negative floats and their bits have the same order.
+//   2  changed bytes in the guard before the array
+//   3  changed bytes in the guard after it
+//   4  changed words of an input, or non-zero words of scratch that should be zero
+//   5  unwritten elements
 #if defined(__OPENCL_VERSION__)
 
 #ifdef cl_khr_fp64
@@ -47,7 +55,7 @@
 #define PLUS(a, b) __dadd_rn(a, b)
 #define TIMES(a, b) __dmul_rn(a, b)
 
-#else // C: one thread, so that no other one is still awake when the candidate starts
+#else // C: one thread, so that no other thread is still running when the candidate starts
 
 #include <math.h>
 #include <string.h>
@@ -57,7 +65,7 @@
 #define FIRST 0L
 #define STRIDE 1L
 #define ON_ALL_CORES _Pragma("omp parallel for reduction(^ : all)")
-#define PLUS(a, b) ((a) + (b)) // it is compiled with -ffp-contract=off
+#define PLUS(a, b) ((a) + (b)) // compiled with -ffp-contract=off
 #define TIMES(a, b) ((a) * (b))
 #define ADD(p, x) (*(p) += (x))
 #define RAISE(p, x) (*(p) = *(p) > (x) ? *(p) : (x))
@@ -92,7 +100,7 @@ FUNCTION long LONG_OF(double value) {
 #define float32_value(bits) FLOAT_OF(bits)
 #define float64_value(bits) DOUBLE_OF(bits)
 
-// Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
+// Only integer arithmetic and exact scaling, because some devices flush subnormal numbers to 0.
 FUNCTION float float16_value(unsigned short bits) {
     const int exponent = bits >> 10 & 31;
     const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
@@ -110,7 +118,7 @@ FUNCTION float float8_e5m2_value(unsigned char bits) {
     return float16_value((unsigned short)((unsigned int)bits << 8));
 }
 
-// It has no infinity, and one NaN of either sign.
+// This type has no infinity, and one NaN for each sign.
 FUNCTION float float8_e4m3fn_value(unsigned char bits) {
     const unsigned int exponent = bits >> 3 & 15u, fraction = bits & 7u, sign = (bits & 0x80u) << 24;
     if (exponent == 0) {
@@ -120,10 +128,10 @@ FUNCTION float float8_e4m3fn_value(unsigned char bits) {
 }
 
 #endif
-#ifndef ELEMENTS // or `elements.cu` follows
+#ifndef ELEMENTS // otherwise `elements.cu` follows
 
-// What a thread adds to a counter of 32 bits: no more than that all of them together fit, or 2**32 wrong elements would
-// count as none.
+// The number that a thread adds to a 32-bit counter. It is limited so that the sum over all threads cannot overflow:
+// otherwise 2**32 wrong elements would count as none.
 FUNCTION unsigned int addend(long count, long threads) {
     const long most = 0xffffffffL / threads;
     return (unsigned int)(count < most ? count : most);
@@ -131,7 +139,7 @@ FUNCTION unsigned int addend(long count, long threads) {
 
 #ifndef STORED
 
-// Arrays are walked by words of 16 bytes. The bytes after the last word are walked one by one.
+// Loops over arrays process words of 16 bytes, then the remaining bytes one by one.
 #define WORDS(bytes) ((bytes) / 16)
 #define REST(bytes) ((bytes) / 16 * 16)
 
@@ -144,7 +152,7 @@ KERNEL void restore(GLOBAL uint4 *array, GLOBAL const uint4 *copy, long bytes) {
     }
 }
 
-// Every byte becomes `fill`.
+// Sets every byte to `fill`.
 KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     uint4 word;
     word.x = word.y = word.z = word.w = 0x01010101u * (unsigned int)fill;
@@ -156,11 +164,11 @@ KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     }
 }
 
-// What a launch takes that does no work.
+// Does nothing: its time is the launch overhead.
 KERNEL void nothing(GLOBAL unsigned int *sink) {
 }
 
-// Reads an array. The result goes to `sink`, which nobody reads, so that no compiler leaves the reading out.
+// Reads an array. The result may be stored to `sink`, so that no compiler removes the loads.
 KERNEL void touch(GLOBAL const uint4 *array, GLOBAL unsigned int *sink, long bytes) {
     unsigned int all = 0;
     ON_ALL_CORES
@@ -173,7 +181,8 @@ KERNEL void touch(GLOBAL const uint4 *array, GLOBAL unsigned int *sink, long byt
     }
 }
 
-// `guarded` is an array of `bytes` between two guards of `guard` bytes, which should all be `expected`.
+// Counts bytes other than `expected` in the guards of an array of `bytes` bytes. `guarded` is the array with its
+// guards, each of `guard` bytes.
 KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *counters, int slot, long guard,
                          long bytes, int expected) {
     unsigned int before = 0, after = 0;
@@ -189,7 +198,7 @@ KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned in
     }
 }
 
-// `array` should hold zeros.
+// Counts non-zero words and bytes of `array`.
 KERNEL void check_zero(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes) {
     long changed = 0;
     for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
@@ -204,7 +213,7 @@ KERNEL void check_zero(GLOBAL const uint4 *array, GLOBAL unsigned int *counters,
     }
 }
 
-// `array` should still hold what `copy` does.
+// Counts the words and bytes in which `array` and `copy` differ.
 KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLOBAL unsigned int *counters, int slot,
                         long bytes) {
     long changed = 0;
@@ -236,7 +245,7 @@ FUNCTION void report(GLOBAL unsigned int *counters, int slot, long wrong, long u
 
 #ifndef REAL
 
-// A hash of an index and a secret, as in MurmurHash3's finalizer.
+// A hash of an index and a secret, by MurmurHash3's finalizer.
 FUNCTION unsigned int hash_of(long index, unsigned int secret) {
     unsigned int bits = (unsigned int)index * 0x9e3779b9u ^ secret;
     bits = (bits ^ bits >> 16) * 0x85ebca6bu;
@@ -245,8 +254,8 @@ FUNCTION unsigned int hash_of(long index, unsigned int secret) {
 }
 
 // No integer is NaN. So an integer is poisoned by adding a quarter to three quarters of the type's range to its answer,
-// which wraps. It is then off by a quarter of the range or more, and nobody who does not know the secret finds the
-// answer from it.
+// with wraparound. Its error is then at least a quarter of the range, and a kernel cannot compute the answer from it
+// without the secret.
 FUNCTION STORED poison_of(STORED answer, long index, unsigned int secret) {
     const int bits = 8 * sizeof(STORED);
     const unsigned long random = (unsigned long)hash_of(2 * index, secret) << 32 | hash_of(2 * index + 1, secret);
@@ -259,7 +268,7 @@ KERNEL void scramble(GLOBAL STORED *array, GLOBAL const STORED *reference, long 
     }
 }
 
-// Where no tolerance is given, elements must hold the same bits as their answers.
+// Without a tolerance, elements must have the same bits as their answers.
 KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                        int slot, long count) {
     long wrong = 0;
@@ -271,7 +280,7 @@ KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *referen
 
 #ifdef WHOLE
 
-// An integer is right within its bound. It was not written where it is wrong and still holds the poison.
+// An integer is right if it is within its bound. It is unwritten if it is wrong and still holds the poison.
 KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double atol, double rtol, double ulp, int secret, int is_poisoned) {
     long wrong = 0, unwritten = 0;
@@ -295,14 +304,15 @@ KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *refere
 #endif
 #else
 
-// How far two numbers lie apart. The same infinity, or NaN in both, is no error.
+// The absolute difference of two numbers. The same infinity, or NaN in both, is no error.
 FUNCTION double error_of(double value, double expected) {
     const int same = (value == expected) | ((value != value) & (expected != expected));
     return same ? 0.0 : fabs(value - expected);
 }
 
-// The most that an element may be off whose answer has this size: `ulp` units in its last place, or more. The type has
-// `digits` bits of fraction, and the exponent `least`. Nothing is fused, so that the host finds the same number.
+// The bound of an element whose answer has this magnitude: `ulp` units in the last place of the answer, or atol + rtol
+// |answer| if that is larger. The type has `digits` fraction bits and the least exponent `least`. Multiplication and
+// addition are not fused, so that the host computes the same number.
 FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int digits, int least) {
     const double relative = PLUS(atol, TIMES(rtol, size));
     const int exponent = (int)(LONG_OF(size) >> 52 & 2047) - 1023;
@@ -310,10 +320,10 @@ FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int 
     return last > relative ? last : relative;
 }
 
-#define LARGEST 1.7976931348623157e308 // no error of a right element is infinite
+#define LARGEST 1.7976931348623157e308 // the error of a right element is finite
 
-// An element is right within its bound. It is wrong wherever it still holds the poison that is NaN: then nobody has
-// written it.
+// An element is right if it is within its bound and does not hold the poison, which is NaN. An element that holds the
+// poison is unwritten.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double atol, double rtol, double ulp, int digits, int least) {
     long wrong = 0, unwritten = 0;
@@ -323,7 +333,7 @@ KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *refere
 #if PARTS == 2
         const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
         const double a = reference[2 * i], b = reference[2 * i + 1], length = hypot(a, b);
-        const double size = length <= LARGEST ? length : 0.0; // or beside an infinite part, the other may be anything
+        const double size = length <= LARGEST ? length : 0.0; // otherwise an infinite part would accept any other part
         const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
         const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
 #else

@@ -1,5 +1,4 @@
-"""Kernels of ours that prepare the arrays of a workbench and check them, where they lie; the text is
-`bench_kernels.cu`."""
+"""The kernels of `bench_kernels.cu`, which prepare and check the arrays of a workbench on the device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +10,19 @@ from tuner.measure.bound import Bound
 from tuner.measure.kernels.device_kernels import STORED, Call, DeviceKernels
 from tuner.space.dtypes import DType
 
-_WORD = 16  # bytes that a thread reads at once
-_COUNTERS = 6  # for each array
-_ROOM = 32  # arrays that there are counters for, at least
+_WORD = 16  # bytes that a thread loads at once
+_COUNTERS = 6  # per array
+_ROOM = 32  # least number of arrays that there are counters for
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the checks have found of one array since the counters were cleared: wrong elements, the largest error of a
-    right one (as in `Verdict.of`), changed bytes in the guards before and after it, changed words of an input or of
-    scratch that should be zero, elements that nobody has written."""
+    """The results of all checks of one array since the counters were cleared.
+
+    wrong: wrong elements. worst: the largest error of a right one, as in `Verdict.of`. before, after: changed bytes in
+    its guards. changed: changed words of an input, or non-zero words of scratch that should be zero. unwritten:
+    elements that still hold the poison.
+    """
 
     wrong: int
     worst: float
@@ -31,13 +33,13 @@ class Counts:
 
 
 class BenchKernels:
-    """Calls that each enqueue one of our kernels, and the counters that the checks add to.
+    """Calls that each enqueue one of our kernels, and the counters that the checks increment.
 
     A call is bound to its arrays once. Nothing waits for the device until `counts` reads the counters.
     """
 
     def __init__(self, device: Device, arrays: Sequence[str]) -> None:
-        """`arrays` are the names of all arrays of the workbench. Raises DeviceError where there is no compiler."""
+        """`arrays` are the names of all arrays of the workbench. Raises DeviceError if there is no compiler."""
         self._device = device
         self._kernels = DeviceKernels(device, "bench_kernels.cu")
         self._names = list(arrays)
@@ -46,7 +48,7 @@ class BenchKernels:
         self.clear()
 
     def add(self, arrays: Sequence[str]) -> bool:
-        """Count for these arrays, too. Returns whether there is room for that."""
+        """Add counters for these arrays. Returns whether there is room for them."""
         names = list(dict.fromkeys([*self._names, *arrays]))
         if len(names) > self._room:
             return False
@@ -55,33 +57,36 @@ class BenchKernels:
         return True
 
     def restore(self, array: Buffer, copy: Buffer) -> Call:
-        """Copies `copy` into `array`."""
+        """A call that copies `copy` to `array`."""
         return self._bind("restore", array.nbytes, [array.handle, copy.handle, np.int64(array.nbytes)])
 
     def poison(self, array: Buffer, fill: int) -> Call:
-        """Sets every byte of `array` to `fill`."""
+        """A call that sets every byte of `array` to `fill`."""
         return self._bind("poison", array.nbytes, [array.handle, np.int64(array.nbytes), np.int32(fill)])
 
     def scramble(self, dtype: DType, array: Buffer, reference: Buffer, secret: int) -> Call:
-        """Poisons an array of integers: none is the one of `reference`."""
+        """A call that poisons an array of integers, so that every element differs from that of `reference`."""
         count = array.nbytes // dtype.itemsize
         arguments = [array.handle, reference.handle, np.int64(count), np.int32(secret)]
         return self._bind("scramble", count * _WORD, arguments, macros(dtype))
 
-    def nothing(self) -> Call:
-        """Does no work."""
+    def empty_launch(self) -> Call:
+        """A call of a kernel that does nothing."""
         return self._bind("nothing", 1, [self._counters.handle])
 
     def touch(self, array: Buffer) -> Call:
-        """Reads `array`."""
+        """A call that reads `array`."""
         arguments = [array.handle, self._counters.handle, np.int64(array.nbytes)]
         return self._bind("touch", array.nbytes, arguments)
 
     def check_output(
         self, name: str, dtype: DType, output: Buffer, reference: Buffer, bound: Bound, secret: int | None
     ) -> Call:
-        """Compares `output` with `reference`: elements of `dtype` if that is exact, else doubles, two for a complex
-        number. `secret` is the one that integers are poisoned by; None where they are not."""
+        """A call that compares `output` with `reference`.
+
+        `reference` has elements of `dtype` if that is exact, otherwise doubles, two for each complex number. `secret`
+        is the seed of the poison of integers; None if they are not poisoned.
+        """
         count = output.nbytes // dtype.itemsize
         arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
         if dtype.is_exact and bound.is_exact:
@@ -94,17 +99,17 @@ class BenchKernels:
         return self._bind("check_reals", count * _WORD, arguments, macros(dtype))
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
-        """Looks for a byte other than `expected` before and after `array`."""
+        """A call that counts bytes other than `expected` in the guards of `array`."""
         sizes = [np.int64(GUARD), np.int64(array.nbytes)]
         return self._bind("check_guards", GUARD, [array.whole, *self._slot(name), *sizes, np.int32(expected)])
 
     def check_input(self, name: str, array: Buffer, copy: Buffer) -> Call:
-        """Looks for a difference between `array` and `copy`."""
+        """A call that counts the words in which `array` and `copy` differ."""
         arguments = [array.handle, copy.handle, *self._slot(name), np.int64(array.nbytes)]
         return self._bind("check_input", array.nbytes, arguments)
 
     def check_zero(self, name: str, array: Buffer) -> Call:
-        """Looks for anything but zeros in `array`."""
+        """A call that counts non-zero words of `array`."""
         return self._bind("check_zero", array.nbytes, [array.handle, *self._slot(name), np.int64(array.nbytes)])
 
     def clear(self) -> None:
@@ -112,7 +117,7 @@ class BenchKernels:
         self._device.write(self._counters.handle, np.zeros(len(self._names) * _COUNTERS, dtype=np.uint32))
 
     def counts(self) -> dict[str, Counts]:
-        """What the checks have found, by array. Waits for the device. Raises LaunchError where it has failed."""
+        """The results of all checks, by array. Waits for the device. Raises LaunchError if it has failed."""
         counters = np.empty(len(self._names) * _COUNTERS, dtype=np.uint32)
         self._device.read(self._counters.handle, counters)
         rows = counters.reshape(-1, _COUNTERS)
@@ -122,13 +127,15 @@ class BenchKernels:
         return self._counters.handle, np.int32(self._names.index(name) * _COUNTERS)
 
     def _bind(self, kernel: str, nbytes: int, arguments: Sequence[object], macros: str = "") -> Call:
-        """A launch with a thread for each word of `nbytes`."""
+        """Bind a kernel with one thread for each 16-byte word of `nbytes`."""
         return self._kernels.bind(kernel, -(-nbytes // _WORD), arguments, macros)
 
 
 def macros(dtype: DType, is_tolerant: bool = False) -> str:
-    """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them. With
-    `is_tolerant`, integers may differ from their answers."""
+    """The macros of `bench_kernels.cu` for a type: the type of its bits, and how they become a value.
+
+    With `is_tolerant`, integers may differ from their answers.
+    """
     stored = f"#define STORED {STORED[dtype.bits.itemsize]}\n"
     if not dtype.is_exact:
         return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"

@@ -1,4 +1,4 @@
-"""Kernels of ours on a device: compiled once, loaded once, and bound to arguments."""
+"""Our own kernels on a device: compiled once, loaded once, and bound to arguments."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ if TYPE_CHECKING:
 
 Call = Callable[[], None]
 THREADS, MOST_BLOCKS = 256, 2048
-STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
-_C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes them larger, not faster
+STORED = {
+    1: "unsigned char",
+    2: "unsigned short",
+    4: "unsigned int",
+    8: "unsigned long",
+}  # unsigned types by size in bytes
+_C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes the code larger, not faster
 
 
 class DeviceKernels:
-    """The kernels of one text, which macros in front of it choose among and fit to types."""
+    """The kernels of one source text. Macros before the text select kernels and element types."""
 
     def __init__(self, device: Device, *files: str) -> None:
-        """The text is that of these files beside this module."""
+        """`files` in the folder of this module are concatenated to the source text."""
         self.device = device
         self._text = "".join(Path(__file__).with_name(file).read_text(encoding="utf-8") for file in files)
         self._programs: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Function] = {}
 
     def bind(self, kernel: str, threads: int, arguments: Sequence[object], macros: str = "") -> Call:
-        """A launch with so many threads, as far as blocks allow."""
+        """Bind a kernel to its arguments, with about `threads` threads and at most MOST_BLOCKS blocks."""
         geometry = Geometry((min(MOST_BLOCKS, max(1, -(-threads // THREADS))), 1, 1), (THREADS, 1, 1), 0)
         function = self._functions.get((kernel, macros))
         if function is None:

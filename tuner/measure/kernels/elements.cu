@@ -1,13 +1,16 @@
-// What makes the elements of large arrays where they lie, so that none of them crosses the bus. It follows the head of
-// `bench_kernels.cu`, and draws the numbers that `drawing.py` draws, bit by bit.
+// Kernels that compute elements of large arrays on the device, so that none of them crosses the bus. This text follows
+// the head of `bench_kernels.cu`. It draws bitwise the same numbers as `drawing.py`.
 //
-// With STORED, it holds what draws: STORED is the type of an element's bits, STANDARD(word) the standard element of a
-// word, FROM_LONG(x) and FROM_DOUBLE(x) the bits of a number in the element's type, where they are asked for. With
-// EXPRESSION, it evaluates that for each element i, from the arrays and scalars that ARRAYS and SCALARS declare. With
-// PRODUCT, REDUCED and SUMMED it multiplies matrices, finds the largest number, and sums up what lies there.
+// With STORED, it has the kernels that draw elements:
+//   STORED            the type of an element's bits
+//   STANDARD(word)    the bits of the standard element for a random word
+//   FROM_LONG(x)      the bits of an integer in the element's type, if needed
+//   FROM_DOUBLE(x)    the bits of a double in the element's type, if needed
+// With EXPRESSION, it evaluates that for each element i of the arrays and scalars declared by ARRAYS and SCALARS. With
+// PRODUCT, it multiplies matrices; with REDUCED, it finds the largest magnitude; with SUMMED, it computes a checksum.
 #ifdef STORED
 
-// The word with this number: SplitMix64, see `drawing.py`.
+// Random word number `index` of SplitMix64; see `drawing.py`.
 FUNCTION unsigned long word_of(unsigned long key, unsigned long index) {
     unsigned long word = key + (index + 1) * 0x9e3779b97f4a7c15ul;
     word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ul;
@@ -26,7 +29,8 @@ KERNEL void draw_table(GLOBAL STORED *array, long count, unsigned long key, GLOB
 
 #ifdef STANDARD
 
-// A random sign, and a magnitude in [0.5, 1.5) of so many bits, the last of which numbers from 1 on lack.
+// A number with a random sign and a magnitude in [0.5, 1.5) with `digits` bits after the leading one. Magnitudes from 1
+// on have their last bit cleared, so that they need no more bits than smaller ones.
 FUNCTION float standard_real(unsigned long word, int digits) {
     unsigned int units = (unsigned int)(word & ((2ul << digits) - 1)) + (1u << digits);
     units -= units >> (digits + 1) & units & 1u;
@@ -39,7 +43,7 @@ FUNCTION long standard_whole(unsigned long word, int is_signed) {
     return is_signed && word >> 63 ? -magnitude : magnitude;
 }
 
-// The bits of a standard number, which no type rounds, and which is subnormal in none.
+// The bits of a standard number in a type. None of these types rounds it, and it is subnormal in none.
 #define float32_bits(value) BITS_OF(value)
 #define float64_bits(value) LONG_OF((double)(value))
 #define bfloat16_bits(value) (BITS_OF(value) >> 16)
@@ -68,7 +72,7 @@ KERNEL void draw_sequence(GLOBAL STORED *array, long count) {
     }
 }
 
-// `entries` of 0 stand for all 2**64.
+// If `entries` is 0, there are 2**64 of them.
 KERNEL void draw_integers(GLOBAL STORED *array, long count, unsigned long key, unsigned long first,
                           unsigned long entries) {
     EACH {
@@ -87,7 +91,7 @@ KERNEL void draw_uniform(GLOBAL STORED *array, long count, unsigned long key, do
     }
 }
 
-// A sum of twelve numbers of 21 bits, three from each of four words.
+// An approximately normal number: the sum of twelve 21-bit numbers, three from each of four words.
 KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, double mean, double deviation) {
     EACH {
         long total = 0;
@@ -113,7 +117,7 @@ KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
 #endif
 #ifdef PRODUCT
 
-// The product of a batch of row-major matrices, in doubles. Neighbouring threads have neighbouring columns.
+// The products of batches of row-major matrices, in doubles. Adjacent threads compute adjacent columns.
 KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const double *a, GLOBAL const double *b, long rows, long columns,
                      long inner) {
     for (long i = FIRST; i < count; i += STRIDE) {
@@ -130,7 +134,7 @@ KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const double *a,
 #endif
 #ifdef REDUCED
 
-// The largest finite magnitude among the elements that a thread sees, of which each thread has one.
+// Each thread stores the largest finite magnitude among the elements that it reads.
 KERNEL void largest(GLOBAL const double *array, long count, GLOBAL double *found) {
     double most = 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
@@ -149,7 +153,7 @@ FUNCTION unsigned long mixed(unsigned long word) {
     return word ^ word >> 31;
 }
 
-// Two sums over all bytes, each with its place: another array hardly has the same.
+// Two sums of hashes of all words and their positions, so that different contents almost surely differ in them.
 KERNEL void checksum(GLOBAL const uint4 *array, long bytes, GLOBAL unsigned int *sums) {
     unsigned int first = 0, second = 0;
     for (long i = FIRST; i < bytes / 16; i += STRIDE) {

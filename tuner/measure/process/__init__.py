@@ -1,1 +1,1 @@
-"""Workers, each in a process of its own, and what starts, asks and survives them."""
+"""Worker processes, and the parent's end that starts, queries and replaces them."""

@@ -1,19 +1,20 @@
-"""Tries again what met trouble of the machine, a few times."""
+"""Retries of an action after trouble of the machine."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from tuner.errors import EnvironmentTrouble
 
-PAUSES = (0.5, 1.5)  # seconds before the second and the third attempt
+PAUSES = (0.5, 1.5)  # seconds before the second and third attempt
 
 T = TypeVar("T")
 
 
-def patiently(action: Callable[[], T], noted: Callable[[str], None], wait: Callable[[float], object]) -> T:
-    """What `action` returns. The first trouble is `noted`; a `wait` that returns true ends the attempts.
+def with_retries(action: Callable[[], T], noted: Callable[[str], None], wait: Callable[[float], object]) -> T:
+    """Call `action` up to three times until it meets no EnvironmentTrouble, and return its result.
 
-    Raises EnvironmentTrouble where every attempt meets it.
+    `noted` receives a message about the first trouble. `wait` sleeps for some seconds; if it returns true, no attempt
+    follows. Raises EnvironmentTrouble if every attempt meets it.
     """
     for attempt, pause in enumerate(PAUSES):
         try:

@@ -1,4 +1,4 @@
-"""A child process that answers JSON lines, can be killed at any moment, and dies with its parent."""
+"""The parent's end of a child process that answers JSON lines, can be killed at any time, and dies with its parent."""
 
 import contextlib
 import json
@@ -22,22 +22,23 @@ from tuner.measure.process import scratch
 from tuner.measure.process.replies import LOST_CHANNEL
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
-STOP_SECONDS = 10.0  # for a reaper to kill what it watches
-END_SECONDS = 5.0  # for a child to end that has closed the channel
-FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # no fault of a kernel ends in these
+STOP_SECONDS = 10.0  # for a reaper to kill the processes that it watches
+END_SECONDS = 5.0  # for a child to end after it has closed the channel
+FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # signals that no kernel fault raises
 
 
 class Process:
     """The parent's end of a child that runs `main` of a module, below a reaper.
 
-    The reaper leads a session of its own. So Ctrl-C reaches the parent alone.
+    The reaper leads its own session, so Ctrl-C reaches only the parent.
     """
 
     def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = ()) -> None:
-        """`share` lists open file descriptors that the child inherits under the same numbers. `imports` are modules
-        that it will import.
+        """Start the child. It inherits the open descriptors `share` under the same numbers; `imports` are modules it
+        will import.
 
-        Raises EnvironmentTrouble where the machine has no room for another process.
+        Raises EnvironmentTrouble if the machine has no room for another process, and DeviceError if the process cannot
+        be started for another reason.
         """
         try:
             self._log = scratch.file()
@@ -47,28 +48,32 @@ class Process:
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
-        self._number, self._asked = "", 0  # the latest request's, which no kernel can foresee; how many there were
+        self._number, self._asked = (
+            "",
+            0,
+        )  # random number of the latest request, unpredictable for kernels; request count
         self._runs_kernels = module.endswith(".worker")
-        self._child: int | None = None  # its process id, once it has answered
+        self._child: int | None = None  # the child's process id, once it has replied
         self._stopping, self._stopped = threading.Lock(), False
 
     def ask(
-        self, request: dict[str, Any], seconds: float, heard: Callable[[dict[str, Any]], None] = lambda _: None
+        self, request: dict[str, Any], seconds: float, on_news: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
-        """The reply to `request`, within `seconds`; `heard` is called with the news that come ahead of it.
+        """Send `request` and return the child's reply, waiting for up to `seconds`.
 
-        Raises the error that the child reports, if it reports one. Where no reply comes, stops the process and raises
-        WorkerDied with reason `timeout` or `crash`, or EnvironmentTrouble where somebody else has killed it.
+        `on_news` is called with each message that the child sends before the reply. Raises the error that the child
+        reports, if any. If no reply comes, stops the process and raises WorkerDied with reason `timeout` or `crash`, or
+        EnvironmentTrouble if the process was killed from outside.
         """
         self._number, self._asked = secrets.token_hex(8), self._asked + 1
         try:
             self._process.stdin.write(json.dumps({**request, "number": self._number}).encode() + b"\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):  # its end of the pipe is closed, or ours
+        except (OSError, ValueError):  # either end of the pipe is closed
             raise self._death() from None
         deadline = time.monotonic() + seconds
         while (news := (reply := self._reply(deadline, seconds)).get("news")) is not None:
-            heard(news)
+            on_news(news)
         if self._pending:
             raise self._intrusion()
         if isinstance(reply.get("error"), str):
@@ -77,14 +82,13 @@ class Process:
         return reply
 
     def _reply(self, deadline: float, seconds: float) -> dict[str, Any]:
-        """The next line of the child's, with news or with the answer, by `deadline`, which is `seconds` after the
-        request."""
+        """The child's next message, by `deadline`, which is `seconds` after the request."""
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(deadline, seconds)))
             number, child = reply.pop("number"), reply.pop("pid")
         except (ValueError, TypeError, KeyError):
             self.close()
-            raise WorkerDied("the process running it wrote into the stream of its replies", "crash") from None
+            raise WorkerDied("there was other output in the stream of the worker's replies", "crash") from None
         self._child = self._child or child  # no kernel has run before the first reply
         if (number, child) != (self._number, self._child):
             raise self._intrusion()
@@ -92,15 +96,17 @@ class Process:
 
     def _intrusion(self) -> WorkerDied:
         self.close()
-        return WorkerDied("a process that it left behind answered in its place", "crash")
+        return WorkerDied("a process that its kernel left behind replied instead of the worker", "crash")
 
     def has_ended(self) -> bool:
-        """Whether the child is gone."""
+        """Whether the child has ended."""
         return self._process.poll() is not None
 
     def is_undisturbed(self) -> bool:
-        """Whether nothing is left of earlier requests: no output that nobody has asked for, no process of a kernel's
-        that has lost its parent."""
+        """Whether nothing is left over from earlier requests.
+
+        Left-overs are output without a request, and processes that a kernel started and left as orphans.
+        """
         if self._pending or (self._child and self._readable(0.0)):
             return False
         with contextlib.suppress(OSError):
@@ -110,8 +116,8 @@ class Process:
         return True
 
     def _readable(self, seconds: float) -> bool:
-        """Whether there is output, or its end, within `seconds`."""
-        poll = select.poll()  # unlike a selector, needs no descriptor of its own
+        """Whether output or end of file arrives within `seconds`."""
+        poll = select.poll()  # unlike a selector, needs no descriptor
         poll.register(self._process.stdout, select.POLLIN)
         return bool(poll.poll(max(0.0, seconds) * 1e3))
 
@@ -127,13 +133,13 @@ class Process:
             self._pending += data
             if len(self._pending) > LONGEST_REPLY:
                 self.stop()
-                raise WorkerDied("the process running it wrote into the stream of its replies", "crash")
+                raise WorkerDied("there was other output in the stream of the worker's replies", "crash")
         self._shorten_log()
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
     def _death(self) -> WorkerDied | EnvironmentTrouble:
-        """The error for a child that has ended by itself, or has closed the channel, with the tail of its log."""
+        """The error for a child that has ended, or has closed the channel, with the tail of its log."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
         code = self._process.poll()
@@ -143,9 +149,9 @@ class Process:
             tail = tail.splitlines()[-1]
         log = "\n".join(tail.splitlines()[-1:])
         what = "the process running it"
-        has_run_kernels = self._runs_kernels and self._asked > 2  # then what it says may be what a kernel says
-        found = None if has_run_kernels else environment.of_log(log, what)
-        found = found or environment.of_folders(what, [self._scratch])
+        has_run_kernels = self._runs_kernels and self._asked > 2  # then a kernel may have written the log
+        trouble = None if has_run_kernels else environment.of_log(log, what)
+        trouble = trouble or environment.of_folders(what, [self._scratch])
         self.close()
         if code is None or code == LOST_CHANNEL:
             return WorkerDied("its kernel closed or replaced files that its process had open", "crash")
@@ -155,16 +161,16 @@ class Process:
             return environment.trouble(environment.KILLED, text)
         if code == reaper.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
-        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash", max(0, -code))
+        return trouble or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash", max(0, -code))
 
     def _shorten_log(self) -> None:
-        """Keep the log of a kernel that prints without end from filling the disk."""
+        """Empty an oversized log, so that a kernel that prints endlessly does not fill the disk."""
         if os.fstat(self._log.fileno()).st_size > LONGEST_LOG:
             os.ftruncate(self._log.fileno(), 0)
 
     def stop(self) -> None:
-        """Kill the process and all that it started, and wait for their end. Any thread may call this, more than
-        once."""
+        """Kill the process and everything that it started, and wait for their end. Any thread may call this
+        repeatedly."""
         with self._stopping:
             if not self._stopped:
                 self._process.send_signal(signal.SIGTERM)
@@ -178,13 +184,15 @@ class Process:
                     except subprocess.TimeoutExpired:
                         self._process.end_server()
                         self._process.wait()
-                if self._child and self._process.returncode == -signal.SIGKILL:  # the reaper was killed, or so was it
+                if (
+                    self._child and self._process.returncode == -signal.SIGKILL
+                ):  # the child was killed, or the reaper was
                     with contextlib.suppress(OSError):
                         os.killpg(self._child, signal.SIGKILL)
                 self._stopped = True
 
     def close(self) -> None:
-        """Stop the process, and release its pipes and files. No other thread may be using it."""
+        """Stop the process and release its pipes and files. No other thread may be using it."""
         self.stop()
         scratch.remove(self._scratch)
         self._process.close()

@@ -1,4 +1,4 @@
-"""Compiles ahead of the device: compile workers build the configurations that come next."""
+"""The compile pool: compile workers that build the next configurations ahead of the device."""
 
 import contextlib
 import logging
@@ -24,38 +24,38 @@ from tuner.space.texts import config_text
 logger = logging.getLogger(__name__)
 MOST_WORKERS = 16  # per device
 START_SECONDS = 120.0  # for a compile worker to import its packages
-AHEAD = 4  # configurations in the queue per compile worker
+AHEAD = 4  # queued configurations per compile worker
 
 
 class CompilePool:
-    """Compile workers for one space and size after the other, each driven by a thread of its own. The first starts at
-    once, while a device opens; the others start when there is something for them to build.
+    """Compile workers for one problem at a time, each driven by a thread.
 
-    What a search has asked for is built before what it may ask for. `depth` is how many configurations may be asked for
-    before they are built.
+    The first worker starts at once, while the device opens. The others start when there is something to build.
+    Configurations that a search has asked for are built before those that it is likely to ask for. `depth` is how many
+    configurations a search may ask for before they are built.
 
-    Where the device is this machine's processor, compiling would disturb the times. There the whole queue is built
-    first, on all cores, then measured, and then refilled.
+    If the device is this machine's processor, compiling would disturb the times. So building and measuring alternate
+    there: the whole queue is built on all cores, then measured, then refilled.
     """
 
     def __init__(self, timeout: float, device_ids: Sequence[str]) -> None:
-        """`timeout` is in seconds per build; it builds for these devices, which are alike. `turn_to` comes next.
+        """`timeout` is in seconds per build. `device_ids` are the devices to build for, all of the same type.
 
-        Raises EnvironmentTrouble where the machine has no room for a process.
+        The caller must call `switch_to` next. Raises EnvironmentTrouble if the machine has no room for a process.
         """
         self._timeout, self._devices = timeout, len(device_ids)
         self._packages = forkable_packages(device_ids[0]) or ()
         self._pool: ThreadPoolExecutor | None = None
-        self._thread = threading.local()  # its `process` is the thread's compile worker, which has its `task`
+        self._thread = threading.local()  # `process` is this thread's compile worker, `task` the task which that has
         self._processes = [_compile_worker(self._packages)]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
-        self._asked = set[ConfigKey]()  # those that the search has asked for
-        self._queueing = threading.Lock()  # guards both
+        self._asked = set[ConfigKey]()  # configurations that the search has asked for
+        self._queueing = threading.Lock()  # guards `_builds` and `_asked`
         self._starting, self._closed = threading.Lock(), False
 
-    def turn_to(self, space: Space, scope: Scope, device: DeviceInfo) -> None:
-        """Build for this space and size from now on. Builds under way come to their end."""
+    def switch_to(self, space: Space, scope: Scope, device: DeviceInfo) -> None:
+        """Build for this space and problem from now on. Builds in progress are completed."""
         with self._queueing:
             for build in self._builds.values():
                 build.cancel()
@@ -84,8 +84,10 @@ class CompilePool:
         }
 
     def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
-        """Queue the build of a configuration that has been asked for, if one has, and then those of what is likely to
-        be asked for next, in place of what was likely before. AHEAD configurations for each compile worker are enough.
+        """Queue the build of `asked`, if given, and then of the `likely` configurations, which replace the earlier
+        likely ones.
+
+        Reads at most AHEAD configurations for each compile worker.
         """
         with self._queueing:
             if self._alternate and self._builds:
@@ -99,28 +101,28 @@ class CompilePool:
                     self._builds[key] = self._submit(config)
 
     def is_ready(self, config: Config) -> bool:
-        """Whether a device may be given `config` now: it is built, or `wait` builds the whole queue."""
+        """Whether a device may measure `config` now: it is built, or `wait` builds the whole queue anyway."""
         with self._queueing:
             build = self._builds.get(config_key(config))
             return self._alternate or build is None or build.done()
 
     def wait_for_any(self, configs: Iterable[Config], seconds: float) -> None:
-        """Return when one of these configurations is ready, or after `seconds`."""
+        """Wait until one of these configurations is ready, for up to `seconds`."""
         with self._queueing:
             builds = [build for config in configs if (build := self._builds.get(config_key(config))) is not None]
         futures.wait(builds, seconds, futures.FIRST_COMPLETED)
 
     def wait(self, config: Config) -> None:
-        """Return when `config` has been built, or the pool is closed.
+        """Wait until `config` has been built, or the pool is closed.
 
-        Raises TrialError where it does not compile or cannot be launched, WorkerDied where the compiler crashes or
-        times out, DeviceError where no compile worker starts, EnvironmentTrouble where the machine is to blame: the
-        next call builds it again.
+        Raises TrialError if it does not compile or cannot be launched, WorkerDied if the compiler crashes or times out,
+        DeviceError if no compile worker starts, and EnvironmentTrouble if the machine is to blame. The next call builds
+        the configuration again.
         """
         if self._alternate:
             for other in list(self._builds.values()):
                 with contextlib.suppress(CancelledError):
-                    other.exception()  # futures.wait would wait for a cancelled one for ever
+                    other.exception()  # futures.wait never returns for a cancelled future
         with self._queueing:
             build = self._begin(config)
         try:
@@ -130,7 +132,7 @@ class CompilePool:
             self.forget(config)
 
     def forget(self, config: Config) -> None:
-        """Build `config` no more, unless that is under way: nobody waits for it."""
+        """Cancel the build of `config`, unless it is in progress."""
         with self._queueing:
             self._asked.discard(config_key(config))
             build = self._builds.pop(config_key(config), None)
@@ -138,7 +140,7 @@ class CompilePool:
                 build.cancel()
 
     def _begin(self, config: Config) -> Future[None]:
-        """The build of what has been asked for. It comes before all that is only likely, and has not begun."""
+        """The build of a configuration that was asked for, ahead of all likely ones that have not begun."""
         key = config_key(config)
         self._asked.add(key)
         build = self._builds.get(key)
@@ -148,7 +150,7 @@ class CompilePool:
         return build
 
     def _drop_likely(self) -> None:
-        """Forget the builds that nobody has asked for, and that have not begun."""
+        """Cancel the builds that were not asked for and have not begun."""
         for key in self._builds.keys() - self._asked:
             if self._builds[key].cancel():
                 del self._builds[key]
@@ -162,10 +164,10 @@ class CompilePool:
         return build
 
     def close(self) -> None:
-        """Stop all compile workers, even in the middle of a build."""
+        """Stop all compile workers, even during a build."""
         with self._starting:
             self._closed = True
-        for process in list(self._processes):  # a thread may discard one meanwhile
+        for process in list(self._processes):  # a copy, because a thread may discard one meanwhile
             process.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -174,7 +176,7 @@ class CompilePool:
 
     def _build(self, config: Config, task: dict[str, Any]) -> None:
         try:
-            self._have_process(task)
+            self._ensure_process(task)
         except _Stopped:
             return
         began = time.perf_counter()
@@ -184,19 +186,19 @@ class CompilePool:
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
         except TunerError:
-            return  # the worker meets the same error, and reports it
+            return  # the worker will meet the same error and report it
         if launch:
             try:
                 self._ask({"launch": True}, "")
             except (WorkerDied, EnvironmentTrouble) as error:
                 if error.reason == "timeout":
                     raise
-                # The worker meets the same crash or trouble, and reports it.
+                # The worker will meet the same crash or trouble and report it.
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
         """The reply of this thread's compile worker.
 
-        Where that has died, or its machine is in trouble, discards it. Raises WorkerDied, whose reason begins with
+        Discards the worker if it has died or met trouble of the machine. Raises WorkerDied, whose reason begins with
         `prefix`, or EnvironmentTrouble.
         """
         process: Process = self._thread.process
@@ -209,11 +211,13 @@ class CompilePool:
                 raise
             raise WorkerDied(str(error), f"{prefix}{error.reason}") from None
 
-    def _have_process(self, task: dict[str, Any]) -> None:
-        """Give this thread a compile worker that has the task, unless it has one. Raises TunerError, but no WorkerDied:
-        no configuration is to blame."""
+    def _ensure_process(self, task: dict[str, Any]) -> None:
+        """Make sure that this thread has a compile worker with this task.
+
+        Raises TunerError, but never WorkerDied: no configuration is to blame.
+        """
         process: Process | None = getattr(self._thread, "process", None)
-        if process is not None and process.has_ended():  # somebody has killed it, and no configuration
+        if process is not None and process.has_ended():  # killed from outside, not by a configuration
             self._discard(process)
             process = None
         if process is not None and self._thread.task is task:

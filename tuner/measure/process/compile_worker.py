@@ -1,7 +1,7 @@
-"""A process that builds ahead of the device.
+"""A compile worker: a process that builds configurations ahead of the device.
 
-Several of these fill the cache of builds while the worker measures. NVRTC holds a lock within a process, so threads
-would gain nothing.
+Several of these fill the build cache while the worker measures. They are processes, because NVRTC holds a lock that
+serialises threads.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from tuner.space.scope import Limits, Scope
 
 
 def main() -> None:
-    """Serve until the parent is gone.
+    """Serve requests until the parent is gone.
 
-    The first request is the task. Each `build` names a configuration; a `launch` follows where the reply asks for it.
-    A request with another task replaces the first one.
+    The first request is the task. Each `build` names a configuration. If its reply asks for a launch, a `launch`
+    request follows. A request with another task replaces the current one.
     """
     channel = replies.Channel()
     requests = iter(channel)
@@ -40,27 +40,27 @@ def main() -> None:
 
 
 class _Builder:
-    """A compiler, and the space and size that it builds for."""
+    """A compiler, and the space and problem that it builds for."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._take(task)
+        self._set_task(task)
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
         self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
-        self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
+        self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the limits that this process began with
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
 
-    def _take(self, task: dict[str, Any]) -> None:
+    def _set_task(self, task: dict[str, Any]) -> None:
         self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
         self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
         self._latest: Built | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request after the first."""
+        """The reply to a request after the first."""
         _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds, self._seconds)
         if "space" in request:
-            self._take(request)
+            self._set_task(request)
             return {}
         if "build" in request:
             built = build(self._compiler, Instance(self._space, request["build"], self._scope))
@@ -73,25 +73,25 @@ class _Builder:
 
 
 def _own_memory() -> int:
-    """The address space of this process, in bytes; 0 where the system does not tell."""
+    """The address space of this process in bytes; 0 if unknown."""
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     return 0
 
 
-def _limit(what: int, most: int, users: tuple[int, int]) -> None:
-    """Limit what this process and each that it starts may take, unless the limits that it came with are lower."""
-    soft, hard = users
-    resource.setrlimit(what, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+def _limit(resource_id: int, most: int, initial: tuple[int, int]) -> None:
+    """Limit a resource of this process and its children to `most`, unless the `initial` limit is lower."""
+    soft, hard = initial
+    resource.setrlimit(resource_id, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
 
 
 def _launch_once(device: Device, built: Built) -> None:
     """Launch one block of each step, because the driver compiles part of a kernel at its first launch.
 
-    The arrays have their real sizes, which may be compiled in. Memory that is never touched costs nothing.
+    The arrays have their full sizes, which may be compiled in; memory that is never touched costs nothing.
     """
     steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
-    with contextlib.suppress(TrialError, DeviceError):  # the worker meets the same error, and reports it
+    with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
         program = Program(device, replace(built, steps=steps))
         buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in program.space.operation.arrays]
         device.bind(program.work(), [buffer.handle for buffer in buffers])()

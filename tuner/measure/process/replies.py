@@ -1,4 +1,7 @@
-"""The child's end of a channel: requests come, answers go, and whatever a kernel does, no other process writes them."""
+"""The child's end of a channel: it reads requests and writes replies.
+
+Whatever a kernel does, no other process can write a reply.
+"""
 
 import contextlib
 import fcntl
@@ -15,19 +18,19 @@ from typing import Any
 from tuner.devices import environment
 from tuner.errors import BY_NAME, TunerError, WorkerDied
 
-STACK_BYTES = 1 << 30  # of a child, where there is no limit
-HIGHEST, MARGIN = 4096, 16  # own descriptors lie below the first, and that far below the limit
-# Signals that a kernel may send to itself, to go on working when its time has been taken.
+STACK_BYTES = 1 << 30  # stack limit of a child if it has none
+HIGHEST, MARGIN = 4096, 16  # the channel's descriptors are below HIGHEST, and MARGIN below the limit
+# Signals that a kernel may send to itself to continue working after the timer has stopped.
 LATER = {signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGUSR1, signal.SIGUSR2}
-LOST_CHANNEL = 97  # exit status of a child that cannot answer any more
+LOST_CHANNEL = 97  # exit status of a child that can no longer reply
 
 
 class Channel:
-    """Iterate over it for the requests; `reply` to each. It ends when the parent is gone.
+    """Iterate over it for requests, and `reply` to each. The iteration ends when the parent is gone.
 
-    Making it prepares the process for what kernels and compilers do to it. The channel gets descriptors that no kernel
-    meets by chance, and no process inherits. What a kernel prints goes to the log. The system kills this process first
-    where memory runs out. Endless recursion crashes before that.
+    The constructor protects the process against kernels and compilers. It moves the channel to descriptors that no
+    kernel uses by chance and no child inherits. It sends what kernels print to the log. It makes this process the first
+    that the system kills when memory runs out. It limits the stack, so that endless recursion crashes before that.
     """
 
     def __init__(self) -> None:
@@ -54,12 +57,12 @@ class Channel:
                 yield request
 
     def tell(self, news: dict[str, Any]) -> None:
-        """Send what is known ahead of the answer to the latest request."""
+        """Send news before the reply to the latest request."""
         self.reply({"news": news})
 
     def reply(self, answer: dict[str, Any]) -> None:
-        """Send the answer to the latest request."""
-        if os.getpid() != self._pid:  # a copy, which a kernel has made
+        """Send the reply to the latest request. Ends the process if it can no longer reply."""
+        if os.getpid() != self._pid:  # a copy that a kernel has forked
             os._exit(0)
         intact = self._open_files() == self._files
         if not intact:
@@ -73,15 +76,15 @@ class Channel:
         if not intact:
             os._exit(LOST_CHANNEL)
 
-    def is_unasked(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the next request; whether there is none yet."""
+    def is_idle_for(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the next request; returns whether none has come."""
         poll = select.poll()
         poll.register(self._requests, select.POLLIN)
         return not poll.poll(seconds * 1e3)
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """A block whose error is the answer, and the end of this process."""
+        """A block whose error is sent as the reply and ends this process."""
         try:
             yield
         except (TunerError, OSError, MemoryError) as error:
@@ -90,19 +93,19 @@ class Channel:
 
     @contextlib.contextmanager
     def reporting_to(self, requests: Iterator[dict[str, Any]]) -> Iterator[None]:
-        """A block that does beforehand what the next request will ask for; the error of either is the answer to it."""
+        """A block that does the work of the next request in advance; its error becomes the reply to that request."""
         error: TunerError | OSError | MemoryError | None = None
         try:
             yield
-        except (TunerError, OSError, MemoryError) as found:
-            error = found
+        except (TunerError, OSError, MemoryError) as caught:
+            error = caught
         if next(requests, None) is None:
             sys.exit()
         if error is not None:
             raise error
 
     def _open_files(self) -> list[tuple[int, int] | None]:
-        """The files behind the descriptors that this process needs; None for one that is closed."""
+        """The device and inode behind each descriptor that this process needs; None for a closed one."""
         files: list[tuple[int, int] | None] = []
         for descriptor in (0, 1, 2, self._requests.fileno(), self._replies):
             try:
@@ -114,7 +117,7 @@ class Channel:
 
 
 def out_of_reach(descriptor: int) -> int:
-    """The same open file under a high number, which no child inherits; closes the given one."""
+    """Move a descriptor to a high number that no child inherits. Closes the given one and returns the new one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = HIGHEST if soft == resource.RLIM_INFINITY else min(HIGHEST, soft)
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(0, most - MARGIN))
@@ -123,7 +126,7 @@ def out_of_reach(descriptor: int) -> int:
 
 
 def open_files() -> int:
-    """How many descriptors this process has open, as far as the system tells; no limit where it has none to spare."""
+    """How many descriptors this process has open; 0 if unknown, and sys.maxsize if none is left to count them."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except FileNotFoundError:
@@ -133,7 +136,7 @@ def open_files() -> int:
 
 
 def has_children() -> bool:
-    """Whether this process has children, ended ones included. A kernel must have started them."""
+    """Whether this process has children, including ended ones. Only a kernel can have started them."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -142,7 +145,7 @@ def has_children() -> bool:
 
 
 def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The answer of `work`, or the one that reports its error."""
+    """The reply of `work`, or the reply that reports its error."""
     try:
         return work()
     except (TunerError, OSError, MemoryError) as error:
@@ -150,12 +153,14 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def failure(error: TunerError | OSError | MemoryError) -> dict[str, Any]:
-    """The answer that reports an error; `Process.ask` raises it again, as the nearest class that `tuner.errors` has.
-    Raises an error that tells of no trouble of the machine's: it is a fault of this package."""
+    """The reply that reports an error; `Process.ask` raises it again as the nearest class in `tuner.errors`.
+
+    Raises `error` itself if it is no TunerError and no trouble of the machine: then it is a bug in this package.
+    """
     if not isinstance(error, TunerError):
-        found = environment.of_error(error)
-        if found is None:
+        trouble = environment.of_error(error)
+        if trouble is None:
             raise error
-        error = found
+        error = trouble
     known = next(kind.__name__ for kind in type(error).__mro__ if BY_NAME.get(kind.__name__) is kind)
     return {"error": known, "message": str(error), "reason": getattr(error, "reason", None)}

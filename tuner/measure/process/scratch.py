@@ -1,4 +1,4 @@
-"""Temporary files and folders of child processes. A kill may end a child, or its parent, before either tidies up."""
+"""Temporary files and folders of child processes, removed even if a kill ends the child or its parent."""
 
 import contextlib
 import os
@@ -14,10 +14,10 @@ from tuner.errors import RequestError
 
 
 def folder() -> Path:
-    """A new folder for one child, in the cache; `remove` it when the child is gone.
+    """Create a folder for one child, in the cache. The caller must `remove` it when the child is gone.
 
-    Removes the folders of dead parents on this machine first. Raises RequestError or EnvironmentTrouble where no folder
-    can be made.
+    First removes the folders of dead parents on this machine. Raises RequestError or EnvironmentTrouble if no folder
+    can be created.
     """
     root = paths.private(paths.cache() / "scratch")
     for other in root.glob(f"{platform.node()}-*-*"):
@@ -27,22 +27,23 @@ def folder() -> Path:
     try:
         return Path(tempfile.mkdtemp(dir=root, prefix=f"{platform.node()}-{os.getpid()}-"))
     except OSError as error:
-        plain = RequestError(f"{root}: a folder cannot be made: {error.strerror}; TUNER_CACHE names another")
+        plain = RequestError(f"{root}: cannot create a folder: {error.strerror}; set TUNER_CACHE to another folder")
         raise environment.of_error(error) or plain from None
 
 
 def file() -> BinaryIO:
-    """A temporary file without a name: it goes with the last process that has it open. Raises as `folder` does."""
+    """Create an unnamed temporary file, which disappears with the last process that has it open. Raises as `folder`
+    does."""
     try:
         return tempfile.TemporaryFile(prefix="tuner-")
     except OSError as error:
         where = tempfile.gettempdir()
-        plain = RequestError(f"{where}: no file can be made: {error.strerror}; TMPDIR names another folder")
+        plain = RequestError(f"{where}: cannot create a file: {error.strerror}; set TMPDIR to another folder")
         raise environment.of_error(error) or plain from None
 
 
 def remove(path: Path) -> None:
-    """Delete a folder, as far as that is possible."""
+    """Delete a folder as far as possible; errors are ignored."""
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
+"""Supervision of one device's worker: starts it, and replaces it after a kernel has crashed or hung it."""
 
 import contextlib
 import logging
@@ -26,13 +26,13 @@ from tuner.space.scope import Scope
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-MOST_TURNS = 10  # of sustained seconds: two for the kernel and for each of two libraries, with what goes before them
-START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
+MOST_TURNS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
+START_TIMEOUT = 600.0  # seconds to open the device, and again to compute inputs and answers
 
 
 @dataclass(frozen=True)
 class Task:
-    """The problem to measure, and the method. `timeout` is in seconds per configuration."""
+    """The problem to measure, and the method. `timeout` is in seconds, per configuration."""
 
     space: Space
     sizes: dict[str, int]
@@ -42,7 +42,7 @@ class Task:
     types: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """What a worker needs to know besides its device."""
+        """The task as JSON for a worker, without the device."""
         return {
             "space": launch_form.to_json(self.space),
             "sizes": self.sizes,
@@ -53,35 +53,37 @@ class Task:
 
 
 def announce(space: Space, noted: Callable[[str], None]) -> None:
-    """Tell the user, by `noted`, of the Python that a process is about to run because `space` names it."""
+    """Tell the user, through `noted`, which Python functions of `space` will run."""
     if functions := space.operation.python_functions:
         noted(f"runs {shown(' and '.join(map(str, functions)))} of {shown(space.files[-1])}")
 
 
 def uncomputed(space: Space, died: WorkerDied) -> str:
-    """The message for a process that died while it computed inputs and answers."""
+    """The message for a worker that died while it computed inputs and answers."""
     what = f"the inputs and answers of {shown(space.files[-1] if space.files else space.name)}"
     if died.reason == "timeout":
-        return f"{what} are not there after {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
+        return f"{what} were not computed within {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
     return f"{what} cannot be computed: {explained(space, died)}"
 
 
 def explained(space: Space, died: WorkerDied) -> WorkerDied:
-    """The same, with what inputs of `space` have to do with it."""
+    """The same error, with a hint if an integer division by zero in the inputs may be the cause."""
     hint = cases.division_hint(operation.integers_without_fill(space.operation)) if died.signal == signal.SIGFPE else ""
     return WorkerDied(f"{died}; {hint}", died.reason, died.signal) if hint else died
 
 
 class Supervisor:
-    """A worker for one task after the other on one device; `close` it at the end.
+    """A worker on one device, for one task after another. The caller must `close` it.
 
-    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it. `missed_cases`
-    are sentences about conditions that the inputs do not decide, once it is ready.
+    `start` and `switch_to` set `device`, which describes the open device, and `scope`, the problem on it.
+    `missed_cases` are warnings about conditions that the inputs do not decide; `get_ready` sets them.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
-        """`products` is a temporary file for the reference's matrix products, which workers share. A worker that
-        `follows` another waits for what the other leaves there, until it is told to get ready."""
+        """`products` is a temporary file in which workers share the reference's matrix products.
+
+        A worker that `follows` another one reads what the other writes there, until it is told to get ready.
+        """
         self.task, self._device_id, self._products, self._follows = task, device_id, products, follows
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
@@ -92,8 +94,8 @@ class Supervisor:
     def start(self) -> None:
         """Start the worker, which opens the device.
 
-        Raises DeviceError where the device cannot be used, and any TunerError that the worker reports. A failed start
-        may be tried again.
+        Raises DeviceError if the device cannot be used, and any TunerError that the worker reports. The caller may
+        retry a failed start.
         """
         file = self._products.fileno()
         with self._starting:
@@ -106,12 +108,12 @@ class Supervisor:
         self._hand_over(task)
 
     def _imports(self) -> Sequence[str]:
-        """What the worker imports besides, as far as it may be imported before a fork."""
+        """The modules that the worker imports and that may be imported before a fork."""
         packages = forkable_packages(self._device_id)
         return [] if packages is None else [*packages, "tuner.measure.benchmark"]
 
-    def turn_to(self, task: Task) -> None:
-        """Have the worker go on with another task on the device that it has open. Raises as `start` does."""
+    def switch_to(self, task: Task) -> None:
+        """Give the worker another task on the device that it has open. Raises as `start` does."""
         self.settle()
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
@@ -123,9 +125,9 @@ class Supervisor:
             self._hand_over(task.to_json())
 
     def settle(self) -> None:
-        """Wait until the worker has made inputs and reference, which it is at from the first moment of a task on."""
+        """Wait until the worker has computed inputs and answers, which it begins as soon as it has a task."""
         if self._worker is not None:
-            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
+            with contextlib.suppress(TunerError):  # the failure no longer matters
                 self.get_ready()
 
     def _hand_over(self, task: dict[str, Any]) -> None:
@@ -138,7 +140,7 @@ class Supervisor:
         self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
     def get_ready(self) -> None:
-        """Have the worker make inputs and reference, unless it has them. Any thread may call this."""
+        """Have the worker compute inputs and answers, unless it has them. Any thread may call this."""
         with self._getting_ready:
             if self._worker is None:
                 self.start()
@@ -149,10 +151,10 @@ class Supervisor:
                 logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """The Outcome of `config`, where the best so far takes `best_ms` (see `Bench.measure`).
+        """Measure `config`. `best_ms` is the median time of the best configuration so far (see `Bench.measure`).
 
-        Raises WorkerDied where the worker died or had to be killed, EnvironmentTrouble where the machine is to blame;
-        the next call starts a new one.
+        Raises WorkerDied if the worker died or had to be killed, and EnvironmentTrouble if the machine is to blame. The
+        next call starts a new worker.
         """
         return self._ask(Outcome.from_json, {"measure": config, "best_ms": best_ms}, self.task.timeout)
 
@@ -164,11 +166,9 @@ class Supervisor:
         quick: bool = False,
         found_wrong: FoundWrong = lambda *_: None,
     ) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one; with `quick` and
-        `found_wrong`, as `Bench.finals` says. Then the best and the library back to back, for `sustained` seconds a
-        turn.
+        """Measure the configurations again, as `Bench.finals` does with these arguments.
 
-        Raises WorkerDied where one of them takes the worker down.
+        Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
@@ -180,25 +180,24 @@ class Supervisor:
         return self._ask(Finals.from_json, request, seconds, found_wrong)
 
     def library(self) -> list[float]:
-        """The times of the vendor's library, as `Bench.library` says. Raises as `measure` does."""
+        """The vendor library's times in ms (see `Bench.library`). Raises as `measure` does."""
         return self._ask(lambda reply: list(reply["times"]), {"library": True}, self.task.timeout)
 
     def launch_ms(self) -> float:
-        """The time of a kernel that does nothing. Raises as `measure` does."""
+        """The launch overhead in ms. Raises as `measure` does."""
         return self._ask(lambda reply: float(reply["ms"]), {"launch": True}, self.task.timeout)
 
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
-        """Of each configuration why it is wrong, as the finals would tell; None where it is right. `found_wrong` hears
-        of them as in `finals`.
+        """Verify the configurations, as `Bench.verify` does. Returns for each why it is wrong, or None if it is right.
 
-        Raises WorkerDied where one of them takes the worker down.
+        Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
         seconds = self.task.timeout * (len(configs) + 1)
         return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds, found_wrong)
 
     def _renew(self) -> None:
-        """Have the worker make the inputs and references of the finals: no configuration is to blame for them."""
+        """Have the worker prepare the finals' inputs and answers; a failure is no configuration's fault."""
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
@@ -207,7 +206,7 @@ class Supervisor:
             self._renewed = True
 
     def kill(self) -> None:
-        """Stop the worker for good, even in the middle of a measurement. Any thread may call this."""
+        """Stop the worker for good, even during a measurement. Any thread may call this."""
         with self._starting:
             self._killed = True
             worker = self._worker
@@ -235,8 +234,8 @@ class Supervisor:
         try:
             with turns.taken(self.device.place, lambda: self._killed):
                 reply = worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
-        except TunerError as error:  # the worker is gone, or its state is unknown
-            logger.debug("%s: its worker is given up: %s", self._device_id, error)
+        except TunerError as error:  # the worker has ended, or its state is unknown
+            logger.debug("%s: worker stopped after an error: %s", self._device_id, error)
             self.close()
             if isinstance(error, WorkerDied):
                 raise explained(self.task.space, error) from None
@@ -245,20 +244,20 @@ class Supervisor:
             healthy, answer = reply.pop("healthy"), read(reply)
         except (LookupError, TypeError, ValueError, AttributeError):
             self.close()
-            raise WorkerDied("the process running it gave an answer of another form", "crash") from None
-        if not healthy:  # the fault outlives its kernel: the next configuration gets a new process
+            raise WorkerDied("the worker sent a malformed reply", "crash") from None
+        if not healthy:  # the fault persists: the next configuration gets a new process
             self.close()
         return answer
 
     def _ask_starting(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The worker's reply before it can measure.
+        """Ask the worker while it starts, before it can measure.
 
-        Raises DeviceError where none comes: no configuration is to blame.
+        Raises DeviceError if no reply comes: no configuration is to blame.
         """
-        return self._ask_unblamed(request, lambda died: f"the process that holds the device does not start: {died}")
+        return self._ask_unblamed(request, lambda died: f"the worker does not start: {died}")
 
     def _ask_computing(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The same while the worker makes inputs and references, and runs what the space names for them."""
+        """Ask the worker while it computes inputs and answers, which runs the space's own functions."""
         return self._ask_unblamed(request, lambda died: uncomputed(self.task.space, died))
 
     def _ask_unblamed(self, request: dict[str, Any], blame: Callable[[WorkerDied], str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Workbenches of earlier tasks, which serve later ones of the same problem."""
+"""A cache of the workbenches of earlier tasks, which serve later tasks of the same problem."""
 
 from __future__ import annotations
 
@@ -14,39 +14,44 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
     from tuner.space.scope import Scope
 
-SHARE = 0.125  # of a device's memory, that is kept; of this machine's memory only what served last is
-TIMES = 4  # a workbench takes so many times its arrays, or less: two sets, and references
+SHARE = (
+    0.125  # the part of a GPU's memory that cached workbenches may use; on a processor, only the latest one is cached
+)
+TIMES = 4  # upper bound of a workbench's memory, in multiples of its arrays: two input sets with references
 
 
-class KeptWorkbenches:
-    """Those that served last, as far as a share of the device's memory holds them."""
+class WorkbenchCache:
+    """The most recently used workbenches that fit into a share of the device's memory."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._kept: list[Workbench] = []  # what served last is the last
+        self._workbenches: list[Workbench] = []  # the most recently used is the last
 
     def take(self, space: Space, scope: Scope) -> Workbench | None:
-        """The one that serves this problem, which is then no longer kept; None where there is none. Then others make
-        room for its arrays."""
-        for position in reversed(range(len(self._kept))):
-            if self._kept[position].serves(space, scope):
-                return self._kept.pop(position)
+        """Remove and return the workbench that serves this problem; None if there is none.
+
+        In that case, others are dropped until the new arrays have room.
+        """
+        for position in reversed(range(len(self._workbenches))):
+            if self._workbenches[position].serves(space, scope):
+                return self._workbenches.pop(position)
         needed = TIMES * operation.array_bytes(space.operation, nominal(space, scope))
         most = 0.0 if self._device.on_processor else SHARE * self._device.memory
         while (
-            self._kept and sum(bench.nbytes for bench in self._kept) + max(0.0, needed - self._device.memory / 2) > most
+            self._workbenches
+            and sum(bench.nbytes for bench in self._workbenches) + max(0.0, needed - self._device.memory / 2) > most
         ):
-            del self._kept[0]
+            del self._workbenches[0]
         gc.collect()
         return None
 
-    def keep(self, bench: Workbench) -> None:
-        """Keep one that serves now."""
-        self._kept.append(bench)
+    def add(self, bench: Workbench) -> None:
+        """Cache the workbench of the current task."""
+        self._workbenches.append(bench)
 
     def clear(self) -> bool:
-        """Let all go; whether there were any."""
-        had_any = bool(self._kept)
-        self._kept.clear()
+        """Drop all workbenches. Returns whether there were any."""
+        had_any = bool(self._workbenches)
+        self._workbenches.clear()
         gc.collect()
         return had_any

@@ -1,10 +1,12 @@
-"""The process that holds the device. It answers its supervisor.
+"""The worker: the process that holds the device and answers its supervisor's requests.
 
-The first request is the task; the reply describes the device. Then it makes inputs and reference; the reply to the
-second request tells what these leave unseen. A worker that follows another takes over the answers that the other
-computes meanwhile; its second request comes when the other has them all. Each later one is a configuration to measure,
-several for the finals or to verify alike, the order to make the inputs and reference of these, or the next task, with
-which all this begins again. The device stays open. A kill at any moment loses nothing but the request under way.
+The first request is the task; its reply describes the device. The worker then computes inputs and answers. The reply to
+the second request lists the cases that these miss. A worker that follows another one reads the answers that the other
+computes; its second request comes when all of them are there.
+
+Each later request is one of these: a configuration to measure, configurations for the finals or to verify likewise, an
+order to prepare the inputs and answers of the finals, or the next task. A new task begins this sequence again, on the
+device that is open. A kill at any moment loses only the request in progress.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns
 from tuner.measure.method import Method
 from tuner.measure.process import replies
-from tuner.measure.process.workbench_cache import KeptWorkbenches
+from tuner.measure.process.workbench_cache import WorkbenchCache
 from tuner.space import launch_form
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
 
-POLL_SECONDS = 0.05  # between looks at what another worker has computed
-MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
+POLL_SECONDS = 0.05  # between polls for what another worker has computed
+MOST_LEAKED = 64  # descriptors that kernels may leave open before a new process takes over
 
 
 def main() -> None:
-    """Serve until the supervisor is gone."""
+    """Serve requests until the supervisor is gone."""
     channel = replies.Channel()
     requests = iter(channel)
     with channel.reporting():
@@ -49,9 +51,9 @@ def main() -> None:
         importing.start()  # while the device opens
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
-    kept = KeptWorkbenches(device)
+    workbenches = WorkbenchCache(device)
     while task is not None:
-        task = _serve(task, device, products, channel, requests, importing, kept)
+        task = _serve(task, device, products, channel, requests, importing, workbenches)
 
 
 def _serve(
@@ -61,30 +63,32 @@ def _serve(
     channel: replies.Channel,
     requests: Iterator[dict[str, Any]],
     importing: threading.Thread,
-    kept: KeptWorkbenches,
+    workbenches: WorkbenchCache,
 ) -> dict[str, Any] | None:
-    """Answer the requests of one task, with the workbench of an earlier one if that serves it. Returns the next task;
-    None when the supervisor is gone."""
+    """Answer the requests of one task, on the workbench of an earlier task if that serves it.
+
+    Returns the next task, or None when the supervisor is gone.
+    """
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        after = kept.take(space, scope)
-        # the supervisor lists configurations meanwhile
+        predecessor = workbenches.take(space, scope)
+        # meanwhile, the supervisor enumerates the configurations
         with channel.reporting_to(requests):
             importing.join()
             from tuner.measure.benchmark import Bench
 
-            more_may_come = functools.partial(channel.is_unasked, POLL_SECONDS) if task["follows"] else None
+            more_may_come = functools.partial(channel.is_idle_for, POLL_SECONDS) if task["follows"] else None
             make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products, more_may_come))
             try:
-                bench = make(after)
+                bench = make(predecessor)
             except OutOfMemory:
-                if not kept.clear():
+                if not workbenches.clear():
                     raise
-                bench = make(after)
-            kept.keep(bench.workbench)
+                bench = make(predecessor)
+            workbenches.add(bench.workbench)
         channel.reply({"missed_cases": bench.workbench.missed_cases})
     files = replies.open_files()
     for request in requests:
@@ -97,8 +101,8 @@ def _serve(
 
 
 def _import_ahead(task: dict[str, Any]) -> None:
-    """Import what will be used, and takes long: Kernel Tuner's loop, and the vendor's library where there is one."""
-    with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+    """Import slow modules early: Kernel Tuner's loop, and the vendor library if the operation has one."""
+    with contextlib.suppress(Exception):  # the importing module reports the error
         importlib.import_module("tuner.measure.benchmark")
         if task["space"]["operation"]["library"]:
             for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
@@ -106,7 +110,7 @@ def _import_ahead(task: dict[str, Any]) -> None:
 
 
 def _reopen(descriptor: int) -> BinaryIO:
-    """An inherited file, opened again for a position of its own, where no kernel writes to it."""
+    """Open an inherited file again, so that it has its own position and a descriptor that kernels do not write to."""
     try:
         own = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR)
         os.close(descriptor)

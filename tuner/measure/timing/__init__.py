@@ -1,1 +1,1 @@
-"""The clock, the rounds and the energy meter. Nothing outside this room takes a time."""
+"""Timing: the stopwatch, interleaved rounds, races and the energy meter; nothing outside this package takes a time."""

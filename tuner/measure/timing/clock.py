@@ -1,4 +1,4 @@
-"""Timing: the clock, what comes before and after each run, and rounds that take turns."""
+"""Timing of launches: the stopwatch, what precedes and follows each run, and interleaved rounds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from tuner.devices.base import Device
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
-ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
+ENQUEUE_MS = 0.2  # several times what a Python call into a vendor library needs to enqueue its kernel on a busy host
 FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
-START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
-NOISE = 0.5  # a spread that says more of the machine than of the kernel
-STEADY_ROUNDS = 10  # after which the final round may end early
-RIVAL = 1.05  # times the fastest; what takes longer need not be known as well
-RESOLUTION = 0.001  # of a median that is known
-UNCHECKED = 9  # runs
-LONGER = 4  # times as many rounds, in as many times the seconds, while the times are noise
+START_UP_MS = 1.0  # by how much a kernel's first run may exceed later ones
+NOISE = 0.5  # a spread above this is due to the machine, not to the kernel
+STEADY_ROUNDS = 10  # rounds after which the final round may end early
+RIVAL = 1.05  # times the fastest; slower calls need no precise median
+RESOLUTION = 0.001  # largest relative standard error of a precise median
+UNCHECKED = 9  # runs in `Stopwatch.unchecked`
+LONGER = 4  # times as many rounds and seconds while the times are noise
 
 
 def spread(times: Sequence[float]) -> float:
@@ -36,46 +36,49 @@ def spread(times: Sequence[float]) -> float:
 
 
 class Conditions(Protocol):
-    """What each timed run begins with, and what is looked at after it."""
+    """Prepares the arrays before each timed run and checks the outputs after it."""
 
     def expect(self, call: Callable[[], None]) -> None:
-        """The next runs are of this call."""
+        """Announce that the next runs launch `call`."""
         ...
 
-    def share(self, runs: int) -> int:
-        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
+    def pin_inputs(self, runs: int) -> int:
+        """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
         ...
 
     def prepare(self) -> None:
-        """Enqueue what makes the arrays ready for a run."""
+        """Enqueue the preparation of the arrays for a run."""
         ...
 
     def check(self) -> None:
-        """Compare what the run has left. Raises WrongResult."""
+        """Compare the outputs of the run. Raises WrongResult."""
         ...
 
 
-class Undisturbed:
-    """Conditions of runs that nothing comes before or after, of calls without inputs."""
+class NoConditions:
+    """Conditions for calls without inputs: nothing is prepared and nothing is checked."""
 
     def expect(self, call: Callable[[], None]) -> None:
-        """All calls are alike."""
+        """Do nothing: all calls are treated alike."""
 
-    def share(self, runs: int) -> int:
-        """There is one set of inputs: none."""
+    def pin_inputs(self, runs: int) -> int:
+        """Return 0, the only input set: an empty one."""
         return 0
 
     def prepare(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def check(self) -> None:
-        """Nothing to compare."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Interleaved measurements: the times of each call in ms, none where it was wrong in a round; the errors of those
-    calls by position; the clocks in MHz, and what throttled them."""
+    """Interleaved measurements.
+
+    `times` are the times of each call in ms, empty if it was wrong in a round; `errors` are those calls' errors by
+    position. `clocks` are the clocks in MHz, and `throttled` the reasons why the board lowered them.
+    """
 
     times: list[tuple[float, ...]]
     errors: dict[int, WrongResult]
@@ -90,26 +93,28 @@ def interleave(
     seconds: float = FINAL_SECONDS,
     went_wrong: Callable[[int, WrongResult], None] = lambda *_: None,
 ) -> Rounds:
-    """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
+    """Time every call once per round, after a warm-up round.
 
-    All calls of a round find the same inputs, and their times are `evened`: a kernel's work may depend on its inputs.
-    The rounds end earlier where the times of the fastest and of its rivals are steady. Calls that follow one another
-    find the device at its working clocks. A call that is timed alone after a compilation finds it idle. A call that is
-    wrong in a round takes no part in later ones, and `went_wrong` hears of its position at once. While the times of the
-    fastest are noise, there are up to LONGER times as many rounds. Raises LaunchError where a call fails.
+    There are MIN_ROUNDS to MAX_ROUNDS rounds in about `seconds`. They end early once the median times of the fastest
+    call and its rivals are precise. While the fastest call's times are noise, there may be LONGER times as many.
+
+    Interleaved calls all run at the device's working clocks; a call timed alone after a compilation finds an idle
+    device. All calls of a round use the same inputs, and times are normalised by input set, because a kernel's work may
+    depend on its inputs. A call that is wrong in a round skips later ones, and `went_wrong` is called at once with its
+    position and error. Raises LaunchError if a call fails to run.
     """
     times: dict[int, list[float]] = {position: [] for position in range(len(calls))}
     errors: dict[int, WrongResult] = {}
     clocks: list[int] = []
     throttled: set[str] = set()
     began, rounds = time.perf_counter(), 0
-    inputs: list[int] = []  # of each round
+    input_sets: list[int] = []  # the number of each round's set
 
-    def counted() -> dict[int, tuple[float, ...]]:
-        return {position: evened(taken[1:], inputs[1:]) for position, taken in times.items()}
+    def normalised() -> dict[int, tuple[float, ...]]:
+        return {position: normalised_by_input(taken[1:], input_sets[1:]) for position, taken in times.items()}
 
-    while times and (rounds <= MIN_ROUNDS or _goes_on(counted(), rounds, (time.perf_counter() - began) / seconds)):
-        inputs.append(stopwatch.share(len(times)))
+    while times and (rounds <= MIN_ROUNDS or _continues(normalised(), rounds, (time.perf_counter() - began) / seconds)):
+        input_sets.append(stopwatch.pin_inputs(len(times)))
         for position in list(times):
             try:
                 times[position].append(stopwatch.time(calls[position]))
@@ -123,56 +128,63 @@ def interleave(
             clocks.append(device.sensors.clock_mhz() or 0)
             throttled.update(device.sensors.throttled())
         rounds += 1
-    found = counted()
-    return Rounds([found.get(i, ()) for i in range(len(calls))], errors, clocks, throttled)
+    final = normalised()
+    return Rounds([final.get(i, ()) for i in range(len(calls))], errors, clocks, throttled)
 
 
-def evened(times: Sequence[float], inputs: Sequence[int]) -> tuple[float, ...]:
-    """The times, each found with the set of `inputs` beside it, as if every set took what they take on average."""
+def normalised_by_input(times: Sequence[float], input_sets: Sequence[int]) -> tuple[float, ...]:
+    """Scale times so that every input set has the same median, the mean of the sets' medians.
+
+    `input_sets` has the number of the set that each time was measured with.
+    """
     medians = {
-        each: median(taken for taken, found in zip(times, inputs, strict=True) if found == each) for each in set(inputs)
+        each: median(taken for taken, used in zip(times, input_sets, strict=True) if used == each)
+        for each in set(input_sets)
     }
     middle = fmean(medians.values()) if medians else 0.0
-    return tuple(taken * middle / medians[found] for taken, found in zip(times, inputs, strict=True))
+    return tuple(taken * middle / medians[used] for taken, used in zip(times, input_sets, strict=True))
 
 
-def _goes_on(times: Mapping[int, Sequence[float]], rounds: int, share: float) -> bool:
-    """Whether another round follows `rounds`, after this share of the seconds that they should take."""
+def _continues(times: Mapping[int, Sequence[float]], rounds: int, elapsed: float) -> bool:
+    """Whether another round follows `rounds`; `elapsed` is the time so far as a fraction of the intended time."""
     fastest = min(times.values(), key=median)
     longer = LONGER if spread(fastest) > NOISE else 1
-    if rounds > longer * MAX_ROUNDS or share >= longer:
+    if rounds > longer * MAX_ROUNDS or elapsed >= longer:
         return False
     rivals = (taken for taken in times.values() if median(taken) <= RIVAL * median(fastest))
-    return rounds <= STEADY_ROUNDS or not all(map(_is_known, rivals))
+    return rounds <= STEADY_ROUNDS or not all(map(_is_precise, rivals))
 
 
-def _is_known(times: Sequence[float]) -> bool:
-    """Whether the median of normally distributed times has a standard error of RESOLUTION at most, which is 0.93 times
-    the interquartile range over the root of their number (Kendall and Stuart, The Advanced Theory of Statistics)."""
+def _is_precise(times: Sequence[float]) -> bool:
+    """Whether the median of the times has a relative standard error of RESOLUTION at most.
+
+    For normally distributed times, the standard error of the median is 0.93 times the interquartile range over the root
+    of their number (Kendall and Stuart, The Advanced Theory of Statistics).
+    """
     return 0.93 * spread(times) <= RESOLUTION * math.sqrt(len(times))
 
 
 class Stopwatch:
-    """Times one call at a time on a device and waits for each; `cold` flushes the caches before each."""
+    """Times one call at a time on a device and waits for it. `cold` flushes the caches before each run."""
 
     def __init__(self, device: Device, conditions: Conditions, cold: bool = False) -> None:
         self.timer = device.timer()
         self._device, self._conditions, self._cold = device, conditions, cold
 
     def expect(self, call: Callable[[], None]) -> None:
-        """The next runs are of this call."""
+        """Announce that the next runs launch `call`."""
         self._conditions.expect(call)
 
-    def share(self, runs: int) -> int:
-        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
-        return self._conditions.share(runs)
+    def pin_inputs(self, runs: int) -> int:
+        """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
+        return self._conditions.pin_inputs(runs)
 
     def start(self) -> None:
-        """Prepare a run, and start the clock.
+        """Prepare a run and start the timer.
 
-        A device that waits for its host counts the wait as time, and a library called through Python makes it wait
-        longer than a packed launch does. So the device is kept busy until the call is enqueued, as nvbench does with
-        its blocking kernel.
+        If an asynchronous device waits for its host, the timer counts the wait, which is longer for a library called
+        through Python than for a packed launch. So the device is kept busy until the call is enqueued, as nvbench does
+        with its blocking kernel.
         """
         self._device.synchronize()
         self._conditions.prepare()
@@ -183,13 +195,13 @@ class Stopwatch:
         self.timer.start()
 
     def finish(self) -> float:
-        """The time in ms of the run that has ended. Raises WrongResult where it left something wrong."""
+        """The time in ms of the run that has ended. Raises WrongResult if its outputs are wrong."""
         time_ms = self.timer.milliseconds()
         self._conditions.check()
         return time_ms
 
     def time(self, call: Callable[[], None]) -> float:
-        """Time of one call in ms. Raises LaunchError, WrongResult."""
+        """The time of one call in ms. Raises LaunchError or WrongResult."""
         self.expect(call)
         self.start()
         call()
@@ -198,7 +210,7 @@ class Stopwatch:
         return self.finish()
 
     def unchecked(self, call: Callable[[], None]) -> float:
-        """Median time in ms of UNCHECKED runs of a call that leaves nothing to compare. Raises LaunchError."""
+        """The median time in ms of UNCHECKED runs of a call whose outputs are not compared. Raises LaunchError."""
         self.expect(call)
         times = list[float]()
         for _ in range(1 + UNCHECKED):
@@ -211,14 +223,14 @@ class Stopwatch:
 
 
 class StageWatch:
-    """Adds up the seconds of each stage of a trial, on the host's clock; a stage that fails counts too."""
+    """Adds up the host time of each stage of a trial, in seconds. A stage that fails counts too."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A block that belongs to the stage `name`."""
+        """A block whose time is added to the stage `name`."""
         began = time.perf_counter()
         try:
             yield
@@ -227,7 +239,7 @@ class StageWatch:
 
 
 class TimedLaunch:
-    """A launch that is timed while it is verified, without a wait of its own."""
+    """A launch that is timed while it is verified, without an additional synchronisation."""
 
     def __init__(self, device: Device, call: Callable[[], None]) -> None:
         self._timer, self.call = device.timer(), call

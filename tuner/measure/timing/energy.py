@@ -1,4 +1,4 @@
-"""The energy of a run, by the counter of the board."""
+"""The energy of a run, measured by the board's energy counter."""
 
 from __future__ import annotations
 
@@ -11,35 +11,39 @@ if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.measure.timing.clock import Conditions
 
-ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
+ENERGY_SECONDS = 1.0  # many updates of the energy counter, of which there are about ten per second
 
 
 class EnergyMeter:
-    """Measures the energy of one run on a board that counts energy.
+    """Measures the energy of one run on a board with an energy counter.
 
-    Each run is prepared as a timed one is, because a kernel may do less where its output holds an answer. What
-    preparing alone takes is measured twice, and the mean is subtracted.
+    Each run is prepared like a timed one, because a kernel may do less work if its output already holds the answer. The
+    energy of the preparation alone is measured twice, and its mean is subtracted.
     """
 
     def __init__(self, device: Device, conditions: Conditions) -> None:
         self._device, self._conditions = device, conditions
-        self._preparing: list[float | None] = []
+        self._preparation: list[float | None] = []
 
     def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
-        """Energy of one run of `call` in mJ, which takes about `time_ms`: a mean over ENERGY_SECONDS. None where the
-        board has no energy counter, or where its noise hides the run. Raises LaunchError, WrongResult."""
+        """The energy of one run of `call` in mJ, a mean over ENERGY_SECONDS; `time_ms` is its approximate time.
+
+        None if the board has no energy counter, or if the counter's noise exceeds the energy of a run. Raises
+        LaunchError or WrongResult.
+        """
         self._conditions.expect(call)
-        if not self._preparing:
-            self._preparing = [self._mean(lambda: None, 0.1) for _ in range(2)]
+        if not self._preparation:
+            self._preparation = [self._mean(lambda: None, 0.1) for _ in range(2)]
         together = self._mean(call, time_ms)
-        one, other = self._preparing
-        if together is None or one is None or other is None:
+        first, second = self._preparation
+        if together is None or first is None or second is None:
             return None
         self._conditions.check()
-        energy = together - (one + other) / 2
-        return energy if energy > abs(one - other) else None
+        energy = together - (first + second) / 2
+        return energy if energy > abs(first - second) else None
 
     def _mean(self, call: Callable[[], None], time_ms: float) -> float | None:
+        """The mean energy in mJ of preparing a run and executing `call`; None without an energy counter."""
         sensors = self._device.sensors
         before = sensors.energy_mj() if sensors else None
         if sensors is None or before is None:

@@ -1,7 +1,7 @@
-"""Kernel Tuner's benchmark loop, borrowed: its `DeviceInterface.benchmark` times our devices.
+"""Kernel Tuner's benchmark loop: its `DeviceInterface.benchmark` times our devices.
 
-The loop drives a device through `_Backend`, and an observer collects the times. Kernels reach it built, loaded and
-verified.
+The loop drives a device through `_Backend`, and an observer collects the times. Kernels are built, loaded and verified
+before.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from tuner.space.config import Value
 
 
 class _Hidden(MetaPathFinder):
-    """A package that is not found, as where it is not installed."""
+    """An import hook that makes a package appear not to be installed."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,7 +35,7 @@ class _Hidden(MetaPathFinder):
         sys.meta_path.remove(self)
 
 
-with _Hidden("torch"):  # Kernel Tuner imports it where it is installed, which takes seconds; its loop has no use for it
+with _Hidden("torch"):  # Kernel Tuner imports it if installed, which takes seconds; its benchmark loop does not use it
     from kernel_tuner.backends.backend import Backend
     from kernel_tuner.core import DeviceInterface
     from kernel_tuner.observers.observer import BenchmarkObserver
@@ -59,7 +59,7 @@ class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner ha
 
 
 class _Backend(Backend):  # type: ignore[misc]  # as above
-    """One of our devices as a backend of Kernel Tuner. A function is a call that launches a kernel."""
+    """One of our devices as a Kernel Tuner backend. Its `func` is a call that launches a kernel."""
 
     units: Mapping[str, str] = {"time": "ms"}
 
@@ -91,9 +91,9 @@ class _Backend(Backend):  # type: ignore[misc]  # as above
 
 
 class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
-    """Kernel Tuner's loop on our device.
+    """Kernel Tuner's benchmark loop on one of our devices.
 
-    Its own constructor would open a device, so this one sets the attributes that `benchmark` reads.
+    The constructor of DeviceInterface would open a device, so this one only sets the attributes that `benchmark` reads.
     """
 
     def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
@@ -104,15 +104,15 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
         self.use_nvml = self.use_tegra = False
 
     def times(self, call: Callable[[], None], params: Mapping[str, Value], repeats: int) -> list[float]:
-        """Times in ms of `repeats` launches, one after the other. Raises LaunchError, WrongResult."""
+        """Times in ms of `repeats` launches, one after the other. Raises LaunchError or WrongResult."""
         if not repeats:
             return []
         self.iterations = repeats
         (observer,) = self.dev.observers
-        observer.times = []  # a run that was wrong has left those before it
+        observer.times = []  # a call that ended in an error leaves its times
         self._stopwatch.expect(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
-        with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it
+        with contextlib.redirect_stdout(None):  # it prints an error before raising it
             result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:
             raise LaunchError("the device refused the launch", "too many resources")

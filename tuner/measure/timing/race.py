@@ -1,4 +1,4 @@
-"""How often a configuration is timed, against the best one so far."""
+"""The race: how often a configuration is timed, depending on the best one so far."""
 
 from __future__ import annotations
 
@@ -8,26 +8,33 @@ from statistics import quantiles
 
 from tuner.measure.timing.clock import NOISE, spread
 
-RACE = 1.5
-STEADY = 0.01
+RACE = 1.5  # times the best median; a slower run loses the race
+STEADY = 0.01  # spread below which more runs add nothing
 MOST_BATCHES = 3
-LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
-HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
-STALL_MS = 0.5, 20.0  # what a stall adds to a run on a GPU, of which a few in ten thousand have one
+MOST_LOOKS, ALIKE = (
+    5,
+    1.25,
+)  # times to run a hopeless configuration on a processor, until its two shortest times agree within a factor
+HICCUP_MS, HICCUP = (
+    1000.0,
+    4.0,
+)  # the most that other programs add to a time, and the largest factor by which they multiply it
+STALL_MS = 0.5, 20.0  # least and most time that a stall adds to a run on a GPU; a few runs in ten thousand stall
 
 
 class Race:
-    """Decides how often a configuration is timed, against the best one so far, whose median is `best_ms`.
+    """Decides how often a configuration is timed; `best_ms` is the median time of the best one so far.
 
     A configuration is stopped after one run that takes more than RACE times `best_ms`. The best configuration itself
-    would be stopped only by a run that much slower than its own median. Another batch of runs follows, up to
-    MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
+    would be stopped only by a run that much slower than its own median. While more than a quarter of the times are
+    below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to MOST_BATCHES in all.
 
-    On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
-    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
-    On a GPU, a hopeless time that a stall explains, or that exceeds the first run's, is looked at once more.
+    On a processor (`on_processor`), other programs may slow a run down. So a hopeless configuration runs up to
+    MOST_LOOKS times, until two times agree. If the spread exceeds NOISE, a single time below `best_ms` justifies
+    another batch. On a GPU, a hopeless time is repeated once if a stall would explain it, or if it exceeds the first
+    run's.
 
-    `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
+    `best_ms` is infinite before the first configuration: nothing is stopped. None disables all rules.
     """
 
     def __init__(self, best_ms: float | None, on_processor: bool = False) -> None:
@@ -36,24 +43,27 @@ class Race:
         self._on_processor = on_processor
 
     def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
-        """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
+        """Whether a run of `time_ms` loses the race; a first run may take up to `start_up_ms` longer."""
         return time_ms > self._hopeless_ms + start_up_ms
 
-    def is_doubtful(self, looks: Sequence[float], first_ms: float = math.inf) -> bool:
-        """Whether a race that these times have lost may yet be won: something else may have made all of them longer.
-        `first_ms` is the time of the first run, which takes longer than others if anything."""
+    def is_doubtful(self, times: Sequence[float], first_ms: float = math.inf) -> bool:
+        """Whether a configuration that lost with these times may still be the fastest, because a disturbance slowed
+        them all.
+
+        `first_ms` is the time of the first run, which normally takes at least as long as the others.
+        """
         if self._best_ms is None:
             return False
-        lowest, *others = sorted(looks)
+        lowest, *others = sorted(times)
         if not self._on_processor:
             least, most = STALL_MS
             return not others and (least <= lowest - self._best_ms <= most or first_ms * ALIKE < lowest)
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
 
-    def counted(self, looks: Sequence[float]) -> tuple[float, ...]:
-        """The times that count of a configuration that has lost: on a GPU the least, as what a stall adds to a run is
-        not the kernel's."""
-        return tuple(looks) if self._on_processor else (min(looks),)
+    def counted(self, times: Sequence[float]) -> tuple[float, ...]:
+        """The times to report for a configuration that lost: on a GPU the shortest, because stalls are not the
+        kernel's."""
+        return tuple(times) if self._on_processor else (min(times),)
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:
         """Whether `batch` more runs could still show that the configuration is the best."""

@@ -1,1 +1,1 @@
-"""Verification: every element of every output against the expected outputs, on several sets of inputs."""
+"""Verification: compares every element of every output with its answer, on several input sets."""

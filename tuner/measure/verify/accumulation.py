@@ -1,4 +1,7 @@
-"""Outputs that are right beside what they held before the run: a kernel adds to what its role lets nobody read."""
+"""Detection of accumulation: an output equals its answer plus its previous content.
+
+Such a kernel adds to the output, although `role: out` promises that a run does not read it.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,52 @@ from tuner.measure.verify.comparison import CHUNK, element_name
 from tuner.space.argument import Argument
 from tuner.space.values.elements import Elements
 
-TELLING = 32  # bits that must all be those of a sum: of fewer, chance makes some
+LEAST_BITS = 32  # bits that must match a sum; fewer may match by chance
 
 
-def added(argument: Argument, output: Elements, answer: Elements, poison: Array | None) -> str | None:
-    """What is wrong with an output that fails, where its elements tell that the kernel adds to the `poison` of
-    integers, or to the NaN of all other types; None where they do not."""
+def diagnose(argument: Argument, output: Elements, answer: Elements, poison: Array | None) -> str | None:
+    """The message for a wrong output if its elements show that the kernel adds to its previous content.
+
+    This content is `poison` for integers and NaN for all other types. None if the elements do not show it.
+    """
     if output.element.kind == "integer":
-        return None if poison is None else _added_to(argument, output, answer, poison.reshape(-1))
+        return None if poison is None else _diagnose_integers(argument, output, answer, poison.reshape(-1))
     if not output.size or not all(np.isnan(part).all() for _, part in output.parts(CHUNK)):
         return None
     if all(np.isnan(part).all() for _, part in answer.parts(CHUNK)):
         return None
     name, right = element_name(argument.name, 0, answer.shape), answer.part(0, 1)[0].item()
     return (
-        f"{name} is not written, or NaN; {right:.7g} expected; all {output.size} elements are so; if the kernel adds "
-        f"to what {argument.name} holds, which is NaN before the run, {_cure(argument)}"
+        f"{name} is not written, or NaN; {right:.7g} expected; so are all {output.size} elements; if the kernel "
+        f"adds to {argument.name}, which is NaN before the run, {_cure(argument)}"
     )
 
 
-def _added_to(argument: Argument, output: Elements, answer: Elements, poison: Array) -> str | None:
-    unsigned, wrong, first, added_bits = np.dtype(f"u{output.dtype.itemsize}"), 0, -1, 0
+def _diagnose_integers(argument: Argument, output: Elements, answer: Elements, poison: Array) -> str | None:
+    """The same for integers, which all must be their answer plus their poison, modulo the type's range."""
+    unsigned, wrong, first, matching_bits = np.dtype(f"u{output.dtype.itemsize}"), 0, -1, 0
     for start, actual in output.parts(CHUNK):
         stop = start + actual.size
         with np.errstate(invalid="ignore"):
             expected = answer.part(start, stop).astype(output.dtype).view(unsigned)
-        found, held = actual.view(unsigned), poison[start:stop].view(unsigned)
-        off = found != expected
-        if not np.array_equal(found[off], (held + expected)[off]):
+        written, before = actual.view(unsigned), poison[start:stop].view(unsigned)
+        off = written != expected
+        if not np.array_equal(written[off], (before + expected)[off]):
             return None
         first = start + int(np.argmax(off)) if first < 0 and off.any() else first
         wrong += int(np.count_nonzero(off))
-        added_bits += 8 * unsigned.itemsize * int(np.count_nonzero(expected[off]))  # of zero, no sum tells
-    if added_bits < TELLING:
+        matching_bits += 8 * unsigned.itemsize * int(np.count_nonzero(expected[off]))  # an answer of 0 proves nothing
+    if matching_bits < LEAST_BITS:
         return None
     right = answer.part(first, first + 1)[0]
     return (
         f"{element_name(argument.name, first, answer.shape)} is {right} more than it was before the run; {right} "
-        f"expected; so are all that are wrong, {wrong} of {output.size} elements: the kernel adds to what "
-        f"{argument.name} holds; {_cure(argument)}"
+        f"expected; the same holds for all {wrong} wrong elements of {output.size}: the kernel adds to the previous "
+        f"content of {argument.name}; {_cure(argument)}"
     )
 
 
 def _cure(argument: Argument) -> str:
     name = argument.name
     role = "" if argument.role == "inout" else "write `role: inout`, and "
-    return f"{role}let the reference read {name}, as in `{name} + ...`; else let the kernel set it first"
+    return f"{role}let the reference read {name}, as in `{name} + ...`; otherwise let the kernel initialise it"

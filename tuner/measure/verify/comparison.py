@@ -1,6 +1,6 @@
-"""The comparison of an output with its reference on the host, and how far they may lie apart.
+"""The comparison of an output with its answer, on the host.
 
-`bench_kernels.cu` judges elements by the same rule on the device, bit by bit.
+`bench_kernels.cu` applies the same rule on the device, with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error of an output, the bound for it, and how many elements are further off, as allowed.
+    """The largest error among the right elements of an output, its bound, and the number of wrong elements.
 
-    Where elements have bounds of their own, errors are measured in them, and the bound is 1.
+    If elements have different bounds, errors are multiples of each element's bound, and `bound` is 1.
     """
 
     error: float
@@ -36,20 +36,21 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        """The error as a part of its bound."""
+        """The error as a fraction of its bound, 0 to 1."""
         return self.error / self.bound if self.bound else 0.0
 
     @staticmethod
     def of(worst: float, wrong: int, bound: Bound) -> Verdict:
-        """`worst` is the largest error of a right element, in its own bound where that is not uniform."""
+        """The verdict with `worst`, the largest error of a right element; in units of its own bound if that is not
+        uniform."""
         return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
 
 
 class Tally:
     """Counts the wrong elements of one output, chunk by chunk.
 
-    wrong: elements that are further off than the bound. unwritten: those of them that still hold the poison.
-    worst: as in `Verdict.of`. first: the index of the first wrong element, -1 where there is none.
+    wrong: elements whose error exceeds their bound, or that are unwritten. unwritten: elements that still hold the
+    poison. worst: as in `Verdict.of`. first: the index of the first wrong element, or -1.
     """
 
     def __init__(self, bound: Bound, count: int) -> None:
@@ -62,10 +63,10 @@ class Tally:
         return self.wrong <= self._most and not self.unwritten
 
     def add(self, start: int, actual: Array, expected: Array, poison: Array | None = None) -> None:
-        """Count a chunk, which begins at element `start`. `poison` is what integers hold that nobody has written."""
+        """Count a chunk that begins at element `start`. `poison` is the content of unwritten integers."""
         dtype = dtypes.of(actual.dtype)
         if dtype.kind == "boolean":
-            actual = actual.view(dtype.bits)  # any other byte than 0 and 1 is wrong, too
+            actual = actual.view(dtype.bits)  # any byte other than 0 and 1 is wrong
         error = error_of(actual.astype(dtype.wide, copy=False) if dtype.foreign else actual, expected)
         limits = self._bound.limits(expected)
         right = (error == 0) | ((error <= limits) & np.isfinite(error))
@@ -84,11 +85,11 @@ class Tally:
 
 
 def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison: Array | None = None) -> Verdict:
-    """The verdict on `output`, whose reference is `answer`, of the same shape.
+    """The verdict on `output`, given its `answer` of the same shape.
 
-    An element is right within its bound, or where it is the same infinity, or where both are NaN. It is wrong wherever
-    it still holds the poison: that is NaN, or for integers what `poison` holds there. Raises WrongResult, which names
-    the first wrong element.
+    An element is right if it is within its bound, if both are the same infinity, or if both are NaN. It is wrong if it
+    still holds the poison: the NaN of all ones or, for integers, the element of `poison`. Raises WrongResult, which
+    names the first wrong element.
     """
     tally = Tally(bound, output.size)
     with np.errstate(all="ignore"):
@@ -99,17 +100,17 @@ def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison:
     if tally.is_right:
         return Verdict.of(tally.worst, tally.wrong, bound)
     first = tally.first
-    found, right = output.part(first, first + 1), answer.part(first, first + 1)
-    what = _difference(element_name(name, first, answer.shape), found, right[0])
+    actual_first, right = output.part(first, first + 1), answer.part(first, first + 1)
+    what = _difference(element_name(name, first, answer.shape), actual_first, right[0])
     raise WrongResult(
         f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
         f"{_excess(tally, bound, output.size)}",
-        "not a number" if np.isnan(found[0]) else None,  # or not written: outputs begin as NaN
+        "not a number" if np.isnan(actual_first[0]) else None,  # possibly not written: outputs begin as NaN
     )
 
 
 def element_name(name: str, number: int, shape: tuple[int, ...]) -> str:
-    """`y[3, 0]`: the element with this number in row-major order."""
+    """`y[3, 0]`: the name of the element with this number in row-major order."""
     index = ", ".join(str(int(i)) for i in np.unravel_index(number, shape))
     return f"{name}[{index}]" if index else name
 
@@ -122,8 +123,11 @@ def _excess(tally: Tally, bound: Bound, count: int) -> str:
 
 
 def error_of(actual: Array, expected: Array) -> Array:
-    """How far the elements lie apart; those of a complex array by the absolute value of their difference. The same
-    infinity, or NaN in both, is no error. That of integers is exact, also beyond 2**53."""
+    """The absolute differences of elements; for complex ones, the magnitudes of the differences.
+
+    The same infinity, or NaN in both, is no error. Differences of integers are exact before they are rounded to
+    float64.
+    """
     if np.iscomplexobj(actual):
         return np.hypot(error_of(actual.real, expected.real), error_of(actual.imag, expected.imag))
     if all(dtypes.of(side.dtype).is_exact for side in (actual, expected)):
@@ -136,7 +140,7 @@ def error_of(actual: Array, expected: Array) -> Array:
 
 
 def _difference(element: str, actual: Array, expected: np.generic) -> str:
-    """What is wrong with an element, with as many digits as tell."""
+    """What is wrong with an element, with enough digits to show it."""
     dtype = dtypes.of(actual.dtype)
     if not dtype.is_exact and _is_poison(actual, dtype).any():
         return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"
@@ -150,6 +154,6 @@ def _shown(element: np.generic, digits: int) -> str:
 
 
 def _is_poison(elements: Array, dtype: DType) -> Array:
-    """Where an element, or a part of it, is the NaN whose bits are all 1."""
+    """Whether an element, or a part of a complex one, is the NaN whose bits are all 1."""
     bits = elements.view(dtype.bits).reshape(-1, dtype.parts)
     return np.asarray((bits == np.array(-1).astype(dtype.bits)).any(axis=1))

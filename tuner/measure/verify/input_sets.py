@@ -1,4 +1,4 @@
-"""Sets of inputs for one problem, and what is right for each."""
+"""Input sets of a problem: the contents of its arrays, with the answers and error bounds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from tuner.measure.answers.referee import Referee
     from tuner.space.answers.cache import ReferenceCache
 
-SEARCH_SETS = 2  # that a search takes turns with
-DEAR_SECONDS = 60.0  # products of one set that take longer are computed for that set alone
+SEARCH_SETS = 2  # input sets that alternate in a search
+EXPENSIVE_SECONDS = 60.0  # if the reference takes longer for one set, no other set is computed
 
 
 @dataclass(frozen=True)
 class InputSet:
-    """`contents` of every array before a launch, drawn from `seed`; all `outputs`, and those that are `write_only`, by
-    their role, or because no answer depends on what they held. Of all that is compared, outputs and derived values,
-    there are the `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
+    """The `contents` of every array before a launch, drawn from `seed`, and what a launch must make of them.
+
+    `outputs` are the names of all outputs. `write_only` are those that a run need not read, by their role or because no
+    answer depends on their content. `answers` and `bounds` exist for everything that is compared: outputs and derived
+    values, as float64 or integers. Both are empty without a reference.
+    """
 
     seed: int
     contents: Mapping[str, Elements]
@@ -44,13 +47,16 @@ class InputSet:
 
 
 def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
-    """The set of a seed. Raises SpaceError where its contents or answers cannot be computed."""
+    """Draw the input set of a seed. Raises SpaceError if its contents or answers cannot be computed."""
     return answered(referee, scope, referee.inputs(scope, seed), seed)
 
 
 def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], seed: int) -> InputSet:
-    """The set with these contents. Raises DeviceError where its reference does not fit in memory, SpaceError where
-    reference, derived values and tolerance have no value or do not fit one another."""
+    """The input set with these contents, whose answers are computed.
+
+    Raises DeviceError if the answers do not fit in memory. Raises SpaceError if reference, derived values or tolerance
+    cannot be evaluated, or do not match one another.
+    """
     op = referee.space.operation
     try:
         answers, names_read = referee.answers(scope, contents, seed)
@@ -65,22 +71,26 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], s
 
 
 def _dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:
-    """The type of what is compared."""
+    """The type of an output or a derived value."""
     arguments = {argument.name: argument for argument in op.arrays}
     return dtype(arguments[name], scope) if name in arguments else derivation.dtype(op, scope, name, answer)
 
 
 def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
-    """Whether another seed gives other answers, because an array is drawn that they depend on, and gives them in a
-    reasonable time."""
+    """Whether another seed gives other answers in a reasonable time.
+
+    It does if the answers depend on an array with random contents.
+    """
     drawn = (argument.name for argument in op.arrays if argument.fill is None or argument.fill.is_random)
     varies = any(name not in inputs.write_only for name in drawn)
-    return varies and cache.seconds(0) <= DEAR_SECONDS
+    return varies and cache.seconds(0) <= EXPENSIVE_SECONDS
 
 
 def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> None:
-    """Raise DeviceError where the device has too little memory for one set, and for arrays of so many bytes with
-    padding."""
+    """Raise DeviceError if one input set does not fit on the device.
+
+    `padded` is the size in bytes of the padded arrays that the finals need too.
+    """
     needed = _device_bytes(op, scope, 1) + padded
     if needed > device.memory:
         raise DeviceError(
@@ -89,11 +99,14 @@ def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> 
         )
 
 
-def affordable(
+def set_count(
     device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache, padded: int = 0
 ) -> int:
-    """How many sets a search takes turns with: SEARCH_SETS, or 1 where `inputs`, the first, never change, or where
-    memory, of which arrays with padding take so many bytes, or time does not allow more."""
+    """How many input sets alternate in a search: SEARCH_SETS or 1.
+
+    It is 1 if all sets would equal `inputs`, the first one, or if memory or time do not allow more. `padded` is the
+    size in bytes of the padded arrays that the finals need too.
+    """
     if not is_renewable(op, inputs, cache):
         return 1
     on_device = _device_bytes(op, scope, SEARCH_SETS) + padded
@@ -105,13 +118,13 @@ def affordable(
 
 
 def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """The arrays; for each set, a copy of what a launch reads and a reference for each output."""
+    """Device memory for the arrays and, for each input set, copies of all inputs and references of all outputs."""
     arrays = operation.array_bytes(op, scope)
     references = sum(_reference_bytes(argument, scope) for argument in op.outputs)
-    other_options = references
+    other_options = references  # of the workbench with other options
     only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
-    launched = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
-    return arrays + sets * (arrays - only_written + references) + other_options + launched
+    reference_launch = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
+    return arrays + sets * (arrays - only_written + references) + other_options + reference_launch
 
 
 def _reference_bytes(argument: Argument, scope: Scope) -> int:
@@ -121,7 +134,7 @@ def _reference_bytes(argument: Argument, scope: Scope) -> int:
 
 
 def _host_bytes(inputs: InputSet) -> int:
-    """What a set takes on the host: each answer there may be made of a product as large."""
+    """Host memory of an input set. Each answer on the host may result from a matrix product of the same size."""
     held = [elements for elements in inputs.contents.values() if isinstance(elements, Held)]
     answers = [answer for answer in inputs.answers.values() if isinstance(answer, Held)]
     return sum(elements.nbytes for elements in held) + 2 * sum(answer.nbytes for answer in answers)

@@ -1,4 +1,4 @@
-"""Every element that a run has left against what is right."""
+"""The judgement of a run: compares everything that the run wrote with its answers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Compares the outputs in `buffers`, on the device where it can. An output is fetched only to name a wrong element,
-    where the device cannot compare, or where a value is derived from it."""
+    """Compares the outputs in `buffers` with their answers, on the device if possible.
+
+    An output is copied to the host only to name a wrong element, if the device cannot compare it, or if a value is
+    derived from it.
+    """
 
     def __init__(
         self, device: Device, op: Operation, scope: Scope, buffers: Mapping[str, Buffer], kernels: BenchKernels
@@ -34,14 +37,16 @@ class Judge:
         self._buffers, self._kernels = buffers, kernels
 
     def verdicts(self, layout: Layout, own: OwnArrays | None) -> list[Verdict]:
-        """The verdicts on all that is compared, after a run on the set of `layout` by a configuration that may have
-        arrays of its `own`. Raises WrongResult."""
+        """The verdicts on all outputs and derived values, after a run on the input set of `layout`.
+
+        `own` are the configuration's private arrays, if any. Raises WrongResult.
+        """
         layout.check_outputs()
         if own is not None:
             own.check()
         counts = self._kernels.counts()
         if any(count.wrong for count in counts.values()):
-            self._kernels.clear()  # those that are allowed do not add up over runs
+            self._kernels.clear()  # allowed wrong elements must not add up over runs
         inputs = layout.inputs
         verdicts = [self._verdict(name, layout, own, counts[name]) for name in inputs.answers if name in inputs.outputs]
         if self._op.derive and inputs.answers:
@@ -58,26 +63,26 @@ class Judge:
         bound, answer = inputs.bounds[name], inputs.answers[name]
         if name in layout.compared and counts.wrong <= bound.most_wrong(answer.size) and not counts.unwritten:
             return Verdict.of(counts.worst, counts.wrong, bound)
-        output, poison = Held(self._fetched(name, inputs, own)), layout.poison_of(name)
+        output, poison = Held(self._read(name, inputs, own)), layout.poison_of(name)
         try:
             return compare(name, output, answer, bound, poison if bound.wrong else None)
         except WrongResult as error:
             is_poisoned = name in inputs.write_only
             argument = next(argument for argument in self._op.outputs if argument.name == name)
-            if is_poisoned and (reason := accumulation.added(argument, output, answer, poison)):
+            if is_poisoned and (reason := accumulation.diagnose(argument, output, answer, poison)):
                 raise WrongResult(reason, error.reason) from None
             raise
 
     def _derived(self, inputs: InputSet, own: OwnArrays | None) -> dict[str, Array]:
-        """The derived values of what the outputs hold. Raises WrongResult where that has none."""
+        """The derived values of the outputs. Raises WrongResult if they cannot be computed."""
         read = {name for derived in self._op.derive for name in derivation.outputs_read(self._op, derived)}
-        arrays = {**inputs.contents, **held({name: self._fetched(name, inputs, own) for name in read})}
+        arrays = {**inputs.contents, **held({name: self._read(name, inputs, own) for name in read})}
         try:
             return derivation.values(self._op, self._scope, arrays)
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
 
-    def _fetched(self, name: str, inputs: InputSet, own: OwnArrays | None) -> Array:
+    def _read(self, name: str, inputs: InputSet, own: OwnArrays | None) -> Array:
         if own is not None and name in own.buffers:
             return own.read(name)
         output = np.empty(inputs.contents[name].shape, inputs.contents[name].dtype)

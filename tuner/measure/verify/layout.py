@@ -1,4 +1,4 @@
-"""A set of inputs on the device: what a run begins with, and what its outputs are compared with."""
+"""One input set on the device: copies to restore the inputs from, and references to compare the outputs with."""
 
 import secrets
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from tuner.space.values.elements import Elements, Held
 
 
 class Layout:
-    """Copies of the arrays that a launch reads, references of the outputs, and calls that use both."""
+    """Copies of the arrays that a launch reads, references of its outputs, and calls to kernels that use both."""
 
     def __init__(
         self,
@@ -27,8 +27,11 @@ class Layout:
         copies: Mapping[str, Buffer] | None = None,
         references: Mapping[str, Buffer] | None = None,
     ) -> None:
-        """`buffers` are the arrays of the launch, without those that differ by configuration. `copies` and `references`
-        are memory of an earlier layout that this one takes over. Raises DeviceError where there is too little."""
+        """`buffers` are the arrays of the launch, without those private to a configuration.
+
+        `copies` and `references` are memory of an earlier layout that this one takes over. Raises DeviceError if memory
+        does not suffice.
+        """
         device = self._device = placer.device
         self._placer, self._kernels, self._buffers, self.inputs = placer, kernels, buffers, inputs
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
@@ -50,7 +53,7 @@ class Layout:
         self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
         self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not isinstance(d, Held)}
         self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
-        if not device.on_processor:  # there, what was just written is in the cache
+        if not device.on_processor:  # on a processor, data just written are in the cache anyway
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
         self._poison = {
             fill: [call for name in written for call in self._poisoning(name, fill)] for fill in (NAN, NUMBER)
@@ -75,13 +78,16 @@ class Layout:
         return not self._dtype(name).is_exact
 
     def _can_compare(self, name: str) -> bool:
-        """Whether the device can compare an output with its reference there."""
+        """Whether the device, rather than the host, can compare an output with its reference."""
         answer, bound = self.inputs.answers[name], self.inputs.bounds[name]
         exact = self._is_real(name) or np.array_equal(self._references[name].array(), answer.array())
         return exact and (self._device.has_doubles or bound.is_exact)
 
     def _poisoning(self, name: str, fill: int) -> list[Call]:
-        """What poisons an output. Integers without an answer are added to nothing."""
+        """The calls that poison an output.
+
+        The poison of integers is derived from their answers; without answers, from zeros.
+        """
         array, kernels = self._buffers[name], self._kernels
         if self._is_real(name):
             return [kernels.poison(array, fill)]
@@ -90,7 +96,7 @@ class Layout:
         return [*own, kernels.scramble(self._dtype(name), array, reference, self._secrets[name])]
 
     def poison_of(self, name: str) -> Array | None:
-        """What an output of integers holds where nobody has written it; None where it is not poisoned so."""
+        """The poison of an output of integers, as on the device; None if it is not poisoned this way."""
         if name not in self._secrets or name not in self._references:
             return None
         return scrambled(self._references[name].array(), self._secrets[name])
@@ -102,7 +108,7 @@ class Layout:
         return memory
 
     def prepare(self, fill: int) -> None:
-        """Enqueue what makes the arrays ready for a run: inputs as they were, outputs filled with poison.
+        """Enqueue the preparation of a run: restore the inputs and poison the outputs.
 
         Inputs are read and outputs are written last, which warms the caches as a run does.
         """
@@ -119,27 +125,27 @@ class Layout:
         for call in self._check_inputs:
             call()
 
-    def mend(self) -> bool:
-        """Write copies and references again where a stray write has hit them; whether one has."""
-        hits = [number for number in range(len(self._placed)) if self._is_hit(number)]
-        for number in hits:
+    def repair(self) -> bool:
+        """Rewrite copies and references that a stray write has changed. Returns whether there were any."""
+        changed = [number for number in range(len(self._placed)) if self._is_changed(number)]
+        for number in changed:
             memory, data = self._placed[number]
             self._placer.place(data, memory)
-            if number in self._checksums:  # a product may be summed in another order
+            if number in self._checksums:  # a recomputed product may be rounded differently
                 self._checksums[number] = self._placer.checksum(memory)
-        return bool(hits)
+        return bool(changed)
 
-    def _is_hit(self, number: int) -> bool:
+    def _is_changed(self, number: int) -> bool:
         memory, data = self._placed[number]
         if number in self._checksums:
             return self._placer.checksum(memory) != self._checksums[number]
-        found = np.empty(data.shape, data.dtype)
-        self._device.read(memory.handle, found)
-        return found.tobytes() != data.array().tobytes()
+        actual = np.empty(data.shape, data.dtype)
+        self._device.read(memory.handle, actual)
+        return actual.tobytes() != data.array().tobytes()
 
 
 def _reference(answer: Elements, dtype: DType) -> Elements:
-    """`answer` in the type that the device compares with; integers that do not hold it are somewhere near."""
+    """`answer` in the type that the device compares; integers out of the type's range become any value."""
     if not dtype.is_exact:
         return answer
     with np.errstate(invalid="ignore"):

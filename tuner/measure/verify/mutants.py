@@ -1,7 +1,7 @@
-"""The check of the check: wrong outputs, made from the right ones, that the comparison must reject before a run begins.
+"""Mutants: wrong outputs, made from the answers, that the comparison must reject before a run begins.
 
-A tolerance that accepts one of them accepts wrong kernels, too. Mutants are judged chunk by chunk, and no further than
-until they are rejected: so even a large output takes milliseconds.
+A tolerance that accepts a mutant also accepts wrong kernels. Mutants are compared chunk by chunk, until they are
+rejected, so even a large output takes milliseconds.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tuner.space.model import Operation
     from tuner.space.scope import Scope
 
-CHUNK = 1 << 14  # elements; most mutants are rejected in the first
-SAMPLE = 4096  # elements that replaced ones are chosen from
-REPLACED = 16
+CHUNK = 1 << 14  # elements; most mutants are rejected in the first chunk
+SAMPLE = 4096  # elements among which the replaced ones are chosen
+REPLACED = 16  # replaced elements that are tried
 
 
 @dataclass(frozen=True)
 class _Output:
-    """What is compared under a name: its `answer`, and the type and `bound` of its elements."""
+    """An output or derived value that is compared: its `answer`, and the type and `bound` of its elements."""
 
     name: str
     answer: Elements
@@ -48,7 +48,7 @@ class _Output:
         return self.answer.at(elements)
 
     def right(self, elements: slice | Array) -> Array:
-        """These elements as a right kernel writes them."""
+        """These elements as a correct kernel writes them."""
         chosen = self.expected(elements)
         if self.dtype.is_exact and chosen.dtype == np.float64:
             chosen = np.rint(chosen)
@@ -57,8 +57,11 @@ class _Output:
 
 @dataclass(frozen=True)
 class _Mutant:
-    """A wrong output, by its `elements` in a chunk. `is_poison`: integers that nobody has written hold these.
-    `is_skippable`: it may be what is right."""
+    """A wrong output; `elements` gives the elements of a chunk.
+
+    `is_poison`: these are the values of integers that a kernel did not write. `is_skippable`: the mutant may equal the
+    answer.
+    """
 
     kind: str
     elements: Callable[[slice], Array]
@@ -67,17 +70,17 @@ class _Mutant:
 
 
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
-    """Judge the mutants of everything that is compared. Returns those that need not be rejected, as `shift of y`: they
-    equal the answer, or `accept:` or a fraction that may be wrong says that they are meant.
+    """Compare the mutants of everything that is compared. Returns the accepted ones, such as `shift of y`.
 
-    Raises SpaceError where one is accepted that `accept` does not name.
+    A mutant may be accepted if it equals the answer, if `accept:` names it, or if the tolerance allows wrong elements.
+    Raises SpaceError if any other one is accepted.
     """
     skipped: list[str] = []
     with np.errstate(all="ignore"):
         for name, answer in inputs.answers.items():
             dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
             output = _Output(name, answer, dtype, inputs.bounds[name])
-            for mutant in _whole(op, scope, inputs, output):
+            for mutant in _whole_mutants(op, scope, inputs, output):
                 if mutant.kind in op.accept or not _is_rejected(output, mutant):
                     skipped.append(f"{mutant.kind} of {name}")
             may_be_wrong = "replaced" in op.accept or output.bound.most_wrong(output.answer.size) > 0
@@ -86,15 +89,15 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     return skipped
 
 
-def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
-    """The mutants that may differ from the answer everywhere."""
+def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
+    """The mutants that may differ from the answer in every element."""
     yield _untouched(op, scope, inputs, output)
     yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
     yield _Mutant("shift", lambda chunk: _shifted(output, chunk))
 
 
 def _shifted(output: _Output, chunk: slice) -> Array:
-    """The elements that stand one place before those of a chunk; the last stands before the first."""
+    """The elements of a chunk, shifted by one: each is the one before, and the first is the last."""
     count = output.answer.size
     if chunk.start:
         return output.right(slice(chunk.start - 1, min(chunk.stop, count) - 1))
@@ -102,20 +105,22 @@ def _shifted(output: _Output, chunk: slice) -> Array:
 
 
 def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
-    """The output as a kernel finds it: its poison, or what it reads of an earlier result."""
+    """The output as it is before a run: its poison, or an earlier result if a kernel reads that."""
     if output.name in inputs.write_only:
         return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
     if output.name not in op.derive:
-        found = inputs.contents[output.name]
-        return _Mutant("poison", lambda chunk: found.part(chunk.start, min(chunk.stop, found.size)))
+        earlier = inputs.contents[output.name]
+        return _Mutant("poison", lambda chunk: earlier.part(chunk.start, min(chunk.stop, earlier.size)))
     derived = _derived_from_poison(op, scope, inputs, output)
     holds_earlier = not inputs.write_only.issuperset(derivation.outputs_read(op, output.name))
     return _Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
 
 
 def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Array:
-    """The derived value where nobody has written the outputs, which may hold an earlier result; NaN where it has
-    none."""
+    """The derived value if no kernel wrote the outputs, some of which may hold an earlier result.
+
+    NaN if the value cannot be computed.
+    """
     read = inputs.write_only.intersection(derivation.outputs_read(op, output.name))
     arrays = {name: np.zeros(inputs.contents[name].shape, inputs.contents[name].dtype) for name in read}
     poisoned = {name: poison.poisoned(data).reshape(data.shape) for name, data in arrays.items()}
@@ -126,7 +131,7 @@ def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: 
 
 
 def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
-    """Whether a mutant is rejected; False where it equals the answer. Raises SpaceError where it is accepted."""
+    """Whether the comparison rejects a mutant; False if it equals the answer. Raises SpaceError if it is accepted."""
     tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
     for start in range(0, output.answer.size, CHUNK):
         chunk = slice(start, start + CHUNK)
@@ -149,8 +154,10 @@ def _largest_difference(elements: Array, answers: Array) -> float:
 
 
 def _are_replaced_rejected(output: _Output) -> bool:
-    """Whether outputs are rejected in which one element is another one; False where all elements are equal. Raises
-    SpaceError where one is accepted."""
+    """Whether outputs in which one element has another one's value are rejected.
+
+    False if all elements are equal. Raises SpaceError if such an output is accepted.
+    """
     any_pair = False
     for target, source in _pairs(output):
         any_pair = True
@@ -163,8 +170,11 @@ def _are_replaced_rejected(output: _Output) -> bool:
 
 
 def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
-    """Up to REPLACED pairs of elements that differ. In a sorted sample they are a quarter of the distinct values apart:
-    so small elements are replaced by small ones, and none by one that is as good as the same."""
+    """Up to REPLACED pairs of elements that differ: the replaced one, and the one whose value it gets.
+
+    In a sorted sample, the elements of a pair are a quarter of the distinct values apart. So small elements are
+    replaced by small ones, and no element by one of nearly the same value.
+    """
     count = output.answer.size
     sample = np.arange(count) if count <= SAMPLE else np.random.default_rng(0).choice(count, SAMPLE)
     _, places = np.unique(output.right(sample).astype(output.dtype.wide), return_index=True)
@@ -176,15 +186,15 @@ def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
 
 
 def _accepted(output: _Output, kind: str, largest: float, element: int | None = None) -> SpaceError:
-    """The message about a mutant that the comparison accepts."""
+    """The error for a mutant that the comparison accepts."""
     what = {
         "poison": "an output that no kernel has written",
         "zeros": "zeros",
         "shift": "the output shifted by one element",
-        "replaced": f"an output in which another element stands in the place of number {element}",
+        "replaced": f"an output in which element number {element} has the value of another one",
     }[kind]
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
-    advice = "" if kind == "poison" else f", or write `accept: [{kind}]` where that is meant"
+    advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"
     return SpaceError(
         f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
         f"the tolerance is {output.bound}{wrong}; write a smaller tolerance, such as rtol, or other inputs by "

@@ -1,4 +1,7 @@
-"""Other options than a problem's own: a kernel that ignores one, or rounds it, is right with its default."""
+"""Other option values than the problem's own, for verification.
+
+A kernel that ignores or rounds an option may be right with its default value.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,26 @@ if TYPE_CHECKING:
 
 
 def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
-    """`scope` with other values of all options that may differ; None where none may.
+    """`scope` with other values of all options that may differ; None if none may.
 
-    They are among `known`, whose effect the reference knows; no shape depends on them; and the kernel's arguments hold
-    the other values.
+    An option may differ if it is in `known`, the options that the reference takes into account; if no shape depends on
+    it; and if the kernel's argument can hold the other value.
     """
     types = {a.name: dtype(a, scope) for a in op.scalars}
     in_shapes = {name for a in op.arrays for extent in a.shape or () for name in extent.names}
     options: dict[str, float] = {}
     for name, value in scope.options.items():
-        held = types.get(name)
-        other = _other(value, held.kind if held else None)
-        if name in known and name not in in_shapes and (held is None or held.holds(other)):
+        argument_type = types.get(name)
+        other = _other(value, argument_type.kind if argument_type else None)
+        if name in known and name not in in_shapes and (argument_type is None or argument_type.holds(other)):
             options[name] = other
     return replace(scope, options={**scope.options, **options}) if options else None
 
 
 def _other(option: float, kind: Kind | None) -> float:
-    """Another value than `option`, of its sign and size where it has one; one that float32 rounds."""
+    """Another value than `option`, of the same sign and similar size, that float32 cannot represent exactly."""
     if kind == "boolean":
         return 1 - option
-    if option in (0, 1):  # at which a kernel may leave it out
+    if option in (0, 1):  # values with which a kernel may ignore the option
         return option + (2 if kind == "integer" else 0.3)
     return option + 1 if kind == "integer" else option * 1.3

@@ -1,4 +1,4 @@
-"""The arrays of one configuration: its scratch, and outputs whose shape it decides."""
+"""The arrays private to one configuration: its scratch, and outputs whose shape depends on it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 
 
 def not_left_zero(name: str) -> WrongResult:
-    """The error for scratch that is zeroed once."""
+    """The error for scratch with `zeroed: once` that a run did not leave zero."""
     return WrongResult(
-        f"leaves {name} other than zero, which is zeroed once; set it back, or say `zeroed: each`", "scratch not zero"
+        f"leaves {name} non-zero, although it is zeroed only once; set it to zero again, or write `zeroed: each`",
+        "scratch not zero",
     )
 
 
 class OwnArrays:
-    """Allocates them between guards, prepares them for each run, and looks at what the run left.
+    """Allocates these arrays between guards, poisons them before each run, and checks them afterwards.
 
-    They hold poison before a run, except for what is zeroed: what an earlier run left is no help. The poison is drawn:
-    NaN, zeros, and numbers small, large and negative, because a kernel may be right with some of them by chance, as a
-    maximum is with any that are small. Scratch that is zeroed once must be zero after each run, as the file says.
+    All but zeroed arrays hold poison before a run, so that an earlier run's results do not help. The poison alternates
+    between NaN, zeros, and small, large and negative numbers, because a kernel may be right by chance with some of
+    them: a maximum is right over any small numbers. Scratch with `zeroed: once` must be zero after each run.
     """
 
     def __init__(self, program: Program, kernels: BenchKernels) -> None:
@@ -42,13 +43,13 @@ class OwnArrays:
         self._scope, self._arguments = program.scope, {a.name: a for a in program.space.operation.arguments}
         self.buffers: dict[str, Buffer] = {}
         self._poison: dict[int, list[Callable[[], None]]] = {}
-        self._fills = [HUGE, NAN]  # still to be drawn, from the end: these leave the fewest chances
+        self._fills = [HUGE, NAN]  # still to be drawn, from the end; these two reveal most errors
         for name in program.space.varying:
             if self._arguments[name].is_array:
                 self.allocate(self._arguments[name], operation.nbytes(self._arguments[name], self._scope))
 
     def allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        """Memory for one of them. Raises LaunchError where it does not fit."""
+        """Allocate one of the arrays. Raises LaunchError if it does not fit."""
         buffer = self.buffers[argument.name] = allocated(self._device, argument, nbytes, GUARD)
         self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
         if argument.zeroed == "once":
@@ -56,12 +57,12 @@ class OwnArrays:
         return buffer
 
     def bound(self) -> None:
-        """All of them are there: make ready what looks at them."""
+        """Bind the checks, after all arrays have been allocated."""
         self._guards = [self._kernels.check_guards(n, b, OUTPUT_GUARD) for n, b in self.buffers.items()]
         self._zeros = {n: self._kernels.check_zero(n, b) for n, b in self.buffers.items() if self._zeroed(n) == "once"}
 
     def prepare(self) -> None:
-        """Enqueue what fills them with poison."""
+        """Enqueue the poisoning of the arrays."""
         self._fills = self._fills or secrets.SystemRandom().sample(SCRATCH, len(SCRATCH))
         if (fill := self._fills.pop()) not in self._poison:
             poisoned = {name: buffer for name, buffer in self.buffers.items() if self._zeroed(name) == "never"}
@@ -70,12 +71,12 @@ class OwnArrays:
             call()
 
     def check(self) -> None:
-        """Enqueue the checks of what must be zero after each run."""
+        """Enqueue the checks of scratch that must be zero after each run."""
         for call in self._zeros.values():
             call()
 
     def judge(self, counts: Mapping[str, Counts]) -> None:
-        """Raise WrongResult for scratch that a run has not left zero."""
+        """Raise WrongResult if a run did not leave such scratch zero."""
         for name in self._zeros:
             if counts[name].changed:
                 raise not_left_zero(name)
@@ -86,7 +87,7 @@ class OwnArrays:
             call()
 
     def read(self, name: str) -> Array:
-        """The contents of one of them."""
+        """Copy one of the arrays to the host."""
         argument = self._arguments[name]
         output = np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
         self._device.read(self.buffers[name].handle, output)
@@ -96,8 +97,11 @@ class OwnArrays:
         return self._arguments[name].zeroed
 
     def _byte(self, name: str, fill: int) -> int:
-        """The byte that stands for `fill` in one of them. For integers, NAN and HUGE are about the least and the
-        greatest that there are, so that a minimum or a maximum over one that nobody has written is wrong."""
+        """The byte that stands for `fill` in one of the arrays.
+
+        For integers, NAN and HUGE become about the least and the greatest value of the type, so that a minimum or
+        maximum over unwritten elements is wrong.
+        """
         element = dtype(self._arguments[name], self._scope)
         if not element.is_exact:
             return fill

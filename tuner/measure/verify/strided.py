@@ -1,5 +1,8 @@
-"""Arrays with padding behind their rows: a kernel that ignores a leading dimension, or mixes up two of them, is right
-where all arrays are contiguous, as they are while it is tuned."""
+"""Verification on arrays with padded rows.
+
+All arrays are contiguous during tuning, so a kernel that ignores a leading dimension, or confuses two of them, would be
+right there.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def nbytes(space: Space, scope: Scope) -> int:
-    """The bytes of all arrays with padding; 0 where a kernel takes none. Raises SpaceError where none meet their
-    strides."""
+    """The bytes of all padded arrays; 0 if the kernel takes no leading dimensions. Raises SpaceError if none are
+    valid."""
     op = space.operation
     if not op.leading:
         return 0
@@ -41,10 +44,10 @@ def nbytes(space: Space, scope: Scope) -> int:
 
 
 def verify(program: Program, inputs: InputSet) -> None:
-    """Run a configuration once on arrays with padding, and compare all elements, and the padding.
+    """Run a configuration once on padded arrays, and compare all elements and the padding.
 
-    Padding of inputs is NaN, or -1 in integers: a kernel that reads it is wrong. Raises WrongResult, and LaunchError
-    where it does not run.
+    The padding of inputs is NaN, or -1 for integers, so a kernel that reads it is wrong. Raises WrongResult, and
+    LaunchError if the configuration does not run.
     """
     op, scope = program.space.operation, program.scope
     leading = operation.padded(op, scope, program.space.alignment)
@@ -63,14 +66,14 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
     work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
     device.bind(work, [array.handle for array in arrays.values()])()
     device.synchronize()
-    found = held({name: array.fetched() for name, array in arrays.items()})
+    contents = held({name: array.fetched() for name, array in arrays.items()})
     scratch.check()
-    for name in inputs.answers.keys() & found.keys():
+    for name in inputs.answers.keys() & contents.keys():
         bound = inputs.bounds[name]
-        compare(name, found[name], inputs.answers[name], bound, arrays[name].poison if bound.wrong else None)
+        compare(name, contents[name], inputs.answers[name], bound, arrays[name].poison if bound.wrong else None)
     if op.derive and inputs.answers:
         try:
-            derived = derivation.values(op, program.scope, {**inputs.contents, **found})
+            derived = derivation.values(op, program.scope, {**inputs.contents, **contents})
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
         for name, value in derived.items():
@@ -78,7 +81,7 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
 
 
 def _elements(argument: Argument, shape: tuple[int, ...], names: Mapping[str, int]) -> int:
-    """The elements of an array and its padding, also behind its last row."""
+    """The number of elements of an array and its padding, including that after the last row."""
     steps = strides.of(argument, names) if argument.strides else strides.contiguous(shape)
     return max(strides.span(shape, steps), shape[0] * steps[0]) if shape else 1
 
@@ -91,7 +94,7 @@ class _Scratch:
         self._buffers: list[tuple[Argument, Buffer]] = []
 
     def allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        """Memory that holds NaN, or zeros where the file says so. Raises LaunchError where it does not fit."""
+        """Memory filled with NaN, or with zeros if `zeroed: once`. Raises LaunchError if it does not fit."""
         buffer = allocated(self._device, argument, nbytes, GUARD)
         self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
         self._device.write(buffer.handle, np.full(nbytes, 0 if argument.zeroed == "once" else NAN, np.uint8))
@@ -99,7 +102,7 @@ class _Scratch:
         return buffer
 
     def check(self) -> None:
-        """Raise WrongResult where a run has written outside, or not left zero what it must."""
+        """Raise WrongResult if the run wrote into a guard, or did not leave zero what it must."""
         for argument, buffer in self._buffers:
             check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
             if argument.zeroed == "once":
@@ -110,7 +113,7 @@ class _Scratch:
 
 
 class _PaddedArray:
-    """One array on the device, with padding where it has strides, between guards."""
+    """One array on the device, with padded rows if it has strides, between guards."""
 
     def __init__(self, program: Program, argument: Argument, inputs: InputSet, names: Mapping[str, int]) -> None:
         self._device: Device = program.device
@@ -130,23 +133,23 @@ class _PaddedArray:
         self.handle = self._buffer.handle
 
     def fetched(self) -> Array:
-        """The elements, contiguous. Raises WrongResult where a run has written elsewhere."""
+        """Copy the elements to the host, contiguous. Raises WrongResult if the run wrote outside of them."""
         check_guards(self._device, self._name, self._buffer, self._guard)
         after = np.empty_like(self._before)
         self._device.read(self.handle, after)
-        found = self._view(after).copy()
+        elements = self._view(after).copy()
         if self._is_input and (after != self._before).any():
             raise WrongResult(f"writes into {self._name}, which it may only read", "writes to an input")
-        self._view(after)[...] = self._view(self._before)  # what is left are changes of the padding
+        self._view(after)[...] = self._view(self._before)  # now only changes of the padding remain
         if (after != self._before).any():
             raise WrongResult(f"writes into the padding behind the rows of {self._name}", "writes outside")
-        return found
+        return elements
 
     def _view(self, memory: Array) -> Array:
         return np.ndarray(self._shape, self._element.numpy, memory, strides=self._steps)
 
     def _poisoned(self, inputs: InputSet) -> Array:
-        """What an output holds that a run need not read."""
+        """The poison of an output that a run need not read."""
         answer = inputs.answers.get(self._name)
         if self._element.is_exact and answer is not None:
             self.poison = poisoned(answer.array(self._element.numpy))

@@ -13,7 +13,7 @@ from tuner.devices import DeviceInfo
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.measure.process import scratch
-from tuner.measure.process.attempts import patiently
+from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.space.scope import Scope
@@ -80,7 +80,7 @@ class Crew:
             worker.settle()  # so that none writes there after this
         self._products.truncate(0)  # they were another task's
         if self._compile_pool is None:
-            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
+            self._compile_pool = with_retries(self._open_pool, self._noted, time.sleep)
         self._have_turn(self.lead)
         with ThreadPoolExecutor(len(self._workers)) as pool:
             try:
@@ -91,10 +91,10 @@ class Crew:
                 raise
         for worker in self._workers[1:]:
             _check_alike(self.lead, worker)
-        self._compile_pool.turn_to(task.space, self.scope, self.device)
+        self._compile_pool.switch_to(task.space, self.scope, self.device)
 
     def _have_turn(self, worker: Supervisor) -> None:
-        patiently(functools.partial(worker.turn_to, self.task), self._noted, time.sleep)
+        with_retries(functools.partial(worker.switch_to, self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
         return CompilePool(self.task.timeout, self._device_ids)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import objective_values
-from tuner.measure.process.attempts import patiently
+from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing.clock import StageWatch
 from tuner.space.config import Config, ConfigKey, config_key
@@ -93,7 +93,7 @@ class CrewRun:
         """The thread of one worker."""
         try:
             self._queue.build_ahead()  # while the inputs are made
-            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
+            with_retries(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             for sentence in lead.missed_cases:
                 self._noted(sentence)
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
@@ -142,7 +142,7 @@ class CrewRun:
 
         try:
             patient = self._in_trouble < MOST_IN_TROUBLE
-            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
+            outcome = with_retries(attempt, self._noted, self._pause) if patient else attempt()
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
         except EnvironmentTrouble as trouble:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
-from tuner.measure.process.attempts import patiently
+from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import FINALS, Final, Finals, Outcome
 from tuner.space.config import ConfigKey, config_key
 from tuner.tuning.ledger.trial import Trial
@@ -79,7 +79,7 @@ class FinalRound:
             self._judged(trials[position], failure)
 
         configs = [trial.config for trial in trials]
-        return patiently(functools.partial(measure, configs, found_wrong=found_wrong), self._noted, time.sleep)
+        return with_retries(functools.partial(measure, configs, found_wrong=found_wrong), self._noted, time.sleep)
 
     def _measured_alone(self, trial: Trial) -> Finals:
         finals = self._alone(trial, functools.partial(self._finals, with_library=False))

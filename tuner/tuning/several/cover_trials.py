@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tuner.errors import LaunchError, NoConfiguration, WorkerDied
-from tuner.measure.process.attempts import patiently
+from tuner.measure.process.attempts import with_retries
 from tuner.search.budget import Budget
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
@@ -123,7 +123,7 @@ class CoverTrials:
                 self._look_around(search.crew)
                 if with_library and size_text(sizes) not in self.library:
                     with contextlib.suppress(WorkerDied):
-                        times = patiently(search.crew.lead.library, self.progress.noted, time.sleep)
+                        times = with_retries(search.crew.lead.library, self.progress.noted, time.sleep)
                         self.library.update({size_text(sizes): median(times)} if times else {})
         except UNTUNABLE as error:
             if isinstance(error, NoConfiguration):
@@ -157,7 +157,7 @@ class CoverTrials:
         launch_ms = None
         if not crew.device.on_processor:  # there other programs disturb it
             with contextlib.suppress(WorkerDied, LaunchError):
-                launch_ms = patiently(crew.lead.launch_ms, self.progress.noted, time.sleep)
+                launch_ms = with_retries(crew.lead.launch_ms, self.progress.noted, time.sleep)
         setting = Setting([*self.spaces.values()], crew.scope, crew.device, self.request.results, launch_ms)
         self.settings.append(setting)
         self.history.recall_tables(setting)
