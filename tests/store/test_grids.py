@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tuner.catalog import catalog
-from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, at
+from tuner.prediction.grids import CountedTiles, Extents, TiledGrid, scope_at
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 
@@ -24,13 +24,13 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
     space = catalog.load(name)
     (step,), config = space.steps, {**space.default, **chosen}
     scope = Scope(dict.fromkeys(space.operation.sizes, 1), dict(space.operation.options), "cuda", Limits())
-    grid = TiledGrid.of(Extents(step, space), config, lambda sizes: at(scope, sizes), SIZES)
+    grid = TiledGrid.of(Extents(step, space), config, lambda sizes: scope_at(scope, sizes), SIZES)
     assert grid is not None
     assert not grid.agrees
     tiles = CountedTiles([replace(grid, agrees=True), grid, grid])
     assert tiles.rows.tolist() == [1, 2]
     for sizes in SIZES:
-        here = at(scope, sizes)
+        here = scope_at(scope, sizes)
         names = space.names(config, here)
         walked = names["steps"] if "steps" in space.derived else None  # over which a fixed number of blocks walks
         blocks = walked or math.prod(extent.integer(names) for extent in step.grid)
@@ -54,11 +54,13 @@ def test_a_negative_parameter_counts_as_it_is_and_a_division_by_zero_for_nothing
     parameters = "{threads: [32], sign: [-1]}"
     space = space_of(tmp_path, "  odd: n % 5", "ceil_div(n, 7) + odd * sign**2 + n // (n - 3) * 0", parameters)
     config, scope = {"threads": 32, "sign": -1}, Scope({"n": 1}, {}, "cuda", Limits())
-    grid = TiledGrid.of(Extents(space.steps[0], space), config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
+    grid = TiledGrid.of(
+        Extents(space.steps[0], space), config, lambda sizes: scope_at(scope, sizes), [(4,), (6,), (4096,)]
+    )
     assert grid is not None
     tiles = CountedTiles([grid])
-    assert tiles.at(at(scope, (4096,)).names)[0].tolist() == [586 + 1]
-    assert np.isnan(tiles.at(at(scope, (3,)).names)).all()
+    assert tiles.at(scope_at(scope, (4096,)).names)[0].tolist() == [586 + 1]
+    assert np.isnan(tiles.at(scope_at(scope, (3,)).names)).all()
 
 
 def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path: Path) -> None:
@@ -67,16 +69,19 @@ def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path
     scope = Scope({"n": 1}, {}, "cuda", Limits())
     (step,) = space.steps
     assert (
-        TiledGrid.of(Extents(step, space), {"threads": 32}, lambda sizes: at(scope, sizes), [(4,), (6,), (7,)]) is None
+        TiledGrid.of(Extents(step, space), {"threads": 32}, lambda sizes: scope_at(scope, sizes), [(4,), (6,), (7,)])
+        is None
     )
 
 
 def test_tiles_that_fractions_count_are_as_many_as_blocks(tmp_path: Path) -> None:
     space = space_of(tmp_path, "  odd: n % 5", "(1 + odd) * (n * 0.1 * 10)")
     scope, config = Scope({"n": 1}, {}, "cuda", Limits()), {"threads": 32}
-    grid = TiledGrid.of(Extents(space.steps[0], space), config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
+    grid = TiledGrid.of(
+        Extents(space.steps[0], space), config, lambda sizes: scope_at(scope, sizes), [(4,), (6,), (4096,)]
+    )
     assert grid is not None
-    assert CountedTiles([grid]).at(at(scope, (32,)).names)[0].tolist() == [96]
+    assert CountedTiles([grid]).at(scope_at(scope, (32,)).names)[0].tolist() == [96]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_factors_that_part_the_depth_are_those_of_sizes_that_no_result_has(
     )
     space, scope = catalog.load(str(file)), Scope({"m": 1, "k": 1}, {}, "cuda", Limits())
     tiled = TiledGrid.of(
-        Extents(space.steps[0], space), {"threads": 32}, lambda sizes: at(scope, sizes), [(100, 700), (4096, 33)]
+        Extents(space.steps[0], space), {"threads": 32}, lambda sizes: scope_at(scope, sizes), [(100, 700), (4096, 33)]
     )
     assert tiled is not None
     assert np.flatnonzero(tiled.is_depth).tolist() == parted

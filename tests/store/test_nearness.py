@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tuner.prediction.nearness import inverse, product, solution
+from tuner.prediction.nearness import inverse, matvec, solve
 
 
 def test_an_inverse_of_many_sizes_near_one_another_is_exact() -> None:
@@ -14,4 +14,4 @@ def test_an_inverse_of_many_sizes_near_one_another_is_exact() -> None:
     near = np.exp(-np.abs(places[:, None] - places)) + 0.03 * np.eye(900)
     found = inverse(near)
     assert np.abs(found @ near - np.eye(900)).max() < 1e-9
-    assert np.allclose(solution(near, vector), product(found, vector))
+    assert np.allclose(solve(near, vector), matvec(found, vector))

@@ -1,1 +1,1 @@
-"""Prediction: a model of kernel times at sizes that were not measured, learnt from the times of other sizes."""
+"""Time models: predict kernel times at sizes that were not measured, from the times at other sizes."""

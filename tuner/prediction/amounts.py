@@ -1,6 +1,7 @@
-"""The numbers that tell of times: what their parts are made of, and where sizes lie.
+"""Arrays that the time model passes between its stages: features, traits, and the quantities behind the cost terms.
 
-An entry is a configuration of a kernel, or a routine of a library. All arrays are of many entries at once.
+An entry is a configuration of a kernel, or a routine (algorithm) of the vendor library. Every array covers many entries
+at once, so that NumPy evaluates them together.
 """
 
 from __future__ import annotations
@@ -11,64 +12,79 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Rows = np.ndarray[Any, np.dtype[np.intp]]
+Indices = np.ndarray[Any, np.dtype[np.intp]]
 
-PARTS = 13  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK = 1, 6  # the load, before those of other waves; the work of one block
+TERMS = 13  # cost terms of a time, without those of unaligned rows
+LOAD, BLOCK = 1, 6  # indices of cost terms: the load in waves of one block per multiprocessor; the work of one block
 
 
-class Position(NamedTuple):
-    """Where sizes, which are the first axis, lie. Of all entries: their logarithms, the alignment of rows, and for a
-    library that tells its tiles what `library_tiles` says of these; `lengths` are the columns of each of the three. By
-    entry: the logarithms of the blocks, of the work of each, of the waves of one, of two, and of as many as run at
-    once, and of what whole steps add to the depth."""
+class Features(NamedTuple):
+    """The features of sizes, from which the Gaussian process computes distances.
+
+    `shared`, [sizes, columns], is the same for all entries: the logarithms of the sizes, the alignment of rows, and the
+    library's tiling (see `library_tiles`). `widths` are the numbers of columns of these three groups. `own`,
+    [sizes, entries, 6], differs by entry: the logarithms of the number of tiles, of the work of a tile, of the waves of
+    one block per multiprocessor, of two, and of all resident blocks, and of the rounding of the depth.
+    """
 
     shared: Array
-    lengths: tuple[int, int, int]
+    widths: tuple[int, int, int]
     own: Array
 
 
 class Traits(NamedTuple):
-    """What times tell of each entry: the blocks that start at once on a device of which every multiprocessor takes one;
-    those that run at once; and what the depth is rounded up to a multiple of."""
+    """Execution properties of each entry, estimated from its times, each [entries].
+
+    `slots`: multiprocessors that take blocks; `resident`: blocks that the whole device runs at once; `depth_steps`: the
+    multiple to which the depth (the size that is summed over, K of a matrix product) is rounded up.
+    """
 
     slots: Array
-    at_once: Array
-    steps: Array
+    resident: Array
+    depth_steps: Array
 
 
 class Capacity(NamedTuple):
-    """How many blocks of each grid start at once, and run at once: all `blocks`, and those that walk over tiles, of
-    which there are no more than the grid has; and by entry the steps of its depth."""
+    """The number of blocks of each grid that run together.
+
+    `blocks`, [2, 1, grids], counts one block per multiprocessor, then all resident blocks. `persistent` is the same,
+    limited to the blocks of a grid that does not grow with its tiles. `depth_steps`, [entries], is as in `Traits`.
+    """
 
     blocks: Array
-    walked: Array
-    steps: Array
+    persistent: Array
+    depth_steps: Array
 
 
 class Amounts(NamedTuple):
-    """What the parts of times are made of at sizes.
+    """The quantities behind the cost terms, by size.
 
-    By size and grid, of which a routine of the library is one: the tiles `there`; of routines how many a multiprocessor
-    runs `at_once`. By what is counted, size and entry the means of the grids: the share of the work that one whole tile
-    is, the tiles, the tiles of the result that a block has parts of, and how many blocks share one. Then what is of the
-    operation, by entry where each has sizes of its own, else for all: the depth, the work, the bytes that move, and
-    those of them that come from memory, by size; and which lengths of rows are not aligned, the last axis. And the
-    `shared` place of each size, as `Position` has it.
+    `tiles`, [sizes, grids]: tiles of each grid; a routine of the library counts as a grid. `resident`, [sizes,
+    routines]: the library's tiles that a multiprocessor runs at once. `means`, [4, sizes, entries]: means over the
+    grids of an entry of the share of the work in one whole tile, the tiles, the output tiles to which a block
+    contributes, and the blocks that share an output tile. `problem`, [4, sizes, 1]: the depth, the work, the bytes
+    moved, and the bytes moved from beyond the last-level cache. `unaligned`, [sizes, 1, row lengths]: 1 if rows of
+    that length are not aligned, else 0. `shared` is as in `Features`.
+
+    In the result of `CostTerms.own`, each entry has different sizes, so the 1 in these shapes becomes `entries`.
     """
 
-    there: Array
-    at_once: Array
+    tiles: Array
+    resident: Array
     means: Array
     problem: Array
     unaligned: Array
     shared: Array
 
 
-class Course(NamedTuple):
-    """How each entry runs at each size, the last two axes: its tiles per multiprocessor in waves, as `loads` counts
-    them, means of steps; the work of one whole tile; and how many times its depth whole steps are."""
+class Schedule(NamedTuple):
+    """How the blocks of each entry run at each size.
 
-    in_waves: Array
-    each: Array
-    rounding: Array
+    `waves`, [5, sizes, entries]: tiles per multiprocessor, rounded up to waves in the five ways that `cost_terms`
+    describes. `tile_work`, [sizes, entries]: the work of one whole tile. `depth_rounding`, [sizes, entries]: the depth
+    rounded up to whole steps, over the depth.
+    """
+
+    waves: Array
+    tile_work: Array
+    depth_rounding: Array

@@ -1,56 +1,65 @@
-"""The numbers by which the parts of a time count: those with the least squares of relative errors."""
+"""Fit the coefficients of the cost terms: non-negative least squares of relative errors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tuner.prediction.amounts import LOAD, PARTS, Array, Mask
+from tuner.prediction.amounts import LOAD, TERMS, Array, Mask
 
-SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
-ROUNDS = 100  # of the search for the numbers
-
-
-def relative_to(parts: Array, times: Array) -> tuple[Mask, Array]:
-    """What is known, and the parts over the times, 0 where they are not. `parts` are by size, entry and part, `times`
-    in ms by size and entry, not a number where there is none."""
-    known = ~np.isnan(times) & np.isfinite(parts).all(axis=2)
-    return known, np.where(known[:, :, None], parts / times[:, :, None], 0.0)
+PENALTY = 32.0  # weight of the penalty on every coefficient but the load's, divided by the third power of the sizes
+ROUNDS = 100  # of coordinate descent
 
 
-def fitted(known: Mask, relative: Array, among: Array) -> Array:
-    """The factors, by choice, entry and part, as each of the choices of sizes tells: `known` and `relative` are what
-    `relative_to` gives, and `among` has the weight of each size, by choice."""
+def relative_to(terms: Array, times: Array) -> tuple[Mask, Array]:
+    """Which times are known, [sizes, entries], and the terms over the times, [sizes, entries, terms], 0 if unknown.
+
+    `terms` are [sizes, entries, terms]; `times` in ms are [sizes, entries], NaN if not measured.
+    """
+    known = ~np.isnan(times) & np.isfinite(terms).all(axis=2)
+    return known, np.where(known[:, :, None], terms / times[:, :, None], 0.0)
+
+
+def fitted(known: Mask, relative: Array, weights: Array) -> Array:
+    """Fit the coefficients once for each row of `weights`: [fits, entries, terms].
+
+    `known` and `relative` are the results of `relative_to`; `weights`, [fits, sizes], weighs the sizes in each fit.
+    """
     by_entry = relative.transpose(1, 2, 0)
-    squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in among])
-    sums, counts = np.einsum("as,sep->aep", among, relative), np.einsum("as,se->ae", among, known)
+    squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in weights])
+    sums, counts = np.einsum("as,sep->aep", weights, relative), np.einsum("as,se->ae", weights, known)
     return _nonnegative(squares, sums, counts)
 
 
-def sums(parts: Array, factors: Array, unseen: Mask) -> Array:
-    """The times in ms that factors give, without the last axis of `parts`; infinite where there is none, or where rows
-    are not aligned and such rows were `unseen`, by entry and part of such rows."""
-    found: Array = np.vecdot(parts, factors)
-    untold = np.vecdot(parts[..., PARTS:], unseen)
-    found[~(found > 0) | (untold > 0)] = np.inf
-    return found
+def sums(terms: Array, coefficients: Array, unseen: Mask) -> Array:
+    """Times in ms: the sums of the terms times their coefficients over the last axis of `terms`.
+
+    Infinite if a time is unknown, or if a term of unaligned rows is positive that was `unseen`, [entries, terms of
+    unaligned rows], in training.
+    """
+    times: Array = np.vecdot(terms, coefficients)
+    untrained = np.vecdot(terms[..., TERMS:], unseen)
+    times[~(times > 0) | (untrained > 0)] = np.inf
+    return times
 
 
 def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
-    """The numbers x that are not negative with the least |A x - 1|, one after the other improved, for many A at once:
-    `squares` are A^T A, `sums` A^T 1, `counts` the rows of A. What few sizes tell is thought to be load (A. N.
-    Tikhonov's regularisation)."""
+    """The non-negative x with the least |A x - 1| for many A at once, by coordinate descent.
+
+    `squares` are A^T A, `sums` A^T 1, `counts` the rows of A. Tikhonov regularisation of all coefficients but the
+    load's makes the load explain the times if there are few sizes.
+    """
     diagonal = np.einsum("...ii->...i", squares)
-    penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 3
+    penalty = PENALTY * diagonal / np.maximum(counts, 1)[..., None] ** 3
     penalty[..., LOAD] = 0.0
-    parts = sums.shape[-1]
-    squares = squares + penalty[..., None] * np.eye(parts)
+    terms = sums.shape[-1]
+    squares = squares + penalty[..., None] * np.eye(terms)
     scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
-    # The parts come first, and all A as the other axis: each step is of whole rows.
-    rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, parts, parts), 0, 2))
-    wanted = np.ascontiguousarray((sums / scale).reshape(-1, parts).T)
-    x = np.zeros_like(wanted)
-    order = [LOAD, *(part for part in range(parts) if part != LOAD)]
+    # Terms are the first axis and all A the last, so that each step works on contiguous rows.
+    rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, terms, terms), 0, 2))
+    target = np.ascontiguousarray((sums / scale).reshape(-1, terms).T)
+    x = np.zeros_like(target)
+    order = [LOAD, *(term for term in range(terms) if term != LOAD)]
     for _ in range(ROUNDS):
-        for part in order:
-            x[part] = np.maximum(0.0, x[part] + wanted[part] - np.einsum("jb,jb->b", rows[part], x))
+        for term in order:
+            x[term] = np.maximum(0.0, x[term] + target[term] - np.einsum("jb,jb->b", rows[term], x))
     return x.T.reshape(sums.shape)

@@ -1,7 +1,7 @@
-"""The tiles of a launch at any size: how many there are, and how many there would be without rounding up.
+"""The number of tiles of a launch as a function of the sizes, with and without rounding up.
 
-A grid is a product of rounded powers of sizes, such as `ceil_div(N, 128)`. It may stop growing, as `min(132, tiles)`
-does: then its blocks walk over tiles. Elsewhere each block has a tile of its own.
+A grid is a product of rounded powers of sizes, such as `ceil_div(N, 128)`. A grid such as `min(132, tiles)` is bounded:
+it launches persistent blocks, each of which loops over tiles. In every other grid, each block has one tile.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in,
 from tuner.space.model import Space, Step
 from tuner.space.scope import Scope
 
-Sizes = tuple[int, ...]  # in the order of the operation
-Scopes = Callable[[Sizes], Scope]  # the problem of these sizes
-PROBE_SIZE = 4096 * 3 * 5 * 7  # which nearly every block divides; the product of three such sizes is not too large
-NEARLY = 0.01  # of the exponent of a size
-MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
-MOST_NODES = 4096  # of the extents of a grid, with expressions in the place of derived values
-ROUNDING = 1e-4  # of a tile: more than the error of a product, less than any part of a tile
+Sizes = tuple[int, ...]  # in the operation's order
+Scopes = Callable[[Sizes], Scope]  # returns the problem of these sizes
+PROBE_SIZE = 4096 * 3 * 5 * 7  # a multiple of nearly every tile; the product of three such sizes is below 2**63
+EXPONENT_TOLERANCE = 0.01  # within which the exponent of a size counts as a whole number
+MOST_CHECKED = 8  # sizes at which an inferred grid is compared with the real one
+MOST_NODES = 4096  # of the syntax trees of a grid, with derived values expanded
+ROUNDING = 1e-4  # tiles; larger than the rounding error of a product, smaller than any fraction of a tile
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A configuration of a kernel, or a library's routine where `space` is None, and its times in ms by size."""
+    """The measured times, in ms by size, of a configuration of a kernel, or of the library if `space` is None."""
 
     space: Space | None
     config: Config
@@ -42,29 +42,35 @@ class Measured:
 
 
 class Extents:
-    """What the extents of a step's grid are made of, in all configurations: `whole` without bounds, `split` the
-    `factors` that these are products of, which are None where they are too long to be looked at."""
+    """The extents of a step's grid as expressions, for all configurations.
+
+    `whole` evaluates each extent without its `min` bound. `factors` are the syntax trees whose products the extents
+    are, and `split` evaluates them; `factors` is None if the trees have more than MOST_NODES nodes.
+    """
 
     def __init__(self, step: Step, space: Space) -> None:
         self.step, self.space = step, space
         trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
         self.whole = [evaluator_of(tree) for tree in trees]
-        is_long = sum(_length(tree, space) for tree in trees) > MOST_NODES
+        is_long = sum(_node_count(tree, space) for tree in trees) > MOST_NODES
         self.factors = None if is_long else [factor for tree in trees for factor in _factors(tree, space)]
         self.split = [evaluator_of(factor) for factor in self.factors or []]
 
 
 @dataclass(frozen=True)
 class TiledGrid:
-    """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
-    Where these do not tell the blocks, but those of the factors of products do, each factor has a row.
+    """The tiles of a step, as a product over axes of `factors` times powers of the sizes, each rounded up.
 
-    `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
-    that were tried; else tiles are to be counted as the product of `terms`, the factors of its extents, which sizes and
-    options alone change. Where it is no product, none of them is thought to be cut.
+    `factors` is [axes]; `powers`, [axes, sizes], has the exponent of each size. The axes are x, y and z, or, if only
+    that reproduces the grid, the factors whose products the extents are.
 
-    `is_depth` tells of each factor, of `terms` where there are any, whether it parts the depth of the result's tiles:
-    only sizes that no result has change it. Of a grid that is cut where it still grows, no factor is thought to.
+    `most` is the upper bound of the number of blocks, infinite if there is none. `agrees` is True if the product was
+    right at all sizes that were checked. If not, tiles are counted by evaluating `terms`: the factors of the extents,
+    as expressions of sizes and options only. `is_product` is False if an exponent is not a whole number; then the tiles
+    without rounding up are unknown, and all tiles count as whole.
+
+    `is_depth` marks the factors (or `terms`, if any) that split the depth of an output tile, as split-K does: they
+    depend only on sizes that no output has. None are marked if the bound takes effect while the grid still grows.
     """
 
     factors: Array
@@ -77,50 +83,52 @@ class TiledGrid:
 
     @staticmethod
     def of(extents: Extents, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
-        """The grid of a configuration, which is compared with what it is at `sizes`; None if it has no value somewhere,
-        or is too long to be looked at."""
+        """Infer the grid of a configuration, and check it at some of the `sizes`.
+
+        None if an expression has no value at one of them, or if the expressions are too long to split.
+        """
         step, space = extents.step, extents.space
-        grid = TiledGrid._of(step, extents.whole, space, config, scopes, sizes)
-        # Where blocks walk over tiles, factors tell which of them are of the result.
+        grid = TiledGrid._inferred(step, extents.whole, space, config, scopes, sizes)
+        # For persistent blocks, the factors say which tiles are output tiles.
         if grid is None or (grid.agrees and math.isinf(grid.most)):
             return grid
         if extents.factors is None:
             return grid if grid.agrees else None
-        split, large = TiledGrid._of(step, extents.split, space, config, scopes, sizes), _large(space)
+        split, large = TiledGrid._inferred(step, extents.split, space, config, scopes, sizes), _large(space)
         if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
             return split
         if grid.agrees:
             return grid
-        values = _Values(space, config)
-        terms = tuple(values.visit(copy.deepcopy(factor)) for factor in extents.factors)
+        substitute = _Substitution(space, config)
+        terms = tuple(substitute.visit(copy.deepcopy(factor)) for factor in extents.factors)
         return replace(grid, terms=terms, is_depth=np.zeros(len(terms), bool) if split is None else split.is_depth)
 
     @staticmethod
-    def _of(
+    def _inferred(
         step: Step, extents: Sequence[Evaluator], space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]
     ) -> TiledGrid | None:
-        """The same with these factors."""
+        """Infer one row of factors and powers for each of these extents, by evaluating them at large sizes."""
         large = tuple(map(int, _large(space)))
 
         def counts(point: Sizes) -> list[int]:
             return counted(extents, space.names(config, scopes(point)))
 
         try:
-            there = counts(large)
+            tiles = counts(large)
             doubled = [counts((*large[:i], 2 * PROBE_SIZE, *large[i + 1 :])) for i in range(len(large))]
-            exponents = np.array([[math.log2(b / a) for b in more] for a, *more in zip(there, *doubled, strict=True)])
+            exponents = np.array([[math.log2(b / a) for b in more] for a, *more in zip(tiles, *doubled, strict=True)])
             powers = np.round(exponents)
-            factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
+            factors = np.array(tiles, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
-            most = blocks if blocks < math.prod(there) else math.inf
-            changed, in_results = abs(exponents) > NEARLY, is_in_results(space)
-            is_depth = np.array([each.any() and not each[in_results].any() for each in changed], bool)
+            most = blocks if blocks < math.prod(tiles) else math.inf
+            depends, in_outputs = abs(exponents) > EXPONENT_TOLERANCE, is_in_outputs(space)
+            is_depth = np.array([each.any() and not each[in_outputs].any() for each in depends], bool)
             if is_depth.any() and math.isfinite(most):
                 larger = space.names(config, scopes(tuple(2 * size for size in large)))
                 is_depth &= blocks == math.prod(extent.integer(larger) for extent in step.grid)
             grid = TiledGrid(factors, powers, is_depth, most)
-            if (abs(exponents - powers) > NEARLY).any():
+            if (abs(exponents - powers) > EXPONENT_TOLERANCE).any():
                 return replace(grid, agrees=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
                 if (np.ceil(grid.along(np.array(point, float)) - ROUNDING) != counts(point)).any():
@@ -130,14 +138,16 @@ class TiledGrid:
         return grid
 
     def along(self, sizes: Array) -> Array:
-        """The tiles along each axis at these sizes, which need not be whole numbers."""
+        """The tiles along each axis at these sizes, without rounding up."""
         tiles: Array = self.factors * np.prod(sizes**self.powers, axis=1)
         return tiles
 
 
 class CountedTiles:
-    """The tiles of those of several grids that are to be counted: `rows` are their numbers. A term that several have is
-    evaluated once."""
+    """Counts the tiles of those grids that are no product of powers, by evaluating their terms.
+
+    `rows` are the indices of these grids. A term that several grids share is evaluated once.
+    """
 
     def __init__(self, grids: Sequence[TiledGrid]) -> None:
         self.rows = np.array([row for row, grid in enumerate(grids) if not grid.agrees], int)
@@ -148,7 +158,7 @@ class CountedTiles:
             for text, term in zip(each, grids[row].terms, strict=True)
         }
         numbers = {text: number for number, text in enumerate(terms)}
-        self._constants = np.ones(len(terms) + 1)  # the last one for grids of fewer terms, and results without depth
+        self._constants = np.ones(len(terms) + 1)  # the last 1 pads grids of fewer terms, and replaces depth terms
         self._terms: list[tuple[int, Evaluator]] = []
         for number, term in enumerate(terms.values()):
             if isinstance(term, ast.Constant) and isinstance(term.value, int | float):
@@ -161,8 +171,10 @@ class CountedTiles:
             self._factors[1, row, : len(each)][grids[self.rows[row]].is_depth] = len(numbers)
 
     def at(self, names: Mapping[str, Any]) -> Array:
-        """The tiles of these grids, and those of the result that they are parts of, by the values of sizes and options;
-        not a number where they cannot be counted."""
+        """The tiles and the output tiles of these grids, [2, rows], NaN if a term has no value.
+
+        `names` has the values of sizes and options. Several tiles share an output tile if its depth is split.
+        """
         values = self._constants.copy()
         for number, term in self._terms:
             try:
@@ -174,22 +186,26 @@ class CountedTiles:
 
 
 def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:
-    """The values of extents. Raises ExpressionError."""
+    """Evaluate extents. Raises ExpressionError if one has no value."""
     return [int(value_of(extent, names, "a grid")) for extent in extents]
 
 
-def at(scope: Scope, sizes: Sizes) -> Scope:
-    """The problem of these sizes, which are in the order of those of `scope`."""
+def scope_at(scope: Scope, sizes: Sizes) -> Scope:
+    """`scope` with other sizes, given in the same order."""
     return scope.at(dict(zip(scope.sizes, sizes, strict=True)))
 
 
 def parameters_of(space: Space) -> list[str]:
-    """The parameters that the grids of a space depend on."""
+    """The parameters on which the grids of a space depend."""
     return space.parameters_behind(name for step in space.steps for extent in step.grid for name in extent.names)
 
 
 def work_of(space: Space, scope: Scope) -> tuple[float, float]:
-    """What an operation says that it computes, or else moves; and what it moves, or else holds."""
+    """The work and the bytes moved of a problem, as the operation declares them.
+
+    The work is `flops`; if that is not declared, the bytes moved. These are `bytes`; if that is not declared, the
+    product of the sizes.
+    """
     op, elements = space.operation, float(math.prod(scope.sizes.values()))
 
     def amount(expression: Expression | None, otherwise: float) -> float:
@@ -202,8 +218,8 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
     return amount(op.flops, moved), moved
 
 
-def is_in_results(space: Space) -> Mask:
-    """Of each size, whether a result has it."""
+def is_in_outputs(space: Space) -> Mask:
+    """For each size, whether the shape of an output depends on it."""
     names = {name for a in space.operation.outputs for extent in a.shape or () for name in extent.names}
     return np.array([name in names for name in space.operation.sizes])
 
@@ -213,40 +229,42 @@ def _large(space: Space) -> Array:
 
 
 def _resolved(tree: ast.expr, space: Space) -> ast.expr:
-    """What an extent is that is but the name of a derived value."""
+    """The expression of a derived value if the extent is only its name; else the extent."""
     derived = space.derived.get(tree.id) if isinstance(tree, ast.Name) else None
     return tree if derived is None else _resolved(derived.tree, space)
 
 
-def _length(tree: ast.expr, space: Space) -> int:
-    """The nodes of an extent with expressions in the place of derived values: each may double those that it needs."""
-    lengths: dict[str, int] = {}
+def _node_count(tree: ast.expr, space: Space) -> int:
+    """The nodes of an extent with derived values expanded, which may grow exponentially, so nothing is expanded."""
+    counts: dict[str, int] = {}
 
-    def of(tree: ast.expr) -> int:
-        return sum(lengths.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
+    def count(tree: ast.expr) -> int:
+        return sum(counts.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
 
-    for name, expression in space.derived.items():  # each stands behind those that it needs
-        lengths[name] = of(expression.tree)
-    return of(tree)
+    for name, expression in space.derived.items():  # derived values follow those that they depend on
+        counts[name] = count(expression.tree)
+    return count(tree)
 
 
 def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
-    """What an extent is a product of."""
+    """The factors whose product an extent is."""
     tree = _resolved(tree, space)
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult):
         return [*_factors(tree.left, space), *_factors(tree.right, space)]
     return [tree]
 
 
-class _Values(ast.NodeTransformer):
-    """Puts values in the place of parameters, and expressions in that of derived values. What values decide is folded,
-    since each choice evaluates the rest."""
+class _Substitution(ast.NodeTransformer):
+    """Substitutes parameters by their values and derived values by their expressions, and folds constants.
+
+    Each prediction evaluates the remaining expression.
+    """
 
     def __init__(self, space: Space, config: Config) -> None:
         self._space, self._config = space, config
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
-        node.args = [self.visit(argument) for argument in node.args]  # its function is no value
+        node.args = [self.visit(argument) for argument in node.args]  # not the function's name
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -261,12 +279,12 @@ class _Values(ast.NodeTransformer):
         for value in map(self.visit, node.values):
             values.append(value)
             if isinstance(value, ast.Constant) and bool(value.value) == stops:
-                break  # the others are never looked at
+                break  # short circuit
         node.values = [v for v in values[:-1] if not isinstance(v, ast.Constant)] + values[-1:]
         return node if len(node.values) > 1 else node.values[0]
 
     def visit(self, node: ast.AST) -> Any:
-        """The same, or its value where it has no names any more."""
+        """Visit the node, and replace the result by its value if it contains no names."""
         folded = super().visit(node)
         if not isinstance(folded, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) or names_in(folded):
             return folded
@@ -283,7 +301,7 @@ class _Values(ast.NodeTransformer):
 
 
 def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:
-    """An extent without the bounds of `min`: of its arguments, the one that these names change."""
+    """An extent without its `min` bound: the only argument of `min` that depends on a name in `varying`."""
     if isinstance(tree, ast.Call) and cast(ast.Name, tree.func).id == "min":
         growing = [argument for argument in tree.args if names_in(argument) & varying]
         if len(growing) == 1:

@@ -1,6 +1,6 @@
 """Launch overhead: the time of a kernel that does nothing, which differs among machines with the same device.
 
-On some hosts a launch takes 1.7 us longer than on others with the same GPU, and so does a small kernel. Times from
+On some hosts a launch takes 1.7 us longer than on others with the same GPU, and so does every small kernel. Times from
 several machines are therefore adjusted to one launch overhead before they are compared.
 """
 
@@ -12,21 +12,26 @@ from tuner.prediction.grids import Sizes
 
 
 def usual(counts: Mapping[float, int]) -> float | None:
-    """The launch overhead, in ms, under which most times were measured: `counts` has the number of times by overhead.
-    None where it is empty."""
+    """The launch overhead, in ms, of the most times; None if `counts` is empty.
+
+    `counts` maps a launch overhead in ms to the number of times measured with it.
+    """
     return min(counts, key=lambda launch_ms: (-counts[launch_ms], launch_ms), default=None)
 
 
 def adjusted(time_ms: float, measured_ms: float | None, target_ms: float | None) -> float:
-    """`time_ms`, measured under a launch overhead of `measured_ms`, as it would be under `target_ms`. It stays as it is
-    where either is unknown, and never falls below half of what it was, whatever a file claims."""
+    """Replace the launch overhead `measured_ms` in `time_ms` by `target_ms`; all are in ms.
+
+    The time is unchanged if either is unknown. It is never less than half of `time_ms`, so that a wrong overhead in a
+    file has a limited effect.
+    """
     return max(time_ms - (measured_ms - target_ms), time_ms / 2) if measured_ms and target_ms else time_ms
 
 
 def all_adjusted(
     times: Mapping[Sizes, float], measured_ms: float | None, target_ms: float | None
 ) -> dict[Sizes, float]:
-    """Each of these times, adjusted."""
+    """Apply `adjusted` to the time of each size."""
     if measured_ms == target_ms or not measured_ms or not target_ms:
         return dict(times)
     return {sizes: adjusted(time_ms, measured_ms, target_ms) for sizes, time_ms in times.items()}

@@ -1,4 +1,4 @@
-"""What a model of times has learnt, and how doubts make predicted times longer."""
+"""The learned state of a time model, and how uncertainty lengthens its predicted times."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tuner.prediction.amounts import Array, Mask, Rows
+from tuner.prediction.amounts import Array, Indices, Mask
 
-DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
-# And how many times as long where even the nearest size is less near than that: sums of parts may be off by as much.
+# All of these are in units of log time: 0.1 lengthens a time by about 10 %.
+DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in proportion to the distance, if there is one
+# Factor on the time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost terms
+# may be wrong by as much.
 STRANGE, LEAST_NEAR = 3.0, 0.15
-RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
-UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
+RISK = 0.5  # penalty per unit of the expected prediction error
+PRIOR_ERROR, PRIOR_WEIGHT = 0.1, 0.3  # prior of the expected error, and the number of sizes that the prior counts as
 
 
 class Learnt(NamedTuple):
-    """What was learnt, as arrays: traits, by entry the last axis; by entry and part the factors; of the parts of rows
-    that are not aligned, which were `unseen`; of each entry how many pairs with a size it has, their places (see
-    `Nearness`), with their scales and centre; of each pair what it counts, and the square of its error. And the
-    caution, and the regret, which is not a number where the model is not to be trusted."""
+    """The learned state of a time model, as arrays.
+
+    A pair is an entry at one of its training sizes; the pairs of an entry are consecutive. `traits`, [3, entries], has
+    the rows of `Traits`. `factors`, [entries, terms], are the coefficients of the cost terms. `unseen`, [entries, terms
+    of unaligned rows], marks terms that were 0 at every training size. `counts`, [entries], is the number of pairs of
+    each entry. `places`, [pairs, columns], are the features of the pairs, scaled by `scales`, [entries, columns], about
+    `centre`, [columns]. `weights`, [pairs], are the weights of the Gaussian process, `errors`, [pairs], the squared
+    errors of leave-out predictions of log time. `caution` is the share by which a kernel must be predicted to beat the
+    library. `regret` is the mean regret in cross-validation, NaN if the model must not be used.
+    """
 
     traits: Array
     factors: Array
     unseen: Mask
-    counts: Rows
+    counts: Indices
     places: Array
     scales: Array
     centre: Array
@@ -35,11 +43,14 @@ class Learnt(NamedTuple):
 
 
 def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:
-    """The times with which kernels must beat the library."""
+    """Lengthen the times of kernels by the share `caution`, so that a kernel must beat the library by that much."""
     return np.where(is_kernel, times * (1 + caution), times)
 
 
-def risks(squares: Array, weights: Array) -> Array:
-    """The errors to be expected, by the sums of their squares and of the weights of these."""
-    expected: Array = np.sqrt((squares + FEW * UNKNOWN**2) / (weights + FEW))
+def expected_errors(squares: Array, weights: Array) -> Array:
+    """Expected prediction errors of log time, from the weighted sums of squared errors and the sums of their weights.
+
+    A prior of PRIOR_ERROR takes over where the weights are small.
+    """
+    expected: Array = np.sqrt((squares + PRIOR_WEIGHT * PRIOR_ERROR**2) / (weights + PRIOR_WEIGHT))
     return expected

@@ -1,25 +1,27 @@
-"""A model of the time of a configuration at a size that it was not measured at.
+"""The time model: predicts the time of a configuration at a size at which it was not measured.
 
-The time of a configuration is a sum of parts (see `loads`), each times a number that is not negative: what a launch
-takes, its load, the bytes that must move, and so on. These numbers are those with the least squares of relative errors
-where it was measured (C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems", 1974, chapter 23). What remains
-is taken from the sizes nearby: the logarithm of what was measured over that sum is thought to be a Gaussian process,
-whose values are the more alike the nearer they lie, and is interpolated as such (D. G. Krige, "A statistical approach
-to some basic mine valuation problems on the Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian
-Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks
-and waves of these, each with about as much work, where they are about the same, and where rows are aligned alike. Of a
-library that tells its tiles, as cuBLASLt's heuristics do without running anything, these tell as the blocks of a kernel
-do, and each algorithm that runs at many sizes has numbers of its own; of any other the sizes alone. A kernel that was
-measured nowhere near is thought to take longer. What was measured at few of the sizes, or never with rows that are not
-aligned, is not predicted where these would tell.
+The time of a configuration is a sum of cost terms (see `tuner.prediction.cost_terms`) with non-negative coefficients:
+the launch, the load of the multiprocessors, the bytes moved, and so on. The coefficients minimise the squared relative
+errors at the training sizes (non-negative least squares: C. L. Lawson and R. J. Hanson, "Solving Least Squares
+Problems", 1974, chapter 23). The log residual, log(measured / sum of cost terms), is modelled as a Gaussian process and
+interpolated from nearby sizes (D. G. Krige, "A statistical approach to some basic mine valuation problems on the
+Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006,
+chapter 2).
 
-Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
-measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
-They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place, so that
-sizes at which it is slower are rare; and how large errors are where: of several that are predicted to be about as fast,
-the least one is most likely thought to be faster than it is. So what was badly predicted at sizes nearby is thought to
-take longer.
-In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
+Two sizes are near for a kernel if they have similar sizes, similar numbers of blocks and waves with similar work per
+block, and the same alignment of rows. If the library reports its tiles without running anything, as cuBLASLt's
+heuristics do, these take the place of a kernel's blocks, and each algorithm chosen at many sizes has coefficients of
+its own; otherwise only the sizes count. A kernel without a training size nearby gets a longer predicted time. There is
+no prediction for a kernel that was measured at few of the sizes, nor for unaligned rows if it was never measured with
+them.
+
+Cross-validation decides whether the model is trusted. Each fold of the sizes is held out once and predicted from the
+others. The model is used only if its choices beat those of the nearest size, over at least LEAST_SIZES held-out sizes.
+The same predictions determine by how much a kernel must be predicted to beat the library (the caution), so that it is
+rarely slower. They also show where predictions err. Among several configurations with similar predicted times, the
+minimum is probably an underestimate (the winner's curse), so times are lengthened if predictions at nearby sizes were
+wrong. In `benchmarks/lookup.py`, which compares both look-ups on recordings, this rule was never worse than the nearest
+size.
 """
 
 from __future__ import annotations
@@ -33,29 +35,40 @@ import numpy as np
 
 from tuner.devices.product import Tiles
 from tuner.prediction import model_cache
-from tuner.prediction.amounts import Array, Position, Rows, Traits
-from tuner.prediction.cost_terms import TimeTerms
+from tuner.prediction.amounts import Array, Features, Indices, Traits
+from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import sums
-from tuner.prediction.grids import Measured, Sizes, at
-from tuner.prediction.learnt import DOUBT, LEAST_NEAR, RISK, STRANGE, UNKNOWN, Learnt, cautious, risks
-from tuner.prediction.library_tiles import LibraryTiles, ToldTiles
+from tuner.prediction.grids import Measured, Sizes, scope_at
+from tuner.prediction.learnt import (
+    DISTANCE_PENALTY,
+    LEAST_NEAR,
+    PRIOR_ERROR,
+    RISK,
+    STRANGE,
+    Learnt,
+    cautious,
+    expected_errors,
+)
+from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
 from tuner.prediction.nearness import Nearness
 from tuner.prediction.training_set import SERVES, by_routine, candidates
 from tuner.space import launch_form
 from tuner.space.scope import Scope
 
-MOST_SIZES = 6144  # that a model learns from, the most measured first
-MOST_HOPEFUL = 24  # entries that are looked at closely at once: the library, and kernels with the least sums of parts
-FIRST = -1e300  # makes any time the least
-LONG = 1 << 10  # times: what is learnt from more is kept on disk
-ANSWERS = "answers"  # the library's, beside what is learnt
-ASKED = 32  # sizes at which the library must tell the same as when it was learnt
+MOST_SIZES = 6144  # training sizes; those with the most entries come first
+BATCH = 24  # entries whose residuals are predicted at once, in the order of their sums of cost terms
+FIRST = -1e300  # sorts the library before all kernels
+LEAST_CACHED = 1 << 10  # times; a model trained on fewer is not cached on disk
+ANSWERS = "answers"  # the library's tiles, in the cache file
+ASKED = 32  # sizes at which the library's tiles are part of the cache file's name
 
 
 class TimeModel:
-    """Predicts the times of configurations that were measured at several sizes. `regret` is what its choices lost over
-    the best of what was measured, time / best - 1, on average over the sizes that were left out, which count alike;
-    None where it is not to be trusted."""
+    """Predicts the times of configurations that were measured at several sizes.
+
+    `regret` is the mean expected regret of its choices, time / best - 1, over held-out sizes, all weighted equally;
+    None if the model is not to be trusted. `sizes` are the training sizes.
+    """
 
     def __init__(
         self,
@@ -67,87 +80,99 @@ class TimeModel:
         serves: float = SERVES,
         keep: bool = True,
     ) -> None:
-        """All are of one operation. `scope` has options, types and limits, and says the order of sizes; `units` are the
-        multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
-        operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
-        predicted; infinite: all is. `keep`: what is learnt of many times is kept in the cache, and read from it."""
-        kept = [(number, measured[number]) for number in candidates(measured, serves)]
-        library = [at(scope, sizes) for _, entry in kept if entry.space is None for sizes in entry.times]
-        name, before = "", None
-        if keep and sum(len(entry.times) for _, entry in kept) >= LONG:
-            asked = map(tiles, library[:: len(library) // ASKED + 1])
-            name = model_cache.name(_given(kept, scope, units, cache, asked))
-            before = model_cache.read(name, (*Learnt._fields, ANSWERS))
-        known = _tiles_of(before[ANSWERS], library) if before else {}
-        told = ToldTiles(library, lambda scope: known.get(tuple(scope.sizes.values())) or tiles(scope), units)
-        if before and not np.array_equal(before[ANSWERS], told.answers):
-            before = None  # it tells other things now
-        entries = by_routine(kept, told)
+        """Train a model on these measured times, or read it from the cache.
+
+        All are of one operation. `scope` has its options, types and limits, and defines the order of sizes. `units` is
+        the number of multiprocessors, `cache` the size of the last-level cache in bytes, 0 if unknown. `tiles` returns
+        how the library tiles a problem. `serves` drops configurations that are redundant (see `candidates`). With
+        `keep`, a model trained on many times is cached on disk.
+        """
+        modelled = [(number, measured[number]) for number in candidates(measured, serves)]
+        problems = [scope_at(scope, sizes) for _, entry in modelled if entry.space is None for sizes in entry.times]
+        name, cached = "", None
+        if keep and sum(len(entry.times) for _, entry in modelled) >= LEAST_CACHED:
+            asked = map(tiles, problems[:: len(problems) // ASKED + 1])
+            name = model_cache.name(_training_data(modelled, scope, units, cache, asked))
+            cached = model_cache.read(name, (*Learnt._fields, ANSWERS))
+        known = _tiles_of(cached[ANSWERS], problems) if cached else {}
+        library = LibraryRoutines(problems, lambda scope: known.get(tuple(scope.sizes.values())) or tiles(scope), units)
+        if cached and not np.array_equal(cached[ANSWERS], library.answers):
+            cached = None  # the library reports other tiles now
+        entries = by_routine(modelled, library)
         self._count, self._positions = len(measured), np.array([number for number, _ in entries], int)
         measured = [entry for _, entry in entries]
         counts = Counter(sizes for entry in measured for sizes in entry.times)
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        self._terms = TimeTerms(measured, scope, cache, self.sizes, told)
+        self._cost = CostTerms(measured, scope, cache, self.sizes, library)
         self.regret: float | None = None
         if not self.sizes:
             return
-        if before:
-            learnt = Learnt(*(before[field] for field in Learnt._fields))
+        if cached:
+            learnt = Learnt(*(cached[field] for field in Learnt._fields))
         else:
-            from tuner.prediction.learning import Learner  # what an earlier process has learnt needs none
+            from tuner.prediction.learning import Learner  # a cached model does not need it
 
             times = _times(measured, self.sizes)
-            learnt = Learner(self._terms, self.sizes, times, self._is_kernel, units).learn()
+            learnt = Learner(self._cost, self.sizes, times, self._is_kernel, units).learn()
             if name:
-                model_cache.write(name, {**learnt._asdict(), ANSWERS: told.answers})
-        self._learnt, self._capacity = learnt, self._terms.capacity(Traits(*learnt.traits))
+                model_cache.write(name, {**learnt._asdict(), ANSWERS: library.answers})
+        self._learnt, self._capacity = learnt, self._cost.capacity(Traits(*learnt.traits))
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, learnt.scales, learnt.centre)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self._cautions = cautious(np.ones(len(measured)), learnt.caution, self._is_kernel)
-        self._doubts, self._least_near = DOUBT * self._is_kernel, LEAST_NEAR * self._is_kernel
+        self._distance_penalties = DISTANCE_PENALTY * self._is_kernel
+        self._least_near = LEAST_NEAR * self._is_kernel
         self.regret = None if math.isnan(learnt.regret) else float(learnt.regret)
 
     def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
-        """The predicted time of each, in ms; infinite where there is none. Doubts make it longer: that of a kernel that
-        was measured nowhere near is `strange` times as long."""
-        found = np.full(self._count, np.inf)
-        if not self.sizes:
-            return found
-        amounts = self._terms.amounts([tuple(sizes.values())])
-        course = self._terms.course(amounts, self._capacity)
-        times = sums(self._terms.parts(amounts, course)[0], self._learnt.factors, self._learnt.unseen)
-        times *= math.exp(RISK * UNKNOWN)
-        # What has a time was measured at some size; of the library that is the routine which runs here.
-        likely = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
-        best, looked_at = math.inf, 0  # until the best is among these: sums of parts alone may promise too much
-        while looked_at < len(likely) and times[likely[looked_at]] < best:
-            hopeful = likely[looked_at : looked_at + MOST_HOPEFUL]
-            times[hopeful] *= self._open(hopeful, self._terms.position(amounts, course, hopeful), strange)
-            best = min(best, times[hopeful].min())
-            looked_at += MOST_HOPEFUL
-        found[self._positions[likely]] = (times * self._cautions)[likely]
-        return found
+        """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
 
-    def _open(self, hopeful: Rows, here: Position, strange: float) -> Array:
-        """What the sums of parts of these entries leave open at a size, with doubts: factors of times."""
-        counts = self._learnt.counts[hopeful]
+        Uncertainty lengthens a time. `strange` is a further factor for a kernel without a training size nearby. Only
+        the entries that may be the fastest include the Gaussian process's residual.
+        """
+        predicted = np.full(self._count, np.inf)
+        if not self.sizes:
+            return predicted
+        amounts = self._cost.amounts([tuple(sizes.values())])
+        schedule = self._cost.schedule(amounts, self._capacity)
+        times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
+        times *= math.exp(RISK * PRIOR_ERROR)
+        # Entries with a finite time have training sizes; of the library, that is the routine that runs at this size.
+        ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
+        # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time.
+        best, done = math.inf, 0
+        while done < len(ranked) and times[ranked[done]] < best:
+            batch = ranked[done : done + BATCH]
+            times[batch] *= self._residuals(batch, self._cost.features(amounts, schedule, batch), strange)
+            best = min(best, times[batch].min())
+            done += BATCH
+        predicted[self._positions[ranked]] = (times * self._cautions)[ranked]
+        return predicted
+
+    def _residuals(self, entries: Indices, size: Features, strange: float) -> Array:
+        """The interpolated residuals of these entries at a size, with the penalties for uncertainty, as time factors.
+
+        `times` has already applied the penalty of PRIOR_ERROR.
+        """
+        counts = self._learnt.counts[entries]
         first = counts.cumsum() - counts
-        near = self._nearness.near(hopeful, here)
+        near = self._nearness.near(entries, size)
         nearest = np.maximum.reduceat(near, first)
-        weights, errors = np.concatenate([self._pairs[entry] for entry in hopeful.tolist()], axis=1)
-        terms = np.empty((3, len(near)), np.float32)
-        np.multiply(near, weights, out=terms[0])
-        np.multiply(near, near, out=terms[1])
-        np.multiply(terms[1], errors, out=terms[2])
-        remains, shares, erred = np.add.reduceat(terms, first, axis=1)
-        doubts = (1 - nearest) * self._doubts[hopeful] + RISK * (risks(erred, shares) - UNKNOWN)
-        factors: Array = np.exp(remains + doubts) * np.where(nearest < self._least_near[hopeful], strange, 1.0)
+        weights, errors = np.concatenate([self._pairs[entry] for entry in entries.tolist()], axis=1)
+        summands = np.empty((3, len(near)), np.float32)
+        np.multiply(near, weights, out=summands[0])
+        np.multiply(near, near, out=summands[1])
+        np.multiply(summands[1], errors, out=summands[2])
+        residuals, shares, squares = np.add.reduceat(summands, first, axis=1)
+        penalties = (1 - nearest) * self._distance_penalties[entries]
+        penalties = penalties + RISK * (expected_errors(squares, shares) - PRIOR_ERROR)
+        factors: Array = np.exp(residuals + penalties) * np.where(nearest < self._least_near[entries], strange, 1.0)
         return factors
 
 
 def _times(measured: Sequence[Measured], sizes: Sequence[Sizes]) -> Array:
-    """The times by size and entry, not a number where there is none."""
+    """The times in ms, [sizes, entries], NaN if not measured."""
     rows = {each: row for row, each in enumerate(sizes)}
     times = np.full((len(sizes), len(measured)), np.nan)
     for column, entry in enumerate(measured):
@@ -156,27 +181,31 @@ def _times(measured: Sequence[Measured], sizes: Sequence[Sizes]) -> Array:
     return times
 
 
-def _given(
-    kept: Sequence[tuple[int, Measured]], scope: Scope, units: int, cache: int, tiles: Iterable[Tiles | None]
+def _training_data(
+    modelled: Sequence[tuple[int, Measured]], scope: Scope, units: int, cache: int, tiles: Iterable[Tiles | None]
 ) -> Iterator[Array | str]:
-    """All that is learnt from; of what the library tells, a part, since that takes as long as all else."""
-    spaces = {id(entry.space): entry.space for _, entry in kept if entry.space is not None}
+    """All data that determine the trained model, for the cache file's name.
+
+    `tiles` are the library's at a few sizes only, because asking at all sizes takes as long as everything else.
+    """
+    spaces = {id(entry.space): entry.space for _, entry in modelled if entry.space is not None}
     numbers = {key: number for number, key in enumerate(spaces)}
     yield json.dumps([launch_form.to_json(space) for space in spaces.values()])
-    anywhere = scope.at(dict.fromkeys(scope.sizes, 1))
-    yield repr((anywhere, units, cache, [*tiles], [(numbers.get(id(entry.space)), entry.config) for _, entry in kept]))
-    for _, entry in kept:
+    unsized = scope.at(dict.fromkeys(scope.sizes, 1))
+    configs = [(numbers.get(id(entry.space)), entry.config) for _, entry in modelled]
+    yield repr((unsized, units, cache, [*tiles], configs))
+    for _, entry in modelled:
         yield np.array([*entry.times], float)
         yield np.array([*entry.times.values()], float)
 
 
-def _tiles_of(answers: Array, library: Sequence[Scope]) -> dict[Sizes, Tiles]:
-    """What a library told at the sizes of these, as `ToldTiles.answers` has it; empty where it does not tell."""
-    if len(answers) != len(library):
+def _tiles_of(answers: Array, problems: Sequence[Scope]) -> dict[Sizes, Tiles]:
+    """The library's tiles at the sizes of these problems, from cached `LibraryRoutines.answers`; empty if unknown."""
+    if len(answers) != len(problems):
         return {}
     return {
-        tuple(scope.sizes.values()): Tiles(there, whole, blocks, at_once, int(algorithm), (rows, columns, int(parts)))
-        for scope, (there, whole, blocks, at_once, algorithm, rows, columns, parts) in zip(
-            library, answers.tolist(), strict=True
+        tuple(scope.sizes.values()): Tiles(count, whole, blocks, at_once, int(algorithm), (rows, columns, int(parts)))
+        for scope, (count, whole, blocks, at_once, algorithm, rows, columns, parts) in zip(
+            problems, answers.tolist(), strict=True
         )
     }

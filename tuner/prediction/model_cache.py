@@ -1,7 +1,7 @@
-"""What models of times have learnt, in files of the cache: a process that starts needs not learn it again.
+"""Time models on disk, in the cache folder, so that a new process need not train them again.
 
-A file is named by what it was learnt from: times, space files, code, and what the library tells at some sizes. Without
-a cache that can be written, or where a file is damaged, a model learns again.
+A file is named by a hash of the training data: times, space files, code, and the library's tiles at some sizes. If the
+cache is not writable or a file is corrupt, the model is trained again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tuner import paths
 from tuner.errors import RequestError
 from tuner.prediction.amounts import Array
 
-MOST_FILES = 32  # of which the least recently used are deleted
-# The modules that learn, and those that say what from.
+MOST_FILES = 32  # beyond this number, the least recently used files are deleted
+# Source files that determine the learned state or its training data; a change to any of them invalidates the cache.
 LEARNERS = (
     "prediction/*.py",
     "store/*.py",
@@ -35,10 +35,10 @@ LEARNERS = (
 )
 
 
-def name(given: Iterable[Array | str]) -> str:
-    """The name of what is learnt from these numbers and texts."""
+def name(training_data: Iterable[Array | str]) -> str:
+    """File name of the model trained on these arrays and texts: 32 hexadecimal digits."""
     sha = hashlib.sha256(_code())
-    for each in given:
+    for each in training_data:
         if isinstance(each, str):
             sha.update(each.encode())
         else:
@@ -47,21 +47,21 @@ def name(given: Iterable[Array | str]) -> str:
 
 
 def read(name: str, fields: Collection[str]) -> Mapping[str, np.ndarray[Any, Any]] | None:
-    """What was learnt under this name, by field; None if it is not there, or damaged."""
+    """The arrays of the file of this name, by field; None if the file is missing or corrupt."""
     with contextlib.suppress(OSError, RequestError, ValueError, KeyError, zipfile.BadZipFile):
         path = paths.cache_folder() / "models" / name
         if not os.path.isfile(path) or (data := paths.read_checked(_folder() / name)) is None:
             return None
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            found = {field: file[field] for field in fields}
-        with contextlib.suppress(OSError):  # a read-only cache still serves
+            arrays = {field: file[field] for field in fields}
+        with contextlib.suppress(OSError):  # a read-only cache can still be read
             os.utime(path)
-        return found
+        return arrays
     return None
 
 
 def write(name: str, learnt: Mapping[str, Array]) -> None:
-    """Keep what was learnt. A cache that cannot be written stays as it is."""
+    """Write the arrays to the file of this name, and delete old files. Does nothing if the cache is not writable."""
     with contextlib.suppress(OSError, RequestError):
         file = io.BytesIO()
         np.savez(file, allow_pickle=False, **learnt)
@@ -77,7 +77,7 @@ def _folder() -> Path:
 
 @functools.cache
 def _code() -> bytes:
-    """These modules as they are."""
-    here = Path(__file__).parent.parent
-    files = [file for pattern in LEARNERS for file in sorted(here.glob(pattern))]
+    """Digest of the source files in LEARNERS."""
+    package = Path(__file__).parent.parent
+    files = [file for pattern in LEARNERS for file in sorted(package.glob(pattern))]
     return paths.digest(*(file.read_bytes() for file in files)).encode()

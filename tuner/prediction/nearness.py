@@ -1,7 +1,7 @@
-"""How near sizes lie to one another, for a Gaussian process over them, and the algebra of one.
+"""The covariance of sizes for the Gaussian process over residuals, and its linear algebra.
 
-Matrices are taken to pieces for which BLAS and LAPACK take no threads. These wait for one another, on a busy machine
-a hundred times as long as the work takes.
+Matrices are processed in blocks so small that BLAS and LAPACK start no threads. On a busy machine, these threads may
+wait for one another a hundred times longer than the work takes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tuner.prediction.amounts import Array, Mask, Position, Rows
+from tuner.prediction.amounts import Array, Features, Indices, Mask
 
-MOST_ROWS, PIECE = 96, 64  # of a matrix that is inverted at once, and of what is multiplied at once
-MOST_ELEMENTS = 8192  # of a matrix that is multiplied by a vector at once
+MOST_ROWS, BLOCK = 96, 64  # rows of a matrix that LAPACK inverts at once; edge of the blocks that BLAS multiplies
+MOST_ELEMENTS = 8192  # of a matrix that BLAS multiplies by a vector at once
 
 
 class Scales(NamedTuple):
-    """How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks
-    and of the work of each, those of waves, that of what whole steps add to the depth, and what a library tells."""
+    """Inverse length scales of the Gaussian process, by group of features (see `Features`); 0 ignores a group.
+
+    `blocks` is for the logarithms of the tiles and of the work of a tile, `rounding` for that of the depth.
+    """
 
     sizes: float
     alignments: float
@@ -30,18 +32,20 @@ class Scales(NamedTuple):
 
 
 KERNEL = Scales(sizes=0.27, alignments=0.35, blocks=0.67, waves=0.6, rounding=2.0, library=0.0)
-# A library that tells its tiles, and one that does not.
+# For a library that reports its tiles, and for one that does not.
 TILED = Scales(sizes=0.12, alignments=0.1, blocks=0.15, waves=0.0, rounding=0.0, library=0.25)
 UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0, library=0.0)
 
 
 class Pairs:
-    """What is known of an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. How
-    alike what is left open is at two of them, their distance tells: `places` has where they lie, scaled and about a
-    centre, by pair and column; `scales` those by entry and column; `counts` the pairs of each entry."""
+    """The training data as pairs of an entry and a size, with their features.
 
-    def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
-        """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
+    The pairs of an entry are consecutive, in the order of sizes. `places`, [pairs, columns], are the features, scaled
+    and about `centre`; `scales` is [entries, columns]; `counts`, [entries], is the number of pairs.
+    """
+
+    def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Features, known: Mask) -> None:
+        """`sizes` has the features of all training sizes; `known`, [sizes, entries], marks the pairs."""
         self._kinds = is_kernel.astype(int)
         scales = [_by_column(each, sizes) for each in (TILED if has_tiles else UNTILED, KERNEL)]
         shared = sizes.shared
@@ -53,72 +57,78 @@ class Pairs:
         self.counts = known.sum(axis=0)
         self._pairs = np.split(np.arange(len(entries)), self.counts.cumsum()[:-1])
         places = np.concatenate([shared[self._rows], own], axis=1)
-        self.centre = places.sum(axis=0) / max(1, len(places))  # choices are computed in float32, which has few digits
+        self.centre = places.sum(axis=0) / max(1, len(places))  # reduces cancellation: predictions use float32
         self.places = ((places - self.centre) * self.scales[entries]).astype(np.float32)
 
-    def rows(self, entry: int) -> Rows:
-        """The sizes at which an entry is known."""
+    def rows(self, entry: int) -> Indices:
+        """Indices of the training sizes of an entry."""
         return self._rows[self._pairs[entry]]
 
-    def near_one_another(self, entry: int) -> Array:
-        """How near the sizes at which an entry is known are to one another."""
+    def covariance(self, entry: int) -> Array:
+        """The covariance matrix of an entry's training sizes, with ones on the diagonal: [pairs, pairs]."""
         shared, own = self._shared[self._kinds[entry]][self.rows(entry)], self._own[self._pairs[entry]]
         places = np.concatenate([shared, own], axis=1)
-        near: Array = np.exp(-np.sqrt(squares_apart(places, places)))
-        return near
+        covariance: Array = np.exp(-np.sqrt(squared_distances(places, places)))
+        return covariance
 
 
 class Nearness:
-    """How near a size is to those of pairs, as each choice asks. Of each pair's place p there is (p, p², 1), whose
-    product with (-2q, 1, q²) is the square of its distance from q."""
+    """Computes how near a new size is to the training sizes: the Gaussian process's covariance, from 0 to 1.
 
-    def __init__(self, is_kernel: Mask, counts: Rows, places: Array, scales: Array, centre: Array) -> None:
-        """See `Pairs`. Columns that do not count for any library, or any kernel, are left out for these."""
+    For the features p of each pair it stores (p, p^2, 1), whose product with (-2q, 1, q^2) is the squared distance of p
+    from q.
+    """
+
+    def __init__(self, is_kernel: Mask, counts: Indices, places: Array, scales: Array, centre: Array) -> None:
+        """See `Pairs` for the arguments. Columns whose scale is 0 for all kernels, or for the library, are skipped."""
         self._kinds, self._scales, self._centre = [*map(int, is_kernel)], scales, centre
         self._counts = counts
-        counting = [(scales[is_kernel == kind] != 0).any(axis=0) for kind in range(2)]
-        self._columns = [np.flatnonzero([*columns, True, True]) for columns in counting]
+        is_used = [(scales[is_kernel == kind] != 0).any(axis=0) for kind in range(2)]
+        self._columns = [np.flatnonzero([*columns, True, True]) for columns in is_used]
         ends = np.ones((2, len(places)), np.float32)
         np.einsum("pc,pc->p", places, places, out=ends[0])
         rows = np.concatenate([places.T, ends])
-        self._pieces: list[list[Array]] = []
+        self._blocks: list[list[Array]] = []
         for kind, pairs in zip(self._kinds, np.split(np.arange(len(places)), counts.cumsum()[:-1]), strict=True):
             columns = self._columns[kind]
             most = max(1, MOST_ELEMENTS // len(columns))
-            self._pieces.append([rows[np.ix_(columns, pairs[at : at + most])] for at in range(0, len(pairs), most)])
+            self._blocks.append([rows[np.ix_(columns, pairs[at : at + most])] for at in range(0, len(pairs), most)])
 
-    def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to each pair of these entries, which follow one another. `here` is where it
-        lies, for these entries. All of it is computed in float32, since each choice waits for it."""
-        (shared,), (own,), columns = here.shared, here.own, len(self._centre)
+    def near(self, entries: Indices, size: Features) -> Array:
+        """The covariance of one size with each pair of these entries: [pairs of these entries].
+
+        `size` has the features of the size for these entries. Computed in float32, because every prediction waits for
+        it.
+        """
+        (shared,), (own,), columns = size.shared, size.own, len(self._centre)
         place = np.empty((len(entries), columns))
         place[:, : len(shared)], place[:, len(shared) :] = shared, own
         place -= self._centre
         place *= self._scales[entries]
-        lines = np.ones((len(entries), columns + 2), np.float32)
-        lines[:, :columns], lines[:, -1] = -2 * place, np.vecdot(place, place)
-        by_kind = [lines[:, columns] for columns in self._columns]
+        queries = np.ones((len(entries), columns + 2), np.float32)
+        queries[:, :columns], queries[:, -1] = -2 * place, np.vecdot(place, place)
+        by_kind = [queries[:, columns] for columns in self._columns]
         near, end = np.empty(self._counts[entries].sum(), np.float32), 0
         for entry, *both in zip(entries.tolist(), *by_kind, strict=True):
-            line = both[self._kinds[entry]]
-            for piece in self._pieces[entry]:
-                start, end = end, end + piece.shape[1]
-                np.dot(line, piece, out=near[start:end])
+            query = both[self._kinds[entry]]
+            for block in self._blocks[entry]:
+                start, end = end, end + block.shape[1]
+                np.dot(query, block, out=near[start:end])
         np.maximum(near, 0.0, out=near)
         np.sqrt(near, out=near)
         np.negative(near, out=near)
         return np.exp(near, out=near)
 
 
-def _by_column(scales: Scales, sizes: Position) -> Array:
-    """The scale of each column, of what is shared and of what is an entry's own."""
+def _by_column(scales: Scales, sizes: Features) -> Array:
+    """The scale of each column of features, shared ones first."""
     columns = scales.sizes, scales.alignments, scales.library, scales.blocks, scales.waves, scales.rounding
-    return np.repeat(columns, (*sizes.lengths, 2, 3, 1))
+    return np.repeat(columns, (*sizes.widths, 2, 3, 1))
 
 
-def squares_apart(ones: Array, others: Array) -> Array:
-    """The squares of the distances of some places from others."""
-    centre = ones.mean(axis=0) if len(ones) else 0.0  # the less is lost to rounding
+def squared_distances(ones: Array, others: Array) -> Array:
+    """The squared Euclidean distances between the rows of two arrays: [ones, others]."""
+    centre = ones.mean(axis=0) if len(ones) else 0.0  # reduces cancellation
     ones, others = ones - centre, others - centre
     squares = _multiplied(-2 * ones, others.T)
     squares += np.einsum("pc,pc->p", ones, ones)[:, None]
@@ -126,41 +136,41 @@ def squares_apart(ones: Array, others: Array) -> Array:
     return np.maximum(squares, 0.0, out=squares)
 
 
-def product(matrix: Array, vector: Array) -> Array:
-    """The same without BLAS."""
+def matvec(matrix: Array, vector: Array) -> Array:
+    """The product of a matrix and a vector, without BLAS."""
     product: Array = np.einsum("ij,j->i", matrix, vector)
     return product
 
 
-def solution(matrix: Array, vector: Array) -> Array:
-    """The x with this product of a symmetric matrix and x."""
+def solve(matrix: Array, vector: Array) -> Array:
+    """The x with matrix @ x = vector, for a symmetric matrix."""
     if len(matrix) <= MOST_ROWS:
         return np.asarray(np.linalg.solve(matrix, vector), float)
-    return product(inverse(matrix), vector)
+    return matvec(inverse(matrix), vector)
 
 
 def inverse(matrix: Array) -> Array:
-    """The inverse of a symmetric matrix by those of its halves (T. Banachiewicz)."""
+    """The inverse of a symmetric matrix, by recursive block inversion with the Schur complement (T. Banachiewicz)."""
     if len(matrix) <= MOST_ROWS:
         return np.asarray(np.linalg.inv(matrix), float)
     half = len(matrix) // 2
-    beside = matrix[:half, half:]
+    off_diagonal = matrix[:half, half:]
     first = inverse(matrix[:half, :half])
-    across = _multiplied(first, beside)
-    rest = matrix[half:, half:] - _multiplied(beside.T, across)
-    second = inverse((rest + rest.T) / 2)  # or halves of halves would multiply what rounding leaves
+    across = _multiplied(first, off_diagonal)
+    schur = matrix[half:, half:] - _multiplied(off_diagonal.T, across)
+    second = inverse((schur + schur.T) / 2)  # symmetric again, or the recursion would amplify rounding errors
     corner = _multiplied(across, second)
     return np.block([[first + _multiplied(corner, across.T), -corner], [-corner.T, second]])
 
 
-def _multiplied(one: Array, other: Array) -> Array:
-    """A product of matrices in pieces, for which BLAS takes no threads."""
-    (rows, depth), columns = one.shape, other.shape[1]
+def _multiplied(left: Array, right: Array) -> Array:
+    """The product of two matrices, in blocks so small that BLAS starts no threads."""
+    (rows, depth), columns = left.shape, right.shape[1]
     product = np.zeros((rows, columns))
-    for row, column in itertools.product(range(0, rows, PIECE), range(0, columns, PIECE)):
-        piece = product[row : row + PIECE, column : column + PIECE]
-        for start in range(0, depth, PIECE):
-            piece += (
-                one[row : row + PIECE, start : start + PIECE] @ other[start : start + PIECE, column : column + PIECE]
+    for row, column in itertools.product(range(0, rows, BLOCK), range(0, columns, BLOCK)):
+        block = product[row : row + BLOCK, column : column + BLOCK]
+        for start in range(0, depth, BLOCK):
+            block += (
+                left[row : row + BLOCK, start : start + BLOCK] @ right[start : start + BLOCK, column : column + BLOCK]
             )
     return product

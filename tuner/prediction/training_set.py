@@ -1,4 +1,4 @@
-"""What a model of times learns from: the entries that are needed, and of each the sizes that tell."""
+"""Choose the training data of a time model: which entries, and which of their sizes."""
 
 from __future__ import annotations
 
@@ -8,61 +8,71 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.prediction.amounts import Array, Mask, Rows
+from tuner.prediction.amounts import Array, Indices, Mask
 from tuner.prediction.grids import Measured, Sizes
-from tuner.prediction.library_tiles import ToldTiles
+from tuner.prediction.library_tiles import LibraryRoutines
 
-MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
-MOST_OF_LIBRARY = 1600  # sizes of one of its routines: learning takes as long as their third power
-# Of more configurations than this, the fewest are needed that serve all sizes: times the best there.
+MOST_KERNEL_SIZES, NEAREST = 400, 200  # training sizes of a kernel, and how many of them are its most competitive ones
+MOST_LIBRARY_SIZES = 1600  # training sizes of a library routine; the training time grows with the third power
+# With more configurations than this, a minimal cover is modelled: each size has one within SERVES x of its best time.
 MOST_CANDIDATES, SERVES = 48, 1.001
-# Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
+# An entry is dropped if it has at most RARE x the sizes of the most measured one, but not if it has more than ENOUGH.
 RARE, ENOUGH = 0.1, 16
 
 
 def candidates(measured: Sequence[Measured], serves: float) -> list[int]:
-    """The numbers of those that were measured at enough sizes; where these are many, of the fewest with which each size
-    has one that takes at most `serves` times the best there, and of the library."""
+    """Indices of the entries worth modelling.
+
+    Drops rarely measured ones. Above MOST_CANDIDATES, keeps the library and a greedy minimal cover of the kernels, in
+    which every size has one that takes at most `serves` times the best time there. All are kept if `serves` is
+    infinite.
+    """
     least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
     enough = [number for number, entry in enumerate(measured) if len(entry.times) > least]
     if math.isinf(serves) or len(enough) <= MOST_CANDIDATES:
         return enough
-    return [enough[number] for number in _serving([measured[number] for number in enough], serves)]
+    return [enough[number] for number in _cover([measured[number] for number in enough], serves)]
 
 
-def by_routine(numbered: Iterable[tuple[int, Measured]], told: ToldTiles) -> list[tuple[int, Measured]]:
-    """The kernels, then an entry for each routine of the library."""
+def by_routine(numbered: Iterable[tuple[int, Measured]], library: LibraryRoutines) -> list[tuple[int, Measured]]:
+    """The kernels, then one entry for each routine of the library, which has the number of its library's entry."""
     numbered = [*numbered]
-    found = [(number, entry) for number, entry in numbered if entry.space is not None]
+    entries = [(number, entry) for number, entry in numbered if entry.space is not None]
     for number, entry in numbered:
         if entry.space is not None:
             continue
-        parts: list[dict[Sizes, float]] = [{} for _ in range(told.routines)]
+        times: list[dict[Sizes, float]] = [{} for _ in range(library.count)]
         for sizes, time_ms in entry.times.items():
-            parts[told.routine(sizes)][sizes] = time_ms
-        found += [(number, replace(entry, times=part)) for part in parts]
-    return found
+            times[library.routine(sizes)][sizes] = time_ms
+        entries += [(number, replace(entry, times=each)) for each in times]
+    return entries
 
 
-def training_sizes(times: Array, thought: Array) -> Mask:
-    """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, or is `thought`
-    to be, in ms; and others spread evenly over how far it is, which tell where it must not be taken."""
-    far = np.minimum(times, thought) / np.nanmin(times, axis=1, keepdims=True)
-    ranks = far.argsort(axis=0, kind="stable").argsort(axis=0) - NEAREST
-    every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KNOWN - NEAREST))
-    are_telling: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
-    return are_telling
+def training_sizes(times: Array, estimated: Array) -> Mask:
+    """Mark at most MOST_KERNEL_SIZES sizes of each entry, as [sizes, entries].
+
+    `times` are the measured and `estimated` the estimated times in ms. NEAREST sizes are those at which the entry is,
+    or is estimated to be, closest to the best time. The others are spread evenly over the slowdown, so that the model
+    learns where the entry must not be chosen.
+    """
+    slowdowns = np.minimum(times, estimated) / np.nanmin(times, axis=1, keepdims=True)
+    ranks = slowdowns.argsort(axis=0, kind="stable").argsort(axis=0) - NEAREST
+    every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KERNEL_SIZES - NEAREST))
+    are_chosen: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
+    return are_chosen
 
 
-def spread(rows: Rows, most: int) -> Rows:
-    """At most so many of these, evenly among them."""
+def spread(rows: Indices, most: int) -> Indices:
+    """At most `most` of these rows, evenly spaced among them."""
     return rows[np.arange(most) * len(rows) // most] if len(rows) > most else rows
 
 
-def _serving(measured: Sequence[Measured], within: float) -> list[int]:
-    """The fewest kernels of which each size has one that is nearly the best there, as the greedy algorithm finds them
-    (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979), and the library. Of more of them, one is more
-    often thought to be faster than it is."""
+def _cover(measured: Sequence[Measured], within: float) -> list[int]:
+    """Indices of the library and of a small set of kernels such that each size has one within `within` x of its best.
+
+    The greedy algorithm finds the set (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). Modelling
+    fewer kernels also lowers the risk that one is chosen because its time was underestimated.
+    """
     kernels = [number for number, entry in enumerate(measured) if entry.space is not None]
     sizes = {size: column for column, size in enumerate({size: 0 for n in kernels for size in measured[n].times})}
     times = np.full((len(kernels), len(sizes)), np.inf)

@@ -22,7 +22,7 @@ from tuner.exchange.exports.target import TargetDevice, stored_devices
 from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import Code, SizedCode
 from tuner.families.known import Knowledge, Known
-from tuner.prediction.grids import Sizes, at
+from tuner.prediction.grids import Sizes, scope_at
 from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -166,9 +166,9 @@ def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> I
             continue
         code, known = codes[space.name], set[Code]()
         won = [sizes for sizes, (_, rank) in each.records.items() if rank == 0]
-        is_for_one = code.is_for_one_size(each.config, at(scope, next(iter(each.times))))
+        is_for_one = code.is_for_one_size(each.config, scope_at(scope, next(iter(each.times))))
         for sizes in won if is_for_one else {*recorded, *each.times}:
-            here = at(scope, sizes)
+            here = scope_at(scope, sizes)
             own = code.at(each.config, here)
             if own in known or not space.valid(each.config, here):
                 continue
