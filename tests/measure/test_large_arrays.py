@@ -77,7 +77,7 @@ def test_device_and_host_draw_the_same_elements(name: str, kind: str, request: p
             continue
         drawn = Drawn(draw, dtype, (COUNT,), drawing.key(3, 1))
         is_drawn, found = drawn_by(device, drawn)
-        rounds = not dtype.is_exact and drawn.drawn.name not in ("float32", "float64")
+        rounds = not dtype.is_exact and drawn.part_dtype.name not in ("float32", "float64")
         assert is_drawn == (not rounds or what in ("standard", "a choice")), what
         assert not is_drawn or found == drawn.array().tobytes(), what
 

@@ -179,9 +179,9 @@ def test_a_derived_value_may_read_inputs_so_that_a_solution_is_checked_by_its_re
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "negative": ({"tolerance": -1}, "operation.tolerance: atol `-1` is -1; a number from 0 on is needed"),
+    "negative": ({"tolerance": -1}, "operation.tolerance: atol `-1` is -1; it must be a number >= 0"),
     "negative at a size": (
-        {"tolerance": {"y": {"rtol": "n - 2000"}}}, "rtol `n - 2000` is -1900; a number from 0 on is needed",
+        {"tolerance": {"y": {"rtol": "n - 2000"}}}, "rtol `n - 2000` is -1900; it must be a number >= 0",
     ),
     "unknown term": (
         {"tolerance": {"y": {"rtoll": 1}}}, "operation.tolerance.y.rtoll: unknown name 'rtoll'; did you mean rtol",
@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "not a number": ({"tolerance": float("nan")}, "unknown name 'nan'"),
     "infinite": ({"tolerance": float("inf")}, "unknown name 'inf'"),
-    "no fraction": ({"tolerance": {"wrong": 2}}, "operation.tolerance.wrong: wrong `2` is 2; a fraction"),
+    "no fraction": ({"tolerance": {"wrong": 2}}, "operation.tolerance.wrong: wrong `2` is 2; it must be a fraction"),
     "an array": ({"tolerance": {"atol": "x"}}, "operation.tolerance.atol: `x`: unknown name 'x'"),
     "empty": ({"tolerance": {}}, "operation.tolerance: it is empty; write an expression, or some of atol"),
     "a list": ({"tolerance": {"y": [1]}}, "operation.tolerance: y: [1] is not an expression"),

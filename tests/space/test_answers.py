@@ -133,7 +133,7 @@ def test_a_kernel_of_the_same_file_may_take_other_arguments(tmp_path: Path, tune
 # what is wrong: (reference, what `tune validate` says and where)
 BAD_FILES: dict[str, tuple[Any, str]] = {
     "no file": ({"python": "none.py:expected"}, "operation.reference: {}/none.py: cannot be read"),
-    "no function named": ({"python": "check.py"}, "operation.reference.python: 'check.py' names no function"),
+    "no function named": ({"python": "check.py"}, "operation.reference.python: 'check.py' does not name a function"),
     "a function that is not there": ({"python": "check.py:exp"}, "there is no function exp; it defines expected"),
     "a key too much": ({**PYTHON, "name": "x"}, "operation.reference.name: unknown key; a reference by `python` has"),
     "no kernel": ({"kernel": "none", "source": "naive.c"}, "operation.reference.kernel: {}/naive.c has no kernel none"),

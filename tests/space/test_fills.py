@@ -105,7 +105,8 @@ def test_a_file_that_does_not_fit_is_one_message_unless_it_is_tiled(tmp_path: Pa
     done = tune(file, "200", "--device", "host")
     assert (done.status, done.out) == (2, "")
     assert (
-        "x.npy has shape (10,); (200,) is needed at this size; choose the size that fits, or say fit: tile" in done.err
+        "x.npy has shape (10,); (200,) is needed at this size; choose the size that matches, or write fit: tile"
+        in done.err
     )
     assert "Traceback" not in done.err
     assert tune(with_file(tmp_path, np.zeros(7, np.float32), fit="tile"), "200", "--device", "host").status == 0
@@ -174,50 +175,50 @@ def test_an_array_of_indices_is_filled_for_every_size(tmp_path: Path, tune: Tune
 
 
 REFUSED: dict[str, tuple[str, Any, str]] = {
-    "a word that is not known": ("float32", "random", "'random' is no way to fill an array; write {uniform:"),
-    "a distribution that is not known": ("float32", {"gamma": [1, 2]}, "is no way to fill an array"),
-    "one bound": ("float32", {"uniform": [1]}, "is no way to fill an array"),
+    "a word that is not known": ("float32", "random", "'random' is not a fill; write {uniform:"),
+    "a distribution that is not known": ("float32", {"gamma": [1, 2]}, "is not a fill"),
+    "one bound": ("float32", {"uniform": [1]}, "is not a fill"),
     "names that are no sizes": ("float32", {"uniform": ["m", "n"]}, "`m`: unknown name 'm'; known: n"),
     "an option for a size": ("float32", {"uniform": [0, "max_threads"]}, "unknown name 'max_threads'"),
     "no expression": ("float32", {"uniform": [0, "n -"]}, "`n -` is not an expression: invalid syntax"),
-    "lists for numbers": ("float32", {"uniform": [0, [1]]}, "is no way to fill an array"),
+    "lists for numbers": ("float32", {"uniform": [0, [1]]}, "is not a fill"),
     "no number at the size": (
         "int32",
         {"integers": [0, "'n'"]},
-        "[0, 'n']: 'n' is no number, at n=1024",
+        "[0, 'n']: 'n' is not a finite number, at n=1024",
     ),
     "a bound without a value": ("int32", {"integers": [0, "n // 0"]}, "`n // 0`: division by zero"),
     "bounds in the wrong order at the size": (
         "int32",
         {"integers": [0, "n - 2000"]},
-        "fill integers: [0, n - 2000]: integers: [0, -976]: the lower bound",
+        "fill integers: [0, n - 2000]: integers: [0, -976]: write the lower bound",
     ),
-    "half a bound at the size": ("int32", {"integers": [0, "n / 1000"]}, "both bounds are whole numbers"),
+    "half a bound at the size": ("int32", {"integers": [0, "n / 1000"]}, "both bounds must be whole numbers"),
     "what does not fit at the size": (
         "uint8",
         {"integers": [0, "n - 1"]},
         "fill integers: [0, n - 1]: [0, 1023]: uint8 holds 0 to 255, at n=1024",
     ),
-    "a size among choices": ("int32", {"choice": ["n"]}, "is no way to fill an array"),
-    "bounds in the wrong order": ("float32", {"uniform": [2, 1]}, "the lower bound comes first"),
-    "a negative deviation": ("float32", {"normal": [0, -1]}, "the deviation is at least 0"),
+    "a size among choices": ("int32", {"choice": ["n"]}, "is not a fill"),
+    "bounds in the wrong order": ("float32", {"uniform": [2, 1]}, "write the lower bound first"),
+    "a negative deviation": ("float32", {"normal": [0, -1]}, "the deviation must be at least 0"),
     "fractions for integers": ("int32", {"uniform": [0, 1]}, "which int32 cannot hold; write {integers: [low, high]}"),
-    "a fraction among integers": ("int32", {"choice": [1, 2.5]}, "int32 holds whole numbers"),
+    "a fraction among integers": ("int32", {"choice": [1, 2.5]}, "int32 holds only whole numbers"),
     "what does not fit": ("uint8", {"integers": [0, 256]}, "uint8 holds 0 to 255"),
-    "no choice": ("int32", {"choice": []}, "is no way to fill an array"),
+    "no choice": ("int32", {"choice": []}, "is not a fill"),
     "another fit": ("float32", {"file": "x.npy", "fit": "crop"}, "fit: 'crop': write tile, or leave it out"),
     "a file that is missing": (
         "float32",
         {"file": "none.npy"},
-        "none.npy is no .npy file that can be read: there is none",
+        "none.npy: cannot be read as .npy: no such file",
     ),
-    "a file of something else": ("float32", {"file": "f.yaml"}, "can be read: it does not begin as one"),
+    "a file of something else": ("float32", {"file": "f.yaml"}, "cannot be read as .npy: it has no .npy header"),
     "a file of another type": (
         "float32",
         {"file": "doubles.npy"},
         "holds float64; the kernel takes float32; convert it",
     ),
-    "a file of objects": ("float32", {"file": "objects.npy"}, "objects.npy is no .npy file that can be read"),
+    "a file of objects": ("float32", {"file": "objects.npy"}, "objects.npy: cannot be read as .npy"),
     "several arrays": ("float32", {"file": "many.npz"}, "it holds several arrays"),
     "a file without an end": ("float32", {"file": "/dev/zero"}, "not a file of at most"),
 }

@@ -1,1 +1,1 @@
-"""What arrays hold and how exactly they are compared: fills, random draws, tolerances, references as declared."""
+"""The content of arrays and how it is compared: fills, random draws, tolerances, declared references."""

@@ -1,8 +1,9 @@
-"""Elements that are drawn at random by their numbers: any of them can be had alone, on the host and on a device alike.
+"""Counter-based random array elements: element i depends only on i and a key, so host and device compute any of them
+alone.
 
-Element i comes of word i of SplitMix64, which depends on nothing but i and a key (Steele, Lea, Flood: Fast Splittable
-Pseudorandom Number Generators, OOPSLA 2014; mixed as in Stafford's variant 13). `elements.cu` does the same, with
-operations that no two machines round differently.
+Element i is computed from word i of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+OOPSLA 2014; mixing constants of Stafford's variant 13). `elements.cu` computes the same on the device, with operations
+that every machine rounds alike.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tuner.space.values.elements import Elements
 Array = np.ndarray[Any, np.dtype[Any]]
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
-_AT_ONCE = 1 << 15  # words whose temporaries stay in a cache
-STANDARD_DIGITS = 23  # random bits after the first one of a standard element, at most
-NORMAL_WORDS, NORMAL_BITS = 4, 21  # a normal number is a sum of three numbers of so many bits from each of its words
+_CHUNK = 1 << 15  # words drawn at a time, so that temporaries fit the CPU's cache
+STANDARD_DIGITS = 23  # random significand bits of a `standard` element at most, after the leading 1
+NORMAL_WORDS, NORMAL_BITS = 4, 21  # a `normal` element is a sum: each of 4 words gives three 21-bit integers
 
 
 def key(seed: int, position: int) -> int:
-    """The key of the array at this position among those of a set."""
+    """The key of an array: `position` is its index among the arrays of the input set of this seed."""
     return _mixed(_mixed(seed + _GAMMA & _MASK) ^ position + 1)
 
 
@@ -35,7 +36,7 @@ def _mixed(word: int) -> int:
 
 
 def words(key: int, index: Array) -> Array:
-    """The words with these numbers (uint64), which are overwritten."""
+    """The SplitMix64 words with the numbers `index` (uint64). Overwrites `index`."""
     word = index
     word += np.uint64(1)
     word *= np.uint64(_GAMMA)
@@ -49,22 +50,23 @@ def words(key: int, index: Array) -> Array:
 
 @dataclass(frozen=True)
 class Draw:
-    """How an element, or a part of a complex one, comes of its words.
+    """How to compute an element, or one part of a complex element, from its words.
 
-    kind: `standard`, `integers`, `uniform`, `normal`, `table` or `sequence`. values: the first integer and how many
-    there are; the least number and the distance to the largest; mean and deviation; the table.
+    kind: `standard`, `integers`, `uniform`, `normal`, `table` or `sequence`.
+    values: for `integers`, the first integer and their count; for `uniform`, the lower bound and the width; for
+    `normal`, mean and standard deviation; for `table`, its entries.
     """
 
     kind: str
     values: tuple[float, ...] = ()
 
-    def made(self, dtype: DType, key: int, index: Array) -> Array:
-        """The elements of `dtype`, which is not complex, with these numbers (uint64)."""
-        with np.errstate(over="ignore"):  # a normal number may be beyond a small type
-            return self._numbers(dtype, key, index).astype(dtype.numpy)
+    def sample(self, dtype: DType, key: int, index: Array) -> Array:
+        """The elements with the numbers `index` (uint64), as `dtype`, which is not complex."""
+        with np.errstate(over="ignore"):  # a normal number may overflow a narrow type
+            return self._unrounded(dtype, key, index).astype(dtype.numpy)
 
-    def _numbers(self, dtype: DType, key: int, index: Array) -> Array:
-        """The same before they are rounded."""
+    def _unrounded(self, dtype: DType, key: int, index: Array) -> Array:
+        """The elements before they are rounded to `dtype`."""
         if self.kind == "sequence":
             return index
         if self.kind == "normal":
@@ -86,7 +88,7 @@ class Draw:
         return np.asarray(least + distance * unit)
 
     def table(self, dtype: DType) -> Array:
-        """What a table is of, in this type."""
+        """The entries of the table as `dtype`."""
         return np.array([dtype.scalar(value) for value in self.values], dtype.numpy)
 
 
@@ -96,7 +98,7 @@ def _standard(dtype: DType, word: Array) -> Array:
     if dtype.is_exact:
         magnitude = ((word & np.uint64(7)) + np.uint64(1)).astype(np.int64)
         return np.where(word >> np.uint64(63), -magnitude, magnitude) if dtype.low < 0 else magnitude
-    digits = min(dtype.digits, STANDARD_DIGITS)  # so nothing is rounded
+    digits = min(dtype.digits, STANDARD_DIGITS)  # few enough that no element is rounded
     units = (word & np.uint64((2 << digits) - 1)).astype(np.uint32) + np.uint32(1 << digits)
     units -= units >> np.uint32(digits + 1) & units & np.uint32(1)
     numbers = units.astype(np.float32)
@@ -107,8 +109,10 @@ def _standard(dtype: DType, word: Array) -> Array:
 
 
 def _normal(key: int, index: Array) -> Array:
-    """Sums of twelve uniform numbers, which are integers until the end: nothing is rounded. Their variance is 1, and
-    they lie within 6 of 0."""
+    """Approximately normal numbers with mean 0 and variance 1, between -6 and 6: sums of twelve uniform numbers.
+
+    The sums are integers until the last operation, so host and device agree exactly.
+    """
     total = np.zeros(index.shape, np.uint64)
     for number in range(NORMAL_WORDS):
         word = words(key, index * np.uint64(NORMAL_WORDS) + np.uint64(number))
@@ -119,25 +123,25 @@ def _normal(key: int, index: Array) -> Array:
 
 
 class Drawn(Elements):
-    """An array whose elements are drawn; those of a complex array as pairs of its part."""
+    """An array of randomly drawn elements; real and imaginary parts of a complex array are drawn separately."""
 
     def __init__(self, draw: Draw, dtype: DType, shape: tuple[int, ...], key: int) -> None:
         self.draw, self.key, self.shape, self.dtype = draw, key, shape, dtype.numpy
-        self.drawn = DTYPES[dtype.part] if dtype.part else dtype  # the type of what is drawn
+        self.part_dtype = DTYPES[dtype.part] if dtype.part else dtype
 
     def part(self, start: int, stop: int) -> Array:
         parts = self.element.parts
-        made = np.empty((stop - start) * parts, self.drawn.numpy)
-        for first in range(0, made.size, _AT_ONCE):
-            last = min(first + _AT_ONCE, made.size)
+        drawn = np.empty((stop - start) * parts, self.part_dtype.numpy)
+        for first in range(0, drawn.size, _CHUNK):
+            last = min(first + _CHUNK, drawn.size)
             numbers = np.arange(start * parts + first, start * parts + last, dtype=np.uint64)
-            made[first:last] = self.draw.made(self.drawn, self.key, numbers)
-        return made.view(self.dtype)
+            drawn[first:last] = self.draw.sample(self.part_dtype, self.key, numbers)
+        return drawn.view(self.dtype)
 
     def at(self, index: Array) -> Array:
         parts = self.element.parts
         numbers = np.multiply.outer(index.astype(np.uint64), np.full(1, parts, np.uint64)) + np.arange(
             parts, dtype=np.uint64
         )
-        made: Array = self.draw.made(self.drawn, self.key, numbers.reshape(-1)).view(self.dtype)
-        return made
+        drawn: Array = self.draw.sample(self.part_dtype, self.key, numbers.reshape(-1)).view(self.dtype)
+        return drawn

@@ -1,4 +1,4 @@
-"""What an array of a problem holds, wherever that lies: any part of it can be had on the host."""
+"""The contents of an array of a problem, on the host or a device; any range can be read on the host."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tuner.space import dtypes
 from tuner.space.dtypes import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
-ON_DEVICE_BYTES = 1 << 24  # bytes from which on an array is drawn where it lies, and never held on the host as a whole
-BLOCK = 1 << 20  # elements that are held at a time
+ON_DEVICE_BYTES = 1 << 24  # arrays of at least this many bytes are drawn on the device, never whole on the host
+BLOCK = 1 << 20  # elements of a large array that are on the host at a time
 
 
 class Elements(ABC):
-    """The elements of an array of this `shape` and NumPy `dtype`."""
+    """The elements of an array with this shape and NumPy dtype."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -33,33 +33,33 @@ class Elements(ABC):
 
     @property
     def element(self) -> DType:
-        """The row of their type in the table."""
+        """The DType of one element."""
         return dtypes.of(self.dtype)
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Array:
-        """The elements from number `start` to before `stop`, in row-major order."""
+        """The elements with numbers `start` to `stop` - 1, in row-major order."""
 
     @abstractmethod
     def at(self, index: Array) -> Array:
-        """The elements with these numbers, of which there are few."""
+        """The elements with the numbers `index`; for a few scattered elements."""
 
     @property
     def largest(self) -> float:
-        """The largest finite magnitude; 0 where nothing is finite."""
-        found = 0.0
+        """The largest finite magnitude; 0 if no element is finite."""
+        largest = 0.0
         for start, part in self.parts():
             del start
-            found = max(found, float(np.max(np.abs(part), initial=0.0, where=np.isfinite(part))))
-        return found
+            largest = max(largest, float(np.max(np.abs(part), initial=0.0, where=np.isfinite(part))))
+        return largest
 
     def parts(self, count: int = BLOCK) -> Iterator[tuple[int, Array]]:
-        """All elements, `count` at a time, each part with the number of its first one."""
+        """All elements in blocks of `count`, each with the number of its first element."""
         for start in range(0, self.size, count):
             yield start, self.part(start, min(start + count, self.size))
 
     def array(self, dtype: np.dtype[Any] | None = None) -> Array:
-        """All elements on the host, as `dtype` if that is given."""
+        """All elements on the host, converted to `dtype` if given."""
         whole = np.empty(self.size, dtype or self.dtype)
         for start, part in self.parts():
             whole[start : start + part.size] = part
@@ -67,7 +67,7 @@ class Elements(ABC):
 
 
 class Held(Elements):
-    """Elements of an array in the host's memory."""
+    """The elements of an array in host memory."""
 
     def __init__(self, array: Array) -> None:
         self._flat, self.shape, self.dtype = np.ascontiguousarray(array).reshape(-1), array.shape, array.dtype
@@ -79,10 +79,10 @@ class Held(Elements):
         return self._flat[index]
 
     def array(self, dtype: np.dtype[Any] | None = None) -> Array:
-        """The array itself, or a copy of another type."""
+        """The array itself, or a copy converted to `dtype`."""
         return self._flat.reshape(self.shape).astype(dtype or self.dtype, copy=False)
 
 
 def held(arrays: Mapping[str, Array]) -> dict[str, Elements]:
-    """These arrays as elements."""
+    """Each array as Elements."""
     return {name: Held(array) for name, array in arrays.items()}

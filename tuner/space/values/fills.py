@@ -1,6 +1,6 @@
-"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, a file, or what Python returns.
+"""The `fill:` of inputs: random numbers, a sequence, a file, or the result of a Python function.
 
-Without a `fill:` an input holds what `standard` draws.
+An input without `fill:` gets the elements that `standard` draws.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from tuner.space.values.python_function import PythonFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SEQUENCES = ("zeros", "ones", "arange", "permutation")
-DISTRIBUTIONS = ("uniform", "normal", "integers")  # each of two numbers
+DISTRIBUTIONS = ("uniform", "normal", "integers")  # each takes two numbers
 MOST_FILE_BYTES = 1 << 34
-_KINDS = {"real": "f", "complex": "c", "integer": "iu"}  # NumPy's kinds whose numbers may be converted
+_KINDS = {"real": "f", "complex": "c", "integer": "iu"}  # NumPy kinds that may be converted to each kind of DType
 
 
 @dataclass(frozen=True)
 class Fill:
-    """The contents of an input.
+    """The contents of an input, as declared.
 
     kind: a word of SEQUENCES or DISTRIBUTIONS, `choice`, `file` or `python`.
-    values: the two numbers of a distribution, or expressions of sizes for them; or what `choice` draws from.
-    file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
-    function: that of `python`; arguments with the same one are filled by one call.
+    values: the two numbers of a distribution, or expressions of sizes for them; for `choice`, the numbers to draw from.
+    file: the .npy file of kind `file`.
+    tile: if true, the file's contents are repeated or cut to fit; otherwise its shape must match.
+    function: the Python function of kind `python`. One call fills all arguments that name the same function.
     """
 
     kind: str
@@ -48,12 +49,12 @@ class Fill:
 
     @property
     def is_random(self) -> bool:
-        """Whether another seed gives other contents."""
+        """Whether the contents depend on the seed."""
         return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice", "python")
 
     @property
     def text(self) -> str:
-        """What identifies the contents; a file by its name."""
+        """The text that identifies the contents, for signatures; it contains only the name of a file."""
         if self.function is not None:
             return f"{self.kind} {self.function}"
         name = self.file.name if self.file else ""
@@ -61,7 +62,7 @@ class Fill:
 
     @property
     def values_text(self) -> str:
-        """The values as the file has them: `[0, v - 1]`."""
+        """The values as a space file writes them: `[0, v - 1]`."""
         return f"[{', '.join(v.text if isinstance(v, Expression) else repr(v) for v in self.values)}]"
 
     @property
@@ -71,12 +72,14 @@ class Fill:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The values, none of which depends on sizes."""
+        """The values that do not depend on sizes."""
         return tuple(value for value in self.values if not isinstance(value, Expression))
 
     def at(self, sizes: Mapping[str, int], dtype: DType) -> Fill:
-        """The fill whose values are numbers, those at `sizes`. Raises SpaceError for values without a meaning, and for
-        those that an array of `dtype` cannot hold."""
+        """The fill with its expressions evaluated at `sizes`.
+
+        Raises SpaceError if the values are invalid, or if an array of `dtype` cannot hold them.
+        """
         if not self.expressions:
             return self
         try:
@@ -89,7 +92,8 @@ class Fill:
 
 
 def parse(value: object, folder: Path) -> Fill:
-    """The fill that a space file says, whose files are beside it in `folder`. Raises ValueError for any other value."""
+    """The Fill of a `fill:` in a space file. Files are relative to `folder`. Raises ValueError if `value` is not a
+    fill."""
     if isinstance(value, str) and value in SEQUENCES:
         return Fill(value)
     if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit"}:
@@ -109,7 +113,7 @@ def parse(value: object, folder: Path) -> Fill:
             if all(_is_number(bound) or isinstance(bound, str) for bound in argument):
                 return Fill(kind, tuple(map(_bound, argument)))
     raise ValueError(
-        f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
+        f"{quoted(value)} is not a fill; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
         f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {{python: data.py:make}}, "
         f"{', '.join(SEQUENCES)}"
     )
@@ -120,6 +124,7 @@ def _is_number(value: object) -> bool:
 
 
 def _bound(value: float | str) -> float | Expression:
+    """A bound of a distribution; text becomes an Expression."""
     try:
         return expressions.parse(value) if isinstance(value, str) else value
     except ExpressionError as error:
@@ -127,23 +132,23 @@ def _bound(value: float | str) -> float | Expression:
 
 
 def _number(value: float | Expression, sizes: Mapping[str, int]) -> float:
-    """A value at these sizes; a whole one as an integer."""
+    """A value at these sizes; a whole number is returned as int."""
     number = value.evaluate(sizes) if isinstance(value, Expression) else value
     if not _is_number(number):
-        raise ValueError(f"{quoted(number)} is no number")
+        raise ValueError(f"{quoted(number)} is not a finite number")
     return int(number) if number == int(number) else number
 
 
 def _check_order(kind: str, values: list[float]) -> None:
     low, high = values
     if kind == "normal" and high < 0:
-        raise ValueError(f"normal: {values}: the deviation is at least 0")
+        raise ValueError(f"normal: {values}: the deviation must be at least 0")
     if kind != "normal" and low > high:
-        raise ValueError(f"{kind}: {values}: the lower bound comes first")
+        raise ValueError(f"{kind}: {values}: write the lower bound first")
     if kind == "integers" and any(value != int(value) for value in values):
-        raise ValueError(f"integers: {values}: both bounds are whole numbers, and are drawn, too")
+        raise ValueError(f"integers: {values}: both bounds must be whole numbers; they are drawn, too")
     if kind == "integers" and not -(2**63) <= low <= high < 2**63:
-        raise ValueError(f"integers: {values}: the bounds fit 64 bits")
+        raise ValueError(f"integers: {values}: both bounds must fit a signed 64-bit integer")
 
 
 def check_values(fill: Fill, dtype: DType) -> None:
@@ -154,17 +159,23 @@ def check_values(fill: Fill, dtype: DType) -> None:
         raise ValueError(
             f"{fill.kind} gives fractions, which {dtype.name} cannot hold; write {{integers: [low, high]}}"
         )
-    numbers = list(fill.numbers)  # the others are checked once there are sizes
+    numbers = list(fill.numbers)  # expressions are checked when `at` has evaluated them
     if dtype.is_exact and any(value != int(value) for value in numbers):
-        raise ValueError(f"{numbers}: {dtype.name} holds whole numbers")
+        raise ValueError(f"{numbers}: {dtype.name} holds only whole numbers")
     if not all(dtype.low <= value <= dtype.high for value in numbers):
         raise ValueError(f"{numbers}: {dtype.name} holds {dtype.low} to {dtype.high}")
 
 
 def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
-    """The contents of the array `name`, by a fill of numbers, in the set of inputs with this seed. Both parts of a
-    complex number are drawn alike, and those of a sequence are real. Raises SpaceError for a sequence or a file that
-    does not fit."""
+    """The contents of the array `name` in one input set.
+
+    fill: must not contain expressions.
+    seed: that of the input set.
+    position: the index of the array among the arguments.
+
+    Both parts of a complex element are drawn alike; a sequence of complex elements is real. Raises SpaceError if a
+    sequence or a file does not fit the array.
+    """
     if fill.kind == "file":
         return Held(_from_file(fill, name, dtype, shape))
     if fill.kind in SEQUENCES:
@@ -187,8 +198,8 @@ def _sequence(kind: str, name: str, dtype: DType, shape: tuple[int, ...], seed: 
     count = math.prod(shape)
     if kind in ("arange", "permutation") and count - 1 > dtype.high:
         raise SpaceError(
-            f"argument {name}: fill {kind} ends with {count - 1} at this size; {dtype.name} holds "
-            f"{dtype.high} at most; try a smaller size, or {{integers: [low, high]}}"
+            f"argument {name}: fill {kind} ends with {count - 1} at this size; the largest {dtype.name} is "
+            f"{dtype.high}; choose a smaller size, or write {{integers: [low, high]}}"
         )
     if kind == "permutation":  # each element depends on all others
         numbers = np.random.default_rng([seed, position]).permutation(count)
@@ -201,32 +212,35 @@ def _sequence(kind: str, name: str, dtype: DType, shape: tuple[int, ...], seed: 
 
 
 def _drawn(draw: Draw, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
-    """The elements that are drawn so, held where the array is small."""
+    """The drawn elements; a small array is drawn at once and held on the host."""
     drawn = Drawn(draw, dtype, shape, drawing.key(seed, position))
     return drawn if drawn.nbytes >= ON_DEVICE_BYTES else Held(drawn.array())
 
 
 def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
-    """The array in the fill's file, which is not read yet. Raises SpaceError for one that cannot be read, or that is
-    of none of `dtypes`. Files have no words for the types of ml_dtypes: they hold the bits."""
+    """The array in the fill's file, memory-mapped.
+
+    The file must hold one of `dtypes`; for a type of ml_dtypes, it holds the bits as integers, because .npy files have
+    no names for these types. Raises SpaceError if the file cannot be read, or holds another type.
+    """
     file = fill.file
     assert file is not None
     try:
         if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
-            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if file.exists() else "there is none")
-        with file.open("rb") as start:  # NumPy takes any other file for a pickle, and tells how to load that
+            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if file.exists() else "no such file")
+        with file.open("rb") as start:  # for any other file, NumPy's message suggests loading it as a pickle
             if start.read(2) not in (b"\x93N", b"PK"):
-                raise ValueError("it does not begin as one")
+                raise ValueError("it has no .npy header")
         data = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(data, np.ndarray):
             raise ValueError("it holds several arrays")
     except (OSError, ValueError, EOFError) as error:
-        raise SpaceError(f"argument {name}: {shown(file)} is no .npy file that can be read: {shown(error)}") from None
+        raise SpaceError(f"argument {name}: {shown(file)}: cannot be read as .npy: {shown(error)}") from None
     if not any(dtype.is_held_by(data.dtype) for dtype in dtypes):
         names = " or ".join(f"the bits of {d.name} as {d.bits}" if d.foreign else d.name for d in dtypes)
         raise SpaceError(f"argument {name}: {shown(file)} holds {data.dtype}; the kernel takes {names}; convert it")
     if not data.size:
-        raise SpaceError(f"argument {name}: {shown(file)} holds no element")
+        raise SpaceError(f"argument {name}: {shown(file)} holds an empty array")
     return data
 
 
@@ -237,15 +251,19 @@ def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> A
     if data.shape != shape:
         raise SpaceError(
             f"argument {name}: {shown(fill.file)} has shape {data.shape}; {shape} is needed at this size; choose the "
-            "size that fits, or say fit: tile"
+            "size that matches, or write fit: tile"
         )
     return np.array(data, order="C")
 
 
 def checked(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str, chosen: bool = False) -> Array:
-    """`value` as the contents of the array `name`; where `dtype` was `chosen` among several, other numbers of its kind
-    are converted. Raises SpaceError, which begins with `origin`, for another type or shape, and for numbers that
-    `dtype` cannot hold."""
+    """`value`, the result of a Python function, as the contents of the array `name`.
+
+    origin: the beginning of error messages.
+    chosen: `dtype` is one of several types of the operation; then numbers of the same kind are converted.
+
+    Raises SpaceError if type or shape differ, or if `dtype` cannot hold the numbers.
+    """
     if chosen and not dtype.is_held_by(value.dtype) and value.dtype.kind in _KINDS.get(dtype.kind, ""):
         value = _converted(value, name, dtype, origin)
     if not dtype.is_held_by(value.dtype):
@@ -260,19 +278,18 @@ def _converted(value: Array, name: str, dtype: DType, origin: str) -> Array:
         converted = value.astype(dtype.numpy)
         lost = converted != value if dtype.is_exact else np.isfinite(value) & ~np.isfinite(converted)
     if lost.any():
-        raise SpaceError(
-            f"{origin} returns {value[lost][0]} for {name}; {dtype.name}, the type that was chosen, cannot hold it"
-        )
+        raise SpaceError(f"{origin} returns {value[lost][0]} for {name}; {dtype.name}, the chosen type, cannot hold it")
     return converted
 
 
 def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
-    """What an input holds unless it says otherwise.
+    """The contents of an input without `fill:`.
 
-    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
-    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
-    (1 to 8 if unsigned), which would hide what it is multiplied with. In sets with an even seed, such as the first,
-    one in nine is 0: else a kernel that ignores a mask would be right. Both parts of a complex number are such values.
+    Floating-point elements have random signs and magnitudes in [0.5, 1.5). The product of any two has a magnitude of at
+    least 0.25, so a kernel that drops one product differs by far more than rounding does. Integers are drawn from -8 to
+    8 (1 to 8 if unsigned) without 0, because a 0 would hide its factor. If the seed is even, as in the first input set,
+    one element in nine is 0, so that a kernel that ignores a mask is caught. Both parts of a complex element are drawn
+    like this.
     """
     if dtype.kind == "integer" and seed % 2 == 0:
         others = range(1, 9)

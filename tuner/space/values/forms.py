@@ -1,4 +1,4 @@
-"""What may say which answers are right: the forms of an operation's `reference`, as frozen values."""
+"""The forms of an operation's `reference:`, as frozen values."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Extents = tuple["Expression", "Expression", "Expression"]
 
 @dataclass(frozen=True)
 class ExpressionReference:
-    """An expression for each output."""
+    """One expression per output."""
 
     kind: ClassVar[str] = "expression"
     outputs: Mapping[str, Expression]
 
     @property
     def meaning(self) -> Any:
-        """What a signature takes of it; of the other forms too."""
+        """The part of a signature that describes the reference. All forms have it."""
         return sorted((name, expression.text) for name, expression in self.outputs.items())
 
 
 @dataclass(frozen=True)
 class PythonReference:
-    """A function in Python of the operation's arrays, sizes and options."""
+    """A Python function of the operation's arrays, sizes and options."""
 
     kind: ClassVar[str] = "python"
     function: PythonFunction
@@ -43,8 +43,12 @@ class PythonReference:
 
 @dataclass(frozen=True)
 class KernelReference:
-    """A kernel without parameters, in `source` or in the space's own. It takes the `arguments` of these names; grid and
-    block are x, y, z."""
+    """A kernel without tuning parameters.
+
+    source: its file; None for the space's own.
+    arguments: the names of its arguments, in order.
+    grid, block: in x, y, z.
+    """
 
     kind: ClassVar[str] = "kernel"
     notice: ClassVar[str] = "compared with a kernel"
@@ -61,13 +65,13 @@ class KernelReference:
 
     @property
     def text(self) -> str:
-        """What it compares with, in full; of a configuration too."""
+        """The full notice about the reference; ConfigReference has it, too."""
         return f"compared with the kernel {self.kernel}"
 
 
 @dataclass(frozen=True)
 class ConfigReference:
-    """A configuration of the space itself."""
+    """A configuration of the same space."""
 
     kind: ClassVar[str] = "config"
     notice: ClassVar[str] = "compared with a configuration of its own"
@@ -84,7 +88,7 @@ class ConfigReference:
 
 @dataclass(frozen=True)
 class NoReference:
-    """Nothing does: outputs are not compared."""
+    """No reference: outputs are not compared."""
 
     kind: ClassVar[str] = "none"
 
@@ -94,5 +98,5 @@ class NoReference:
 
 
 Reference = ExpressionReference | PythonReference | KernelReference | ConfigReference | NoReference
-# What is said of results whose answers came from code that may be wrong itself, by the kind of the reference.
+# Notices printed with results whose answers were computed by code that may itself be wrong, by kind of reference.
 NOTICES = {form.kind: form.notice for form in (KernelReference, ConfigReference)}

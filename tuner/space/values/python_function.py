@@ -1,4 +1,7 @@
-"""Functions in Python files that a space names: which one, and what identifies it. Nothing here runs them."""
+"""References to functions in Python files that a space names: parsing, checking and identifying them.
+
+Nothing in this module runs these functions.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from tuner.errors import SpaceError
 from tuner.paths import read_text
 from tuner.quoting import quoted, shown
 
-MOST_TEXT = 1_000_000  # characters of a Python file, which is parsed in a second
+MOST_TEXT = 1_000_000  # characters of a Python file; parsing them takes a second
 
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """The function `name` of a file, which is run by nothing but tuning and verifying."""
+    """The function `name` of a Python file. Only tuning and verification run it."""
 
     file: Path
     name: str
@@ -27,35 +30,38 @@ class PythonFunction:
 
 
 def parse(value: object, folder: Path) -> PythonFunction:
-    """The function that `check.py:expected` names, in a file below `folder`. Raises ValueError for any other value."""
+    """The function that text such as `check.py:expected` names; the file is relative to `folder`. Raises ValueError if
+    `value` is not such text."""
     match = re.fullmatch(r"([^:\0]+\.py):([A-Za-z_]\w*)", value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{quoted(value)} names no function; write the file and its function, as in check.py:expected")
+        raise ValueError(
+            f"{quoted(value)} does not name a function; write FILE.py:FUNCTION"
+        )
     return PythonFunction(folder / match[1], match[2])
 
 
 def check(function: PythonFunction) -> None:
-    """Raise SpaceError unless the file can be read, is Python, and may define the function."""
+    """Raise SpaceError unless the file can be read, is valid Python, and may define the function."""
     tree = _tree(function.file)
-    names = set(_bound(tree.body))
+    names = set(_bound_names(tree.body))
     if function.name not in names and "*" not in names:
         defined = ", ".join(sorted(node.name for node in tree.body if isinstance(node, ast.FunctionDef)))
-        hint = f"it defines {shown(defined)}" if defined else "it defines none"
+        hint = f"it defines {shown(defined)}" if defined else "it defines no functions"
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name}; {hint}")
 
 
 def closure(file: Path) -> list[Path]:
-    """The file, and the files in its folder that it imports, directly or not; sorted, the file first.
+    """The file, then the files in its folder that it imports, directly or indirectly, sorted.
 
-    What it imports is read from its statements. Raises SpaceError for a file that cannot be read, or is no Python.
+    Imports are read from import statements. Raises SpaceError if a file cannot be read or is not valid Python.
     """
-    found, queue = dict[Path, None](), [file]
+    visited, queue = dict[Path, None](), [file]
     while queue:
         path = queue.pop()
-        if path not in found:
-            found[path] = None
+        if path not in visited:
+            visited[path] = None
             queue += [module for name in _imported(_tree(path)) for module in _modules(file.parent, name)]
-    return [file, *sorted(path for path in found if path != file)]
+    return [file, *sorted(path for path in visited if path != file)]
 
 
 def _tree(file: Path) -> ast.Module:
@@ -73,7 +79,7 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """The names of the modules that stand in import statements, wherever they stand."""
+    """The names of imported modules, from import statements at any nesting level."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -82,7 +88,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _modules(folder: Path, name: str) -> list[Path]:
-    """The files in `folder` that an import of this name may run: a module, or all of a package."""
+    """The files in `folder` that an import of `name` may run: a module, or every module of a package."""
     top = name.partition(".")[0]
     module, package = folder / f"{top}.py", folder / top
     if package.is_dir():
@@ -90,8 +96,8 @@ def _modules(folder: Path, name: str) -> list[Path]:
     return [module] if module.is_file() else []
 
 
-def _bound(statements: list[ast.stmt]) -> Iterator[str]:
-    """The names that statements of a module may bind, those in branches too; `*` where nobody knows."""
+def _bound_names(statements: list[ast.stmt]) -> Iterator[str]:
+    """The names that module-level statements may bind, also in branches; `*` if a star import may bind any name."""
     queue: list[ast.AST] = [*statements]
     while queue:
         match queue.pop():
