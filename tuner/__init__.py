@@ -1,10 +1,10 @@
-"""tuner: find, prove, remember and launch the fastest configuration of a kernel.
+"""tuner: find, verify, store and launch the fastest configuration of a kernel.
 
     import tuner
     kernel = tuner.load("sgemm/07_tiled_1xn", 4096)
     kernel(C, A, B)
 
-Importing this imports nothing heavy: Kernel Tuner, Optuna, pydantic and YAML belong to tuning.
+Importing it is fast: Kernel Tuner, Optuna, pydantic and YAML are imported only for tuning.
 """
 
 import importlib

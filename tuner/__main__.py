@@ -1,11 +1,11 @@
-"""`python -m tuner` is `tune`."""
+"""The command line: `python -m tuner` is the same as `tune`."""
 
 import gc
 import sys
 
 
 def main() -> None:
-    """The command line, or one line that says what it lacks: a launch needs less than tuning does."""
+    """Run the command line. If one of its dependencies is missing, which a launch may not need, exit with one line."""
     try:
         from tuner.cli.app import main as run
     except ModuleNotFoundError as missing:
@@ -15,7 +15,7 @@ def main() -> None:
     try:
         run()
     finally:
-        gc.freeze()  # otherwise Python looks through all objects for garbage before it ends
+        gc.freeze()  # a faster exit: without it, the interpreter's last garbage collection visits every object
 
 
 if __name__ == "__main__":

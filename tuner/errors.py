@@ -1,16 +1,16 @@
 """Every error that the package raises on purpose.
 
     TunerError                     base class; the command line prints it as one message
-      RequestError                 the request is wrong: exit status 2
+      RequestError                 the request is invalid: exit status 2
         SpaceError                 a space or operation file is invalid
           ExpressionError          an expression is not allowed, or has no value
         NoConfiguration            no configuration satisfies the restrictions at this size
-        DeviceError                the device is missing, or lacks its driver
-          OutOfMemory              it has too little memory
+        DeviceError                the device or its driver is missing
+          OutOfMemory              the device has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
-          MisalignedArray          an array begins where this kernel takes none
-        EnvironmentTrouble         the machine has no room, memory or descriptors, or somebody killed a process
-      TrialError                   one configuration failed; the run goes on
+          MisalignedArray          an array is less aligned than the kernel needs
+        EnvironmentTrouble         the machine lacks disk, memory or descriptors, or a process was killed
+      TrialError                   one configuration failed; the run continues
         GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
         ResourceError              its build needs more than the device has
@@ -18,19 +18,20 @@
         WrongResult                its output is wrong
       WorkerDied                   the process that held the device ended; its trial failed
 
-A `TrialError` or `WorkerDied` costs one configuration. An `EnvironmentTrouble` costs none: what met it is tried again.
-Any other error ends the run. An error crosses from one process to another by its name: `BY_NAME` maps names to classes.
+A `TrialError` or `WorkerDied` fails one configuration. After an `EnvironmentTrouble`, the same work is tried again, and
+no configuration fails. Any other error ends the run. An error is passed between processes by its class name; `BY_NAME`
+maps names to classes.
 """
 
 from collections.abc import Iterator, Mapping
 
 
 class TunerError(Exception):
-    """Base of all errors of this package; `str()` is a complete message for a user."""
+    """Base of all errors of this package. `str()` is a complete message for the user."""
 
 
 class RequestError(TunerError):
-    """The request cannot be carried out as it was made."""
+    """The request cannot be fulfilled as made."""
 
 
 class SpaceError(RequestError):
@@ -38,7 +39,7 @@ class SpaceError(RequestError):
 
 
 class ExpressionError(SpaceError):
-    """An expression is not allowed in a space file, or has no value here."""
+    """An expression of a space file is not allowed, or has no value for these sizes and parameters."""
 
 
 class NoConfiguration(RequestError):
@@ -46,7 +47,7 @@ class NoConfiguration(RequestError):
 
 
 class DeviceError(RequestError):
-    """The device is missing, or lacks its driver; or, as OutOfMemory, it has too little memory."""
+    """The device or its driver is missing; as OutOfMemory, the device has too little memory."""
 
 
 class OutOfMemory(DeviceError):
@@ -58,8 +59,10 @@ class ArgumentError(RequestError):
 
 
 class MisalignedArray(ArgumentError):
-    """An array begins where this kernel takes none; another one may. It begins at a multiple of `alignment` bytes, but
-    of no larger power of two."""
+    """An array's address is less aligned than this kernel needs; other kernels may accept it.
+
+    `alignment` is the address's alignment in bytes: the largest power of two that divides it.
+    """
 
     def __init__(self, message: str, alignment: int = 1) -> None:
         super().__init__(message)
@@ -67,7 +70,7 @@ class MisalignedArray(ArgumentError):
 
 
 class EnvironmentTrouble(RequestError):
-    """The machine is to blame, and no configuration is known to be. `reason` is a short phrase."""
+    """The machine is at fault, not a configuration. `reason` is a short phrase."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -75,7 +78,8 @@ class EnvironmentTrouble(RequestError):
 
 
 class TrialError(TunerError):
-    """One configuration failed. `reason` is the short phrase that failures are counted by; each class has a default."""
+    """One configuration failed. `reason` is the short phrase under which failures are counted; each class has a
+    default."""
 
     reason = "failed"
 
@@ -85,38 +89,40 @@ class TrialError(TunerError):
 
 
 class GeometryError(TrialError):
-    """The grid, block, shared memory or a derived value cannot be computed; the message names the expression."""
+    """A grid, block, shared memory size or derived value cannot be computed; the message names the expression."""
 
     reason = "geometry"
 
 
 class BuildError(TrialError):
-    """The compiler refused the source; the message is its log."""
+    """The compiler rejected the source; the message is its log."""
 
     reason = "compile"
 
 
 class ResourceError(TrialError):
-    """The build needs more threads, registers or shared memory than the device has. Raised before a launch is tried."""
+    """The build needs more threads, registers or shared memory than the device has. Raised before any launch."""
 
     reason = "resources"
 
 
 class LaunchError(TrialError):
-    """The device refused to load or launch the kernel, or the kernel faulted."""
+    """The driver could not load or launch the kernel, or the kernel faulted."""
 
     reason = "launch"
 
 
 class WrongResult(TrialError):
-    """The output differs from the reference by more than the error bound."""
+    """The output differs from the answer by more than the bound."""
 
     reason = "wrong result"
 
 
 class WorkerDied(TunerError):
-    """The process that held the device ended, or was stopped; `reason` says which. `signal` is the number of the signal
-    that killed it; 0 without one."""
+    """The process that held the device ended or was stopped.
+
+    `reason` says which; `signal` is the number of the signal that killed the process, or 0.
+    """
 
     def __init__(self, message: str, reason: str, signal: int = 0) -> None:
         super().__init__(message)

@@ -1,9 +1,9 @@
-"""Two tables that import nothing: the languages that kernels are written in, and the kinds of device that run them."""
+"""Two tables without imports: the languages of kernels, and the kinds of devices that run them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Each kind is a package in devices/ that has a BACKEND. A kernel runs on the first kind that it can.
+# Each kind is a package in devices/ with a BACKEND. A kernel runs on the first of these kinds that supports it.
 KINDS = (
     "cuda",
     "opencl",
@@ -13,18 +13,18 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Language:
-    """A language.
+    """A language of kernels.
 
     name: its name in space files.
     title: its usual spelling.
-    suffix: of files that the package writes.
-    suffixes: of files that the package reads, in order of preference.
-    has_grid: its kernels run in blocks of threads; otherwise they are functions, called once.
-    has_compute_capability: its devices have a compute capability, which expressions may compare.
+    suffix: the suffix of files that this package writes.
+    suffixes: suffixes of files that this package reads, in order of preference.
+    has_grid: kernels run in blocks of threads; if false, they are functions that are called once.
+    has_compute_capability: devices have a compute capability, to which expressions may refer.
     dynamic_shared_memory: a launch may add shared memory to what the source declares.
-    has_cpp_names: its kernels may be templates, and stand in namespaces.
-    counts_threads: a launch's global size counts threads; otherwise it counts blocks.
-    has_clusters: blocks of a launch may form clusters, or all run at once.
+    has_cpp_names: kernels may be templates, and may be in namespaces.
+    counts_threads: the driver takes a launch's global size in threads; if false, in blocks.
+    has_clusters: a launch may be cooperative, and its blocks may form clusters.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Language:
     has_clusters: bool = False
 
 
-# With portable.h, one file is both CUDA and OpenCL; so each language may have either suffix.
+# With portable.h, one file is valid CUDA and OpenCL, so each of the two languages accepts both suffixes.
 LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (

@@ -1,4 +1,4 @@
-"""A cached property without a lock."""
+"""`functools.cached_property` without its lock."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any, Generic, Self, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class cached_property(Generic[Value]):  # noqa: N801  # it takes the place of that of functools
-    """A property that is computed once. That of functools has a lock for all instances until Python 3.12, which a
-    forked process may find locked for ever. Threads that read this one at once may compute it twice."""
+class cached_property(Generic[Value]):  # noqa: N801  # a drop-in replacement for functools.cached_property
+    """A property that is computed once per instance.
+
+    Until Python 3.12, functools.cached_property has a lock, which a forked process may inherit locked and then wait for
+    forever. Without a lock, threads that read the property at the same time may compute it twice.
+    """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__

@@ -1,4 +1,4 @@
-"""Folders and files: what ships with the package, the user's own folders, and safe writing."""
+"""Folders and files: shipped files, the user's folders, ownership checks and atomic writing."""
 
 import contextlib
 import errno
@@ -11,117 +11,128 @@ from pathlib import Path
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 
-_CHECKSUM = 32  # bytes at the end of a file; loaders ignore trailing data
+_CHECKSUM = 32  # bytes of SHA-256 at the end of a file; loaders of builds ignore trailing data
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped(folder: str) -> Path:
-    """The shipped folder of this name (`kernels`, `spaces`, `results`): in the installed package, or beside it in a
+    """A folder of shipped files: `kernels`, `spaces`, `results` or `forms`, in the installed package or in a
     checkout."""
     installed = _PACKAGE / "_shipped" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / folder
 
 
 def user_results() -> Path:
-    """The user's own results, read on top of the shipped ones. TUNER_RESULTS names another folder."""
+    """The folder of the user's records, which are read in addition to the shipped ones. TUNER_RESULTS overrides it."""
     return Path(os.environ.get("TUNER_RESULTS") or _user("XDG_DATA_HOME", ".local/share") / "results")
 
 
 def state() -> Path:
-    """Ledgers of tuning runs. TUNER_STATE names another folder."""
+    """The folder of ledgers, created if missing. TUNER_STATE overrides it."""
     return private(state_folder())
 
 
 def state_folder() -> Path:
-    """The folder of `state`, which may not be there, for what is read and never run."""
+    """The path of `state`. It is not created or checked, so its content must not be executed."""
     return _state_folder(*(os.environ.get(name, "") for name in ("TUNER_STATE", "XDG_STATE_HOME", "HOME")))
 
 
 @functools.lru_cache(maxsize=4)
 def _state_folder(named: str, base: str, home: str) -> Path:
-    """The same by the variables' values, since every choice waits for it; `home` is that of `~`."""
+    """`state_folder` by the values of the variables TUNER_STATE, XDG_STATE_HOME and HOME.
+
+    It is cached because every look-up needs it; `home` is a cache key, since `_under` reads HOME.
+    """
     return Path(named or _under(base, ".local/state"))
 
 
 def known_kernels() -> Path:
-    """The list of the user's space files that were tuned; in the folder of `state`, which is not created."""
+    """The list of the user's tuned space files, in the folder `state`. It is not created."""
     return state_folder() / "kernels.jsonl"
 
 
 def cache() -> Path:
-    """Builds, launch forms and learnt models; safe to delete. TUNER_CACHE names another folder."""
+    """The folder of builds, launch forms and time models, created if missing; safe to delete. TUNER_CACHE overrides
+    it."""
     return private(cache_folder())
 
 
 def cache_folder() -> Path:
-    """The folder of `cache`, which may not be there or be trusted, for asking whether it holds something."""
+    """The path of `cache`. It is not created or checked: use it only to ask whether a file exists."""
     return Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache"))
 
 
 def _user(variable: str, default: str) -> Path:
-    """The package's folder in that of a variable: see `_under`."""
+    """The package's folder below the XDG base folder that `variable` names: see `_under`."""
     return _under(os.environ.get(variable, ""), default)
 
 
 def _under(base: str, default: str) -> Path:
-    """The package's folder in `base`, or else in `default` under the home folder: XDG Base Directory Specification.
-    Raises RequestError where no home folder is known."""
+    """`base`/tuner if `base` is absolute, else ~/`default`/tuner, as in the XDG Base Directory Specification.
+
+    Raises RequestError if the home folder is unknown.
+    """
     if not os.path.isabs(base):
-        base = os.path.expanduser(f"~/{default}")  # pathlib takes three times as long, and every choice waits for it
+        base = os.path.expanduser(f"~/{default}")  # three times faster than pathlib; every look-up does this
         if not os.path.isabs(base):
             home = quoted(os.environ.get("HOME", ""))
-            raise RequestError(f"no home folder is known: HOME is {home}; set it to an absolute path")
+            raise RequestError(f"the home folder is unknown: HOME is {home}; set it to an absolute path")
     return Path(base, "tuner")
 
 
-def own_environment() -> dict[str, str]:
-    """The environment of a child that runs `python -P -m tuner...`: it finds this package, and not what lies in the
-    current folder."""
+def child_environment() -> dict[str, str]:
+    """The environment for a child process `python -P -m tuner...`.
+
+    With it, the child imports this package, and nothing from the current folder.
+    """
     places = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def private(folder: Path) -> Path:
-    """`folder`, created if missing. Raises RequestError if it cannot be created, or is not to be trusted."""
+    """`folder`, created if missing, with mode 0700. Raises RequestError if it cannot be created, or if other users can
+    write to it or replace it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_trusted(folder, folder.stat())
         for parent in folder.resolve().parents:
             if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
                 raise RequestError(
-                    f"{folder}: all users may write to {parent} above it, and could put another folder in its place; "
-                    "name another one with TUNER_CACHE or TUNER_STATE"
+                    f"{folder}: every user may write to {parent} and could replace the folder; "
+                    "choose another folder with TUNER_CACHE or TUNER_STATE"
                 )
     except OSError as error:
         raise RequestError(
-            f"{folder}: cannot be used: {error.strerror}; name another folder with TUNER_CACHE or TUNER_STATE"
+            f"{folder}: cannot be used: {error.strerror}; choose another folder with TUNER_CACHE or TUNER_STATE"
         ) from None
     return folder
 
 
 def check_trusted(path: Path, status: os.stat_result) -> None:
-    """Raise RequestError if others than this user and root can have written `path`: its contents are loaded and run."""
+    """Raise RequestError if a user other than this one and root may have written `path`, whose content is executed."""
     if status.st_uid not in (os.getuid(), 0):
         raise RequestError(
-            f"{path}: belongs to another user, who could put code into it; copy it, and name the copy with TUNER_CACHE "
-            "or TUNER_STATE"
+            f"{path}: belongs to another user, who could put code into it; copy it, and set TUNER_CACHE or TUNER_STATE "
+            "to the copy"
         )
     if status.st_mode & 0o022:
         raise RequestError(
-            f"{path}: other users may write to it, and could put code into it; delete it, or look through it and "
+            f"{path}: other users may write to it, and could put code into it; delete it, or inspect it and "
             f"run `chmod go-w {path}`"
         )
 
 
 def read_trusted(path: Path) -> bytes:
-    """The contents of a file that is loaded and run. Raises OSError, and RequestError if it is not to be trusted."""
+    """The content of a file that will be executed. Raises OSError, or RequestError if other users may have written
+    it."""
     with path.open("rb") as file:
         check_trusted(path, os.fstat(file.fileno()))
         return file.read()
 
 
 def read_checked(path: Path) -> bytes | None:
-    """What `write_checked` wrote; None if it is missing or damaged. Raises RequestError if it is not to be trusted."""
+    """The data that `write_checked` wrote; None if the file is missing or damaged. Raises RequestError if other users
+    may have written it."""
     with contextlib.suppress(OSError):
         content = read_trusted(path)
         data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
@@ -131,31 +142,33 @@ def read_checked(path: Path) -> bytes | None:
 
 
 def write_checked(path: Path, data: bytes) -> None:
-    """Write `data` atomically, and its checksum behind it. Raises OSError."""
+    """Write `data` followed by its checksum, atomically. Raises OSError."""
     replace(path, data + hashlib.sha256(data).digest())
 
 
 def read_text(path: Path, most: int, errors: str = "strict") -> str:
-    """The text of a file in UTF-8. Raises OSError, UnicodeDecodeError, and RequestError for more than `most`
-    characters; no more are read."""
+    """The text of a UTF-8 file of at most `most` characters.
+
+    Raises OSError, UnicodeDecodeError, or RequestError if the file is longer; the rest is not read.
+    """
     with path.open(encoding="utf-8", errors=errors) as file:
         text = file.read(most + 1)
         if len(text) > most:
             size = os.fstat(file.fileno()).st_size
-            raise RequestError(f"{shown(path)}: {size} bytes; at most {most:,} characters are read")
+            raise RequestError(f"{shown(path)}: {size} bytes; at most {most:,} characters are allowed")
     return text
 
 
-def from_here(path: Path) -> str:
-    """A file for a message: from the current folder, where it lies below that; else its whole path."""
+def relative_to_cwd(path: Path) -> str:
+    """`path` for a message: relative to the current folder if it is below it, else unchanged."""
     try:
         return shown(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):  # elsewhere; or the folder is gone
+    except (ValueError, OSError):  # not below the current folder, or that folder was deleted
         return shown(path)
 
 
 def digest(*parts: str | bytes) -> str:
-    """A name of 32 hexadecimal digits for `parts`. Boundaries count: ("ab", "c") and ("a", "bc") differ."""
+    """A hash of `parts`, as 32 hexadecimal digits. Boundaries count: ("ab", "c") and ("a", "bc") differ."""
     sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -165,7 +178,7 @@ def digest(*parts: str | bytes) -> str:
 
 def check_writable(folder: Path) -> None:
     """Raise OSError unless a file can be written to `folder`, which is created if missing."""
-    import tempfile  # slow to import; a launch writes nothing
+    import tempfile  # slow to import, and launches do not need it
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
@@ -173,8 +186,11 @@ def check_writable(folder: Path) -> None:
 
 
 def _link_target(path: Path) -> Path:
-    """The file that `path` leads to. Raises OSError for a link to an open file, such as /dev/stdout: after a rename,
-    its holder would go on writing to a file without a name."""
+    """The file to which `path` links, or `path` itself.
+
+    Raises OSError for a link to an open file, such as /dev/stdout: after a rename, the process that has it open would
+    continue writing to an unlinked file.
+    """
     for _ in range(40):
         path = Path(os.path.realpath(path.parent), path.name)
         if path.parts[1:2] == ("proc",):
@@ -186,15 +202,15 @@ def _link_target(path: Path) -> Path:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` to `path` atomically: at any moment, the file holds the old bytes or the new ones.
+    """Write `data` to `path` atomically: at any time, the file has the old content or the new one.
 
-    If `path` is a link, its target is replaced. Raises OSError that names `path` if it cannot be written, or is a
-    folder, a device or a pipe.
+    If `path` is a link, its target is replaced. Raises OSError, naming `path`, if it cannot be written, or is a folder,
+    a device or a pipe.
     """
-    import tempfile  # slow to import; a launch writes nothing
+    import tempfile  # slow to import, and launches do not need it
 
     try:
-        target = _link_target(path)  # renaming over a link would replace the link
+        target = _link_target(path)  # os.replace would replace the link itself
         if target.is_dir():
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists() and not target.is_file():
@@ -212,4 +228,4 @@ def replace(path: Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # not the temporary file's name
+        raise OSError(error.errno, error.strerror, str(path)) from None  # names `path`, not the temporary file

@@ -1,24 +1,26 @@
-"""Texts of users in messages: quoted, shortened, and without control characters."""
+"""User text in messages: quoted, shortened, and without control characters."""
 
 MOST_SHOWN = 400  # characters of a name or value in a message
 
 
 def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """`text`, such as a file's name, for a message: without control sequences of a terminal, and of `most` characters
-    at most."""
+    """`text`, such as a file name, for a message: without terminal control sequences, shortened to `most`
+    characters."""
     line = plain(text, keep="")
     return line if len(line) <= most else f"{line[: most - 203]}...{line[-200:]}"
 
 
 def quoted(value: object) -> str:
-    """A value that a user or a file gave, as Python writes it, for a message."""
+    """The repr of a value from a user or a file, for a message."""
     try:
         return shown(repr(value))
-    except ValueError:  # Python writes no integer of thousands of digits
+    except ValueError:  # Python refuses to format integers of more than 4300 digits
         return "a number of thousands of digits"
 
 
 def plain(text: object, keep: str = "\n\t") -> str:
-    """`text` with `?` for each character that is neither printable nor in `keep`: control characters, marks of text
-    direction, lone surrogates."""
+    """`text` with `?` in place of every character that is neither printable nor in `keep`.
+
+    These are control characters, text direction marks and lone surrogates.
+    """
     return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))

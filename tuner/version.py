@@ -1,3 +1,3 @@
-"""The version of the package, for whatever writes it into a file."""
+"""The version of the package, which is written into files."""
 
 VERSION = "0.1.0"

@@ -64,7 +64,7 @@ BAD_PYTHON = {
     ),
     "another shape": (
         "def expected(x):\n    return x[1:]\n",
-        "check.py:1: expected() returns what has shape (99,); y has (100,)",
+        "check.py:1: expected(): its result has shape (99,); y has (100,)",
     ),
     "words": ("def expected(x):\n    return ['a'] * len(x)\n", "no numbers"),
     "objects": ("def expected(x):\n    return [None] * len(x)\n", "no array of numbers for y: a list"),
@@ -386,7 +386,7 @@ def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
     [
         ("".join(f"elif {i}:\n    pass\n" for i in range(1200)) + "def expected(x):\n    return x\n", None),
         ("x = " + "-" * 500_000 + "1\n", "not Python: "),
-        ("x = '" + "x" * 1_000_000 + "'\n", "at most 1,000,000 characters are read"),
+        ("x = '" + "x" * 1_000_000 + "'\n", "at most 1,000,000 characters are allowed"),
     ],
     ids=["a long chain of branches", "nested too deeply", "too long"],
 )

@@ -107,4 +107,4 @@ def test_a_source_of_open_comments_or_without_end_is_one_message(stage: Stage, t
         sparse.truncate(1 << 40)
     done = tune("validate", file)
     assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "open.c: 1099511627776 bytes; at most 10,000,000 characters are read" in done.err
+    assert "open.c: 1099511627776 bytes; at most 10,000,000 characters are allowed" in done.err

@@ -140,7 +140,7 @@ class _Server:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for this process alone
-                env={**paths.own_environment(), **at_the_start},
+                env={**paths.child_environment(), **at_the_start},
             ).result()
         atexit.register(self.close)
 

@@ -87,7 +87,7 @@ def profile(subject: Subject, config: Config, device: str) -> dict[str, str]:
                 errors="replace",
                 timeout=SECONDS,
                 check=False,
-                env=paths.own_environment(),
+                env=paths.child_environment(),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RequestError(f"--counters: ncu does not run: {error}; leave --counters out") from None

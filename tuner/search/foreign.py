@@ -136,7 +136,7 @@ class _Process:
 
     def __init__(self, module: str) -> None:
         with open(os.devnull, "wb") as nowhere:
-            self._child = Child(__name__, nowhere, {**paths.own_environment(), **ONE_THREAD}, imports=[module])
+            self._child = Child(__name__, nowhere, {**paths.child_environment(), **ONE_THREAD}, imports=[module])
         self.questions = Connection(os.dup(self._child.stdin.fileno()), readable=False)
         self.answers = Connection(os.dup(self._child.stdout.fileno()), writable=False)
 

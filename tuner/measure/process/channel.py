@@ -34,8 +34,9 @@ class Process:
     """
 
     def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = ()) -> None:
-        """Start the child. It inherits the open descriptors `share` under the same numbers; `imports` are modules it
-        will import.
+        """Start the child.
+
+        It inherits the open descriptors `share` under the same numbers. `imports` are modules that it will import.
 
         Raises EnvironmentTrouble if the machine has no room for another process, and DeviceError if the process cannot
         be started for another reason.
@@ -43,15 +44,13 @@ class Process:
         try:
             self._log = scratch.file()
             self._scratch = scratch.folder()
-            variables = {**paths.own_environment(), "TMPDIR": str(self._scratch)}
+            variables = {**paths.child_environment(), "TMPDIR": str(self._scratch)}
             self._process = Child(module, self._log, variables, share=share, later=imports)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
-        self._number, self._asked = (
-            "",
-            0,
-        )  # random number of the latest request, unpredictable for kernels; request count
+        self._number = ""  # of the latest request; random, so that no kernel can forge a reply
+        self._asked = 0  # number of requests so far
         self._runs_kernels = module.endswith(".worker")
         self._child: int | None = None  # the child's process id, once it has replied
         self._stopping, self._stopped = threading.Lock(), False
@@ -169,8 +168,10 @@ class Process:
             os.ftruncate(self._log.fileno(), 0)
 
     def stop(self) -> None:
-        """Kill the process and everything that it started, and wait for their end. Any thread may call this
-        repeatedly."""
+        """Kill the process and everything that it started, and wait for their end.
+
+        Any thread may call this, more than once.
+        """
         with self._stopping:
             if not self._stopped:
                 self._process.send_signal(signal.SIGTERM)

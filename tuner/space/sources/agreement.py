@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import from_here
+from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
@@ -59,7 +59,7 @@ def warnings(space: Space) -> Iterator[str]:
         return  # a header that is missing is told when it is needed
     for fault in faults(space, texts):
         if not fault.fatal:
-            yield f"{from_here(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+            yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:
