@@ -52,15 +52,15 @@ def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path
 
 def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
-    assert "waits" not in tune("best", file).out
+    assert "no record yet" not in tune("best", file).out
     assert tune(file, "--fresh", "--results", tmp_path / "elsewhere").status == 0  # here, as if the finals were cut off
     told = tune("best", file)
-    assert f"2 trials wait in a ledger; run `tune {file} --device host:0` again to finish: it measures" in told.out
-    assert "the fastest in the search: " in told.out
-    assert "no record; the default, which the search has verified: unroll=1\n" in told.out, told.out
+    assert f"2 trials have no record yet; run `tune {file} --device host:0` again to finish: it measures" in told.out
+    assert "fastest of them: " in told.out
+    assert "no record; the default, which was verified in the search: unroll=1\n" in told.out, told.out
     assert tune("best", file, "--json").json["waiting"]["trials"] == 2
     assert tune(file).status == 0
-    assert "wait in a ledger" not in tune("best", file).out
+    assert "no record yet" not in tune("best", file).out
 
 
 def test_a_default_that_ties_with_the_best_is_no_gain(tune: Tune, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_pipe_hears_of_the_start_and_then_something_again_and_again(stage: Sta
     )
     lines = done.stderr.splitlines()
     assert "starting: opening host:0" in lines
-    assert any(line.startswith("0/1  inputs and answers, and the first build") for line in lines), lines
+    assert any(line.startswith("0/1  preparing inputs, answers and the first build") for line in lines), lines
     assert any(re.fullmatch(r"measuring the best 1 again, interleaved, \d+ s", line) for line in lines), lines
 
 
@@ -164,7 +164,7 @@ def test_every_failure_is_told_with_its_configuration_at_once_and_later(tune: Tu
     assert sorted((f["config"]["v"], f["config"]["w"], f["reason"]) for f in later["failures"]) == expected
     text = tune("failures", faulty, "8").out
     assert "4 of 10 trials failed" in text
-    assert "2 compile, always where v=0\n" in text
+    assert "2 compile, always with v=0\n" in text
     assert text.count("\n  v=") == 2, "one for each reason"
     assert tune("failures", faulty, "8", "--all").out.count("\n  v=") == 4
     nothing = tune("failures", faulty, "16")
@@ -181,8 +181,8 @@ def test_a_knob_is_told_that_fails_always_where_no_other_knob_fails_before(tune:
     file.write_text(file.read_text().replace("{unroll: [1, 2]}", "{v: [0, 1, 2], w: [0, 3]}"))
     assert tune(file, "--repeats", "1").status == 0
     text = tune("failures", file).out
-    assert "2 compile, always where v=2\n" in text
-    assert "2 wrong result, always where w=3, unless v=2\n" in text
+    assert "2 compile, always with v=2\n" in text
+    assert "2 wrong result, always with w=3, unless v=2\n" in text
 
 
 def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, faulty: Path) -> None:

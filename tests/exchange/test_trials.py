@@ -46,7 +46,7 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
     export = ("export", times, "500", "--to", "csv", "--output", table)
     assert tune(*request).status == 0
     wrong = tune(*request, "--set", "a=2")
-    assert (wrong.status, "/times 500 --set a=2` tells more" in wrong.err) == (1, True), wrong.err
+    assert (wrong.status, "/times 500 --set a=2` shows more" in wrong.err) == (1, True), wrong.err
     assert tune("failures", times, "500", "--json").json["failed"] == {}
     assert tune("failures", times, "500", "--set", "a=2", "--json").json["failed"] == {"wrong result": 2}
     assert "no ledger has trials" in tune("history", times, "500", "--set", "a=3").err

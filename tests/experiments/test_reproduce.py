@@ -45,8 +45,8 @@ def test_rows_are_measured_with_the_published_constants_and_tuned(tmp_path: Path
     for one in (by16["constants"], by16["tuned"]):
         assert one["gflops"] == pytest.approx(2 * 64**3 / one["time_ms"] / 1e6)
         assert one["vs_library"] is None
-    assert by16["tuned"]["origin"] == "searched for now, 3 of 12 configurations"
-    assert found["plain"]["tuned"]["origin"] == "searched for now, 2 of 2 configurations"
+    assert by16["tuned"]["origin"] == "a search now, 3 of 12 configurations tried"
+    assert found["plain"]["tuned"]["origin"] == "a search now, 2 of 2 configurations tried"
 
     assert "written in cuda" in found["halves"]["constants"]["reason"]
     assert found["later"]["constants"]["reason"] == "sgemm/99_to_come is not in the catalogue"
@@ -70,7 +70,7 @@ def test_rows_are_measured_with_the_published_constants_and_tuned(tmp_path: Path
     shown = tune(*request[:-1], "--no-tune")
     assert shown.out.count("host:0, 64 │") == 5
     (table,) = json.loads((folder / "own.json").read_text())["tables"]
-    assert table["rows"][4]["tuned"]["origin"].startswith("the store's record, of ")
+    assert table["rows"][4]["tuned"]["origin"].startswith("the store's record, ")
     assert table["rows"][4]["tuned"]["config"] == by16["tuned"]["config"]
 
 
@@ -80,7 +80,7 @@ def test_an_opencl_processor_reproduces_at_a_small_size_and_says_so(tmp_path: Pa
     naive, tiled, *_ = json.loads((tmp_path / "studylog.json").read_text())["tables"][0]["rows"]
     assert naive["size"]["M"] == 256
     assert (naive["constants"]["loads"], tiled["constants"]["loads"]) == (2 * 256**3, 2 * 256**3 // 16)
-    assert "At a small size, which says little of the published one: all stages." in done.out
+    assert "At a small size, which says little about the published size: all stages." in done.out
     assert "Left out, tuned: all stages: the store has no record of this size" in done.out
 
 
@@ -143,7 +143,7 @@ def test_interrupting_keeps_what_was_measured(tmp_path: Path, stage: Stage) -> N
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 130, err
-    assert "interrupted; what was measured is kept" in err
+    assert "interrupted; results so far are kept" in err
     done = json.loads(kept.read_text())
     first_row, second = done["tables"][0]["rows"]
     assert done["finished"] is False
@@ -167,7 +167,7 @@ def test_without_matplotlib_there_is_one_message_and_all_but_the_picture(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--device", "cuda:99"), "device 'cuda:99': this machine has none of this name"),
+        (("--device", "cuda:99"), "device 'cuda:99': this machine has no such device"),
         (("--device", "abacus"), "device 'abacus': there is no such device"),
         (("--budget", "much"), "--budget 'much': write a number"),
         (("--output", "/dev/null/x"), "--output /dev/null/x: cannot be written"),

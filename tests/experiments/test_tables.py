@@ -71,7 +71,7 @@ ROW = "      - {name: a, stage: sgemm/03_naive, config: {block_size_x: 16}, time
 FAULTS = {
     "misspelt": ("{name: a, stge: sgemm/03_naive}", ":10: tables.0.rows.0.stge: unknown key; did you mean `stage`?"),
     "no stage": ("{name: a}", ":10: tables.0.rows.0: a: a row has either `stage` or `reference`"),
-    "nothing": ("{name: a, reference: library}", ":9: tables.0.rows: none of them is a `stage`"),
+    "nothing": ("{name: a, reference: library}", ":9: tables.0.rows: no row has a `stage`"),
     "parameter": ("{name: a, stage: sgemm/03_naive, config: {block: 1}}", "config.block: unknown name 'block'"),
     "value": (
         "{name: a, stage: sgemm/03_naive, config: {block_size_x: 7}}",

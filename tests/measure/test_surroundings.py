@@ -74,6 +74,6 @@ def test_a_run_whose_terminal_goes_away_ends_and_keeps_what_it_measured(stage: S
     os.kill(process.pid, 1)  # SIGHUP
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 143, err
-    assert "what was measured is kept" in err
+    assert "finished trials are kept" in err
     assert 1 < len(outcomes(tmp_path)) < 40
     wait_until(lambda: not of_this_test())

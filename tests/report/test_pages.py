@@ -203,7 +203,7 @@ def test_charts_are_pictures_too(tmp_path: Path, tune: Tune) -> None:
 def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> None:
     done = tune("report", "--recording", recorded, "--json")
     assert done.status == 0, done.err
-    assert "computing what the trials tell" in done.err
+    assert "analysing the trials" in done.err
     assert any("no order of a search" in note for note in done.json["notes"])
     found, whole = done.json, recording.read(recorded)
     times = {row: entry.time_ms for row, entry in whole.entries.items() if entry.time_ms is not None}

@@ -106,7 +106,7 @@ def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune:
     assert (found["device"], found["timed"]) == ("NVIDIA H200", "search")
     assert found["limits"]["best"]["figures"]["registers"] > 0
     assert any("of the roofline" in sentence for sentence in found["words"])
-    assert "are the times of the recording" in done.err
+    assert "showing the times of the recording" in done.err
 
 
 def around(time_ms: float, spread: float) -> Entry:
@@ -275,9 +275,9 @@ def test_the_lines_of_a_report_need_no_drawing_library(
 
 WRONG = {
     ("report", BLOCKED, "64"): "nothing has been measured",
-    ("report", "--measure"): "is for the page of one kernel",
-    ("report", "--output", "x.html"): "is for the page of one kernel",
-    ("report", BLOCKED, "64", "--write", __file__): "--write: is for the tables of the store",
+    ("report", "--measure"): "only for the page of one kernel",
+    ("report", "--output", "x.html"): "only for the page of one kernel",
+    ("report", BLOCKED, "64", "--write", __file__): "--write: only for the tables of the store",
     ("report", "--recording", "nowhere.json"): "nowhere.json",
     ("report", "sgemm/13_double_buffered", "4096", "--measure", "--json"): "NVIDIA H200 is not here",
     ("report", "--recording", "nowhere.json", "--device", "H200", "--set", "a=1"): "leave out --device and --set",

@@ -92,7 +92,7 @@ def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and
     steady = replace(noisy, spread=0.1)
     Store.of(catalog.load(str(file)), tmp_path).put([steady])
     again = tune(file, "--results", tmp_path)
-    assert "the store keeps the better record that it has:\nbest: unroll=1\n" in again.out
+    assert "the store already has a better record and keeps it:\nbest: unroll=1\n" in again.out
     assert Store.of(catalog.load(str(file)), tmp_path).records == [steady]
 
 

@@ -111,8 +111,8 @@ def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> Non
     done = tune("cover", file, "500", "600", "--budget", "1s")
     assert done.status == 1
     assert "tuned at 1 of 2 sizes; measured" in done.out
-    assert "no record, for the time was over: 500; a longer --budget goes on from here" in done.out
-    assert "not served: 600; a longer" in done.out
+    assert "no record, out of time: 500; run again with a longer --budget to continue" in done.out
+    assert "not served: 600; run again" in done.out
 
 
 def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_time(tune: Tune, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_ti
     assert (done.status, done.json["unserved"], done.json["invalid"]) == (1, [], [{"n": 5}]), done.err
     done = tune("cover", file, "5", "6", "--budget", "20s")
     assert (done.status, "0 configurations serve 0 of 2 sizes" in done.out) == (1, True), done.err
-    assert "no configuration is valid: 5, 6; `tune validate` shows the restrictions" in done.out
+    assert "no valid configuration: 5, 6; `tune validate` shows why" in done.out
     done = tune("cover", file, "50", "--within", "nan")
     assert (done.status, "--within nan: write a number above 1, 10 at most" in done.err) == (2, True), done.err
 
@@ -144,9 +144,9 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     (tmp_path / "twice.c").write_text(CROSSING)
     assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
     done = tune("cover", file, "500", "800", "1200", "--times", "--within", "4", "--part", "2/2", "--budget", "60s")
-    assert done.out == "measured 2 of 2 pairs of a size and one of 2 winners at 1 of 1 sizes, and the library at 0\n"
+    assert done.out == "2 winners, 1 of 1 sizes: measured 2 of 2 (winner, size) pairs, and the library at 0 sizes\n"
     (table,), _ = time_tables.read(Store.of(catalog.load(str(file))).files)
-    assert table.at == [(800,), (1000,), (9000,)]
+    assert table.sizes == [(800,), (1000,), (9000,)]
     assert all((800,) in times for times in table.times.values())
     assert tune("best", file, "800", "--json").json["match"] != "exact"
 

@@ -120,7 +120,7 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert command.returncode == status
     assert len(finished(tmp_path)) <= before + 5, "of forty, most of which take half a second"
     assert out == ""
-    assert "what was measured is kept: the same command goes on from there" in err
+    assert "finished trials are kept: run the same command again to continue" in err
     assert "Traceback" not in err
     assert "mode=0 failed verification" in tune("best", file, "8").err, "what was found wrong is kept, too"
     again = tune(file, "8", "--json", "--repeats", "1", "--budget", "3")
@@ -171,6 +171,6 @@ def test_a_signal_ends_a_run_inside_a_strategy_without_end(sent: signal.Signals,
     process.send_signal(sent)
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == status, err
-    assert "what was measured is kept" in err
+    assert "finished trials are kept" in err
     assert "computed" not in err, "it ended because the strategy did"
     wait_until(lambda: not of_this_test())

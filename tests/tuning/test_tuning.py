@@ -60,7 +60,7 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
     file = stage(c_kernel("astray", f"{MULTIPLY} C[0] += 1;"), "astray", "{a: [0, 1]}")
     done = tune(file, "8", "--repeats", "1")
     assert done.status == 1
-    assert "none of 2 configurations is valid; mend the kernel or its reference; where only rounding" in done.err
+    assert "none of 2 configurations is valid; fix the kernel or its reference; if they differ only by" in done.err
     assert "astray 8` says why each failed" in tune("report", file, "8").err
 
 

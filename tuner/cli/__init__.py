@@ -1,1 +1,1 @@
-"""The command line: a module per verb, and `app`, `options`, `output` and `progress`, which they share."""
+"""The command line: one module per verb in `verbs/`, and the options, output and progress display they share."""

@@ -1,7 +1,7 @@
-"""`tune`: the group of verbs, and what becomes of their errors.
+"""The `tune` command: dispatches to the verbs, and turns their errors into messages and exit statuses.
 
-Exit status: 0 for success; 1 where nothing valid was found or verification failed; 2 for a wrong request, with one
-message on standard error; 130 after SIGINT, 143 after SIGTERM.
+Exit status: 0 for success; 1 if nothing valid was found or verification failed; 2 for a wrong request, with one message
+on standard error; 130 after SIGINT, 143 after SIGTERM.
 """
 
 import errno
@@ -23,14 +23,14 @@ VERBS = (
     "best", "compare", "cover", "devices", "explain", "export", "failures", "history", "import", "list", "merge",
     "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
 )  # fmt: skip
-_MODULES = {"import": "import_", "kernel": "tune"}  # the module of every other verb has the verb's name
-_IN_FILES = {"kernel": defaults.TUNE}  # what the file of a project calls a verb, where it is not the verb's name
+_MODULES = {"import": "import_", "kernel": "tune"}  # verbs whose module has another name
+_IN_FILES = {"kernel": defaults.TUNE}  # verbs that have another name in project files
 _DEFAULTS = defaults.Defaults()
 
 
 class Verbs(click.Group):
-    """The verbs. Each is a module of this folder with a `command`, which is imported when the verb is used. A first
-    word that is no verb is a kernel: `tune KERNEL SIZE`."""
+    """The group of verbs. Each verb is the `command` of a module in `verbs/`, imported when the verb is used. A first
+    word that is not a verb is taken as a kernel: `tune KERNEL SIZE`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return ["kernel", *VERBS]
@@ -39,7 +39,7 @@ class Verbs(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"tuner.cli.verbs.{_MODULES.get(cmd_name, cmd_name)}").command
-        defaults.listen_to_environment(command)
+        defaults.bind_environment(command)
         return command
 
     def resolve_command(
@@ -47,10 +47,10 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name and command and not ctx.resilient_parsing:
-            verbs = {_IN_FILES.get(each, each): each for each in self.list_commands(ctx)}
+            verbs = {_IN_FILES.get(verb, verb): verb for verb in self.list_commands(ctx)}
             ctx.default_map = {
                 name: _DEFAULTS.of(
-                    _IN_FILES.get(name, name), command, rest, verbs, lambda each: self.get_command(ctx, each)
+                    _IN_FILES.get(name, name), command, rest, verbs, lambda verb: self.get_command(ctx, verb)
                 )
             }
         return name, command, rest
@@ -88,10 +88,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run `tune` with the arguments of this process, and exit."""
+    """Run `tune` with the arguments of this process, and exit with its status."""
     _open_standard_files()
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup ignores it
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup has set it to be ignored
         signal.signal(signal.SIGHUP, _terminate)
     try:
         status = cli.main(standalone_mode=False)
@@ -107,43 +107,43 @@ def main() -> None:
         status = 130
     except Terminated:
         status = 143
-    except BrokenPipeError:  # whoever read our output has closed it, as `head` does
+    except BrokenPipeError:  # the reader of our output has closed the pipe, as `head` does
         _discard_output()
         status = 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         _discard_output()
-        output.say("error: standard output: no space left on it; free some, or send it elsewhere")
+        output.say("error: standard output: no space left on the device; free some, or redirect the output")
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _message(error: click.ClickException) -> str:
-    """Click's message in one line, and where the right usage is shown."""
+    """Click's message on one line, with a pointer to the right `--help`."""
     text = shown(" ".join(error.format_message().split()).rstrip("."))
     if isinstance(error, click.NoSuchOption):
         text = f"no such option {shown(error.option_name)}"
         if error.option_name.lstrip("-")[:1].isdigit():
             return f"{text}: a size is a whole number from 1 on"
         if error.possibilities:
-            shows = f" `{error.ctx.command_path} --help` shows all" if error.ctx else ""
-            return f"{text}; did you mean {error.possibilities[0]}?{shows}"
+            pointer = f" `{error.ctx.command_path} --help` lists all" if error.ctx else ""
+            return f"{text}; did you mean {error.possibilities[0]}?{pointer}"
     usage = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
     return text + usage
 
 
 def _open_standard_files() -> None:
-    """Open those of the standard files that whoever started us has closed: other files must not get their numbers."""
+    """Open each standard file that the parent process has closed, so that no other file gets its descriptor."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
-    # Python has no object for a file that was closed.
+    # Python sets sys.stdout or sys.stderr to None if its file was closed.
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
 
 
 def _discard_output() -> None:
-    """Send standard output to nowhere: Python would otherwise flush it again at exit, and fail again."""
+    """Redirect standard output to /dev/null: Python flushes it again at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

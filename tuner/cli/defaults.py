@@ -1,7 +1,8 @@
-"""Defaults of options, from the environment and from the project's file.
+"""Read defaults of options from the environment and from the project file.
 
-An option that is not on the command line has the value of its variable, `TUNER_` and its name; else that of the table
-`options` in the tuner.toml, or `tool.tuner.options` in the pyproject.toml, that is nearest above the current folder.
+An option that is not on the command line takes the value of its environment variable, such as TUNER_BUDGET for
+`--budget`. If that is unset, it takes the value in the nearest project file above the current folder: the table
+`options` of a tuner.toml, or `tool.tuner.options` of a pyproject.toml.
 """
 
 import difflib
@@ -18,16 +19,16 @@ from tuner.cli import output
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 
-TUNE = "tune"  # the table of `tune KERNEL SIZE`, which is no verb
-RESULTS = "TUNER_RESULTS"  # which `--results` precedes by itself
+TUNE = "tune"  # the table of `tune KERNEL SIZE` in project files
+RESULTS = "TUNER_RESULTS"  # not bound to `--results`: the store reads this variable itself
 
-_CHOSEN = {"device": "device", "option": "set", "type": "type"}  # how messages begin about a value of these options
+_CHOSEN = {"device": "device", "option": "set", "type": "type"}  # a message's first word -> the option that it is about
 
 Verb = Callable[[str], click.Command | None]
 
 
-def listen_to_environment(command: click.Command) -> None:
-    """Give each option the variable that is called like it."""
+def bind_environment(command: click.Command) -> None:
+    """Bind each option to its environment variable, such as `TUNER_BUDGET` for `--budget`."""
     for option in _options(command):
         name = f"TUNER_{_name(option).upper().replace('-', '_')}"
         if name != RESULTS:
@@ -35,83 +36,89 @@ def listen_to_environment(command: click.Command) -> None:
 
 
 class Defaults:
-    """The defaults of one command, and where they come from."""
+    """The defaults of one command's options, and the origin of each."""
 
     def __init__(self) -> None:
-        self._home: Project | None = None
-        self._origins: dict[str, str] = {}  # of the options that are not on the command line, by their names
-        self._told = ""  # what is wrong with the file, once that has been said
+        self._project: Project | None = None
+        self._origins: dict[str, str] = {}  # by option name, for options that are not on the command line
+        self._warned = ""  # the error in the project file, once the user has been warned of it
 
-    def _find(self, is_told: bool) -> None:
-        """Read the file. One that cannot be read is said, unless the verb `is_told` anyway, and left out."""
-        self._home, self._origins = None, {}
+    def _find(self, verb_warns: bool) -> None:
+        """Find the project file. If it cannot be read, ignore it, with a warning unless the verb gives one itself."""
+        self._project, self._origins = None, {}
         try:
-            self._home = project.above(Path.cwd())
+            self._project = project.above(Path.cwd())
         except OSError:
-            return  # the current folder is gone
+            return  # the current folder has been deleted
         except RequestError as error:
-            if not is_told:
-                self._told = str(error)
-                output.say(f"warning: {error}; no default is taken from it")
+            if not verb_warns:
+                self._warned = str(error)
+                output.say(f"warning: {error}; its defaults are ignored")
 
     def of(
         self, name: str, command: click.Command, words: Sequence[str], verbs: Mapping[str, str], get: Verb
     ) -> dict[str, Any]:
-        """The defaults of `command`, which the file calls `name`, as click's `default_map`.
+        """The defaults of `command`, as click's `default_map`.
 
-        `words` follow it on the command line. `verbs` are the names of the commands, by what the file calls them; `get`
-        gives the command of a name. Raises RequestError, with the file and the key, for what no option is called, or
-        what an option cannot be.
+        name: the command's name in project files.
+        words: the words that follow the command on the command line.
+        verbs: the names of all commands, by their names in project files.
+        get: returns the command of a name.
+
+        Raises RequestError, with the file and the key, for an unknown option or a value that its option does not allow.
         """
-        self._find(is_told=name == "list")
-        table = self._table(name, command, verbs, get) if self._home else {}
-        on_line = {word.partition("=")[0] for word in words}
-        found = {}
+        self._find(verb_warns=name == "list")
+        table = self._table(name, command, verbs, get) if self._project else {}
+        given = {word.partition("=")[0] for word in words}
+        values = {}
         for option in _options(command):
-            own, value = table.get(_name(option), ("", None))
+            place, value = table.get(_name(option), ("", None))
             if value is not None:
-                found[str(option.name)] = value
-            if not on_line & {*option.opts}:
-                self._origins[_name(option)] = str(option.envvar) if os.environ.get(str(option.envvar)) else own
-        return found
+                values[str(option.name)] = value
+            if not given & {*option.opts}:
+                self._origins[_name(option)] = str(option.envvar) if os.environ.get(str(option.envvar)) else place
+        return values
 
     def _table(
         self, name: str, command: click.Command, verbs: Mapping[str, str], get: Verb
     ) -> dict[str, tuple[str, Any]]:
-        """The place in the file and the value of each option that the file gives, by the option's name."""
-        assert self._home
-        table: dict[str, tuple[str, Any]] = {}
-        for key, value in self._home.options.items():
+        """The options of `command` that the project file sets: option name -> (key and file, value)."""
+        assert self._project
+        table: dict[str, tuple[str, Any]] = {}  # by key, before the checks; a verb's own table precedes the general one
+        for key, value in self._project.options.items():
             if key in verbs and isinstance(value, Mapping):
                 continue
             if self._option(command, key):
                 table[key] = (f"options.{key}", value)
             elif not any(self._option(other, key) for other in map(get, verbs.values()) if other):
                 raise self._unknown(f"options.{key}", key, [*_names(map(get, verbs.values())), *verbs])
-        for key, value in self._of_verb(name).items():
+        for key, value in self._verb_table(name).items():
             if not self._option(command, key):
                 raise self._unknown(f"options.{name}.{key}", key, list(_names([command])))
             table[key] = (f"options.{name}.{key}", value)
-        found = {}
+        checked = {}
         for key, (where, value) in table.items():
             option = self._option(command, key)
             if option and not (_name(option) == "results" and os.environ.get(RESULTS)):
-                place = f"{where} in {shown(self._home.file)}"
-                found[_name(option)] = (place, self._checked(where, value, option))
-        return found
+                place = f"{where} in {shown(self._project.file)}"
+                checked[_name(option)] = (place, self._checked(where, value, option))
+        return checked
 
     def explain(self, message: str) -> str:
-        """`message` without what has been said of the file, and with the origin of each option in it that is not on the
-        command line. It names the option, or its first word is what the option chooses."""
-        if self._told:
-            message = message.replace(f"; {self._told}", "; the warning above may say why")
+        """`message`, with the origin of each option that it is about and that is not on the command line.
+
+        A message is about an option if it names the option, or if its first word is in `_CHOSEN`. An error in the
+        project file is not repeated if the user has been warned of it.
+        """
+        if self._warned:
+            message = message.replace(f"; {self._warned}", "; the warning above may say why")
         words = message.replace("'", " ").replace(":", " ").split()
         named = {word[2:] for word in words if word.startswith("--")} | {_CHOSEN.get(words[0] if words else "")}
         origins = [origin for name, origin in self._origins.items() if origin and name in named]
         return f"{message}; it comes from {' and '.join(origins)}" if origins else message
 
-    def _of_verb(self, name: str) -> Mapping[str, Any]:
-        value = self._home.options.get(name, {}) if self._home else {}
+    def _verb_table(self, name: str) -> Mapping[str, Any]:
+        value = self._project.options.get(name, {}) if self._project else {}
         return value if isinstance(value, Mapping) else {}
 
     @staticmethod
@@ -119,29 +126,29 @@ class Defaults:
         return next((option for option in _options(command) if f"--{key}" in option.opts), None)
 
     def _checked(self, where: str, value: object, option: click.Option) -> Any:
-        """A value as it would stand on the command line; a path from the folder of the file."""
-        assert self._home
+        """`value` as it would be written on the command line. Paths are relative to the folder of the project file."""
+        assert self._project
         if option.is_flag:
             if isinstance(value, bool):
                 return value
             raise self._wrong(where, value, "write true or false")
         values = value if option.multiple and isinstance(value, list) else [value]
-        if any(isinstance(each, bool) or not isinstance(each, str | int | float) for each in values):
+        if any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in values):
             raise self._wrong(where, value, "write a text or a number" + (", or a list" if option.multiple else ""))
-        texts = [str(each) for each in values]
+        texts = [str(item) for item in values]
         if isinstance(option.type, click.Path):
-            texts = [str(self._home.root / text) for text in texts]
+            texts = [str(self._project.root / text) for text in texts]
         return texts if option.multiple else texts[0]
 
     def _wrong(self, where: str, value: object, advice: str) -> RequestError:
-        assert self._home
-        return RequestError(f"{shown(self._home.file)}: {where} = {quoted(value)}: {advice}")
+        assert self._project
+        return RequestError(f"{shown(self._project.file)}: {where} = {quoted(value)}: {advice}")
 
     def _unknown(self, where: str, key: str, known: list[str]) -> RequestError:
-        assert self._home
+        assert self._project
         near = difflib.get_close_matches(key, known, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"names are those of `tune --help`, such as {known[0]}"
-        return RequestError(f"{shown(self._home.file)}: {shown(where)}: there is no such option; {advice}")
+        advice = f"did you mean {near[0]}?" if near else f"`tune VERB --help` lists the names, such as {known[0]}"
+        return RequestError(f"{shown(self._project.file)}: {shown(where)}: there is no such option; {advice}")
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:
@@ -151,10 +158,10 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 
 def _names(commands: Any) -> dict[str, None]:
-    """The names of all options."""
+    """The option names of all `commands`, as the keys of a dict to keep their order."""
     return {_name(option): None for command in commands if command for option in _options(command)}
 
 
 def _name(option: click.Option) -> str:
-    """`budget` for `--budget`."""
+    """The option's name without dashes: `budget` for `--budget`."""
     return next(text for text in option.opts if text.startswith("--"))[2:]

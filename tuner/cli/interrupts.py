@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM as exceptions, so that workers and files are closed on the way out."""
+"""The exceptions that SIGINT and SIGTERM raise, so that workers and files are closed before `tune` exits."""
 
 
 class Terminated(BaseException):
-    """SIGTERM as an exception, so that workers and files are closed on the way out."""
+    """Raised by SIGTERM and SIGHUP. A BaseException, so that no handler of ordinary errors catches it."""
 
 
 INTERRUPTS = (KeyboardInterrupt, Terminated)

@@ -1,4 +1,4 @@
-"""The arguments and options that several verbs share."""
+"""Define the arguments and options that several verbs share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
-    """Numbers by name. Raises RequestError for a text that is not NAME=NUMBER."""
+    """The numbers of `--set`, by name. Raises RequestError for a text that is not NAME=NUMBER."""
     settings: dict[str, float] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -38,7 +38,7 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
 
 
 def _types(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, str]:
-    """Types by name. Raises RequestError for a text that is not NAME=DTYPE, and for a name that is given twice."""
+    """The types of `--type`, by name. Raises RequestError for a text that is not NAME=DTYPE, or a name given twice."""
     types: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -51,14 +51,14 @@ def _types(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -
 
 
 def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Path | None:
-    """Raises RequestError for "", which Path would take for the current folder, and for "-"."""
+    """`--output` as a path. Raises RequestError for "", which Path would take as the current folder, and for "-"."""
     if path in ("", "-"):
-        raise RequestError(f"--output {path!r}: names no file, and standard output is for the report; write a path")
+        raise RequestError(f"--output {path!r}: names no file, and cannot be standard output; write a path")
     return None if path is None else Path(path)
 
 
 def kernels() -> list[str]:
-    """The names of all kernels, for the shell's completion."""
+    """The names of all kernels, for shell completion."""
     from tuner.catalog import catalog
 
     return [entry.name for entry in catalog.every()[0]]
@@ -67,23 +67,24 @@ def kernels() -> list[str]:
 def _completed(
     words: Callable[[], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Completes the last of the values, with commas between, that an option takes."""
+    """A shell completion function for a comma-separated option: completes the last value from `words`."""
 
-    def complete(_ctx: click.Context, _param: click.Parameter, word: str) -> list[str]:
-        before, comma, last = word.rpartition(",")
-        return [f"{before}{comma}{each}" for each in words() if each.startswith(last)]
+    def complete(_ctx: click.Context, _param: click.Parameter, text: str) -> list[str]:
+        before, comma, last = text.rpartition(",")
+        return [f"{before}{comma}{word}" for word in words() if word.startswith(last)]
 
     return complete
 
 
 def strategies() -> Iterable[str]:
-    """The names of all strategies, for the shell's completion."""
+    """The names of all strategies, for shell completion."""
     from tuner.search.strategies import STRATEGIES
 
     return STRATEGIES
 
 
 def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
+    """`--storage`, unchanged; its password is hidden from the list of processes."""
     if url:
         from tuner.tuning.ledger import address
 
@@ -99,8 +100,8 @@ COMPLETE_STRATEGY = _completed(strategies)
 COMPLETE_OBJECTIVE = _completed(lambda: OBJECTIVES)
 
 SIZES_HELP = (
-    "A file of sizes, a line each, perhaps with a weight behind it; or a grid: 256:8192*2, M=1:128*2,N=4096,K=4096. "
-    "May be given several times."
+    "A file with one size a line, optionally followed by a weight; or a grid: 256:8192*2 or "
+    "M=1:128*2,N=4096,K=4096. May be given several times."
 )
 KERNEL = click.argument("kernel", shell_complete=COMPLETE_KERNEL)
 SIZE = click.argument("size", required=False)
@@ -131,12 +132,12 @@ SET = click.option(
     "--set", "options", multiple=True, callback=_settings, metavar="NAME=NUMBER", help="Kernel option, such as alpha=2."
 )
 TYPES = click.option(
-    "--type", "types", multiple=True, callback=_types, metavar="NAME=DTYPE", help="Type of the kernel, as real=float16."
+    "--type", "types", multiple=True, callback=_types, metavar="NAME=DTYPE", help="Kernel type, such as real=float16."
 )
 
 
 class Whole(click.IntRange):
-    """A whole number between two bounds, in words that messages and `--help` share."""
+    """A whole number within bounds. Its name appears in messages and `--help`."""
 
     name = "whole number"
 
@@ -145,22 +146,22 @@ SEED = click.option(
     "--seed", type=Whole(0, 2**32 - 1), metavar="N", default=0, show_default=True, help="Random seed of the strategy."
 )
 VERBOSE = click.option(
-    "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
+    "-v", "--verbose", is_flag=True, help="Log on standard error what is built, verified and measured, with times."
 )
 
 
 def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--output`, as the argument `output`."""
+    """The option `--output`, passed as the argument `output`."""
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
 
 
 def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--storage`, whose password others shall not see in the list of processes."""
+    """The option `--storage`. Its password is hidden from the list of processes."""
     return click.option("--storage", callback=_storage, metavar="URL", help=help_)
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, which is made."""
+    """Create `folder`. Raises RequestError if it is not writable: now, rather than after hours of measuring."""
     try:
         paths.check_writable(folder)
     except OSError as error:
@@ -170,12 +171,14 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def check_file(option: str, file: Path) -> None:
-    """Raise RequestError, before hours of measuring, where `file` cannot be written, or its folder, which may be
-    mistyped, is not there."""
+    """Raise RequestError if `file` cannot be written: now, rather than after hours of measuring.
+
+    Its folder must exist, since a missing one may be mistyped.
+    """
     try:
         if not os.path.isdir(file.parent):
-            where = shown(file.parent)
-            raise RequestError(f"{option} {shown(file)}: there is no folder {where}; make it, or name another")
+            folder = shown(file.parent)
+            raise RequestError(f"{option} {shown(file)}: there is no folder {folder}; make it, or name another")
         with contextlib.suppress(FileNotFoundError):
             file.lstat()
         paths.check_writable(file.parent)
@@ -184,12 +187,12 @@ def check_file(option: str, file: Path) -> None:
 
 
 def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`-o` or `--output` for a page or picture, as the argument `output_`."""
+    """The option `-o` or `--output` for a page or picture, passed as the argument `output_`."""
     return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
 
 
 def write_figure(file: Path, data: bytes) -> None:
-    """Write a page or picture. Raises RequestError where that is not possible."""
+    """Write a page or picture. Raises RequestError if that is not possible."""
     try:
         paths.replace(file, data)
     except OSError as error:
@@ -197,8 +200,8 @@ def write_figure(file: Path, data: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The problem that KERNEL, SIZE, --set, --type and --results name, and the device; as they are written."""
+class ProblemArguments:
+    """KERNEL, SIZE, --device, --set, --type and --results, which describe a problem, as written on the command line."""
 
     kernel: str
     size: str | None
@@ -208,18 +211,19 @@ class Asked:
     results: Path | None
 
     def problem(self) -> Problem:
-        """The same, checked. Raises RequestError."""
+        """The checked problem, without the device. Raises RequestError if an argument is wrong."""
         from tuner.catalog import catalog
         from tuner.exchange.exports.target import Problem
 
         return Problem.parse(catalog.load(self.kernel), self.size, self.options, self.types, self.results)
 
 
-def asked(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb's function that takes these six as one argument, the first."""
+def with_problem(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a verb's function to receive these six arguments as its first argument, a ProblemArguments."""
 
     @functools.wraps(command)
     def call(**arguments: Any) -> Any:
-        return command(Asked(**{field.name: arguments.pop(field.name) for field in fields(Asked)}), **arguments)
+        problem = ProblemArguments(**{field.name: arguments.pop(field.name) for field in fields(ProblemArguments)})
+        return command(problem, **arguments)
 
     return call

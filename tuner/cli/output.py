@@ -1,4 +1,7 @@
-"""What verbs print. Control characters are replaced, so that text from a file cannot drive the terminal."""
+"""Print the answers and messages of verbs, and format records, rates and tables.
+
+Control characters are replaced, so that text from a file cannot control the terminal.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
     from tuner.tuning.rerun import Rerun
 
-UNVERIFIED = "reference: none: its results are unverified"
-FIRST_LINES = 4  # of a log
+UNVERIFIED = "`reference: none`: its results are unverified"
+FIRST_LINES = 4  # printed of a log
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:
-    """Print a verb's answer on standard output: `data` with --json, else `text`, unless it is empty."""
+    """Print a verb's answer on standard output: `data` with --json, else `text` if it is not empty."""
     if as_json:
         document(data)
     elif text:
@@ -38,15 +41,15 @@ def answer(as_json: bool, data: Any, text: str) -> None:
 
 
 def document(data: Any) -> None:
-    """Print `data` as the one JSON document of standard output."""
+    """Print `data` as a JSON document on standard output."""
     click.echo(json.dumps(data, indent=1))
 
 
 def say(message: str) -> None:
-    """Print a message on standard error, without the middle of words that are longer than any that we write."""
+    """Print a message on standard error. Words of 1000 characters or more are shortened in the middle."""
     text = re.sub(r"\S{1000,}", lambda word: shown(word[0]), plain(message))
-    if _voices:
-        _voices[-1](text)
+    if _printers:
+        _printers[-1](text)
     else:
         click.echo(fitted(text, sys.stderr), err=True)
 
@@ -57,32 +60,32 @@ def warn(notes: Iterable[str]) -> None:
         say(f"warning: {note}")
 
 
-_voices: list[Callable[[str], None]] = []  # that print messages, the last one now
+_printers: list[Callable[[str], None]] = []  # a stack: the last one prints messages
 
 
 @contextlib.contextmanager
-def said_by(voice: Callable[[str], None]) -> Iterator[None]:
-    """A block in which `voice` prints messages, because it has more to show on standard error."""
-    _voices.append(voice)
+def printed_by(printer: Callable[[str], None]) -> Iterator[None]:
+    """A context in which `printer` prints the messages: for a live display, which shares standard error with them."""
+    _printers.append(printer)
     try:
         yield
     finally:
-        _voices.pop()
+        _printers.pop()
 
 
 def first_lines(text: str) -> str:
-    """The start of a log."""
+    """The first FIRST_LINES lines of a log."""
     return "\n".join(text.strip().splitlines()[:FIRST_LINES])
 
 
 def failure(trial: Trial) -> dict[str, Any]:
-    """A failure as JSON: configuration, reason, and the first lines of the message."""
+    """A failed trial as JSON data: configuration, reason, and the first lines of the log."""
     message = first_lines(trial.outcome.log)
     return {"config": trial.config, "reason": trial.outcome.failure, "message": message}
 
 
 def table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Aligned columns under a header."""
+    """The rows as aligned columns under a header."""
     cells = [header, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
@@ -90,8 +93,8 @@ def table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def timing(result: Record | Rerun) -> str:
-    """`4.18 ms (spread 0.1 %), 32854.2 GFLOP/s (53.1% of FMA), 24.1 GB/s, 64.6 % of cuBLAS 13.1.0`, without the figures
-    that are not known."""
+    """The known figures, as in `4.18 ms (spread 0.1%), 32854.2 GFLOP/s (53.1% of FMA), 24.1 GB/s, 64.6% of cuBLAS
+    13.1.0`."""
     parts = [f"{result.time_ms:.4g} ms (spread {result.spread:.1%})", *rates(result)]
     if result.vs_library:
         parts.append(f"{result.vs_library:.1%} of {result.library}")
@@ -101,21 +104,22 @@ def timing(result: Record | Rerun) -> str:
 
 
 def sustained(record: Record) -> str:
-    """A line such as `sustained: 0.1801 ms at 1755 MHz and 699 W; cuBLAS 13.1.0 0.1795 ms at ...`; empty without."""
+    """A line such as `sustained: 0.1801 ms at 1755 MHz and 699 W; cuBLAS 13.1.0 0.1795 ms at ...`; empty if nothing was
+    run sustained."""
     names = {"kernel": "", "library": f"{record.library} ", "best_library": f"{record.best_library} "}
-    told = [name + _at_length(run) for key, name in names.items() if (run := record.sustained.get(key))]
-    return "\nsustained: " + "; ".join(told) if told else ""
+    runs = [name + _sustained_run(run) for key, name in names.items() if (run := record.sustained.get(key))]
+    return "\nsustained: " + "; ".join(runs) if runs else ""
 
 
-def _at_length(run: Mapping[str, float | None]) -> str:
-    """`0.1801 ms at 1755 MHz and 699 W`, as far as it is known."""
+def _sustained_run(run: Mapping[str, float | None]) -> str:
+    """The known figures, as in `0.1801 ms at 1755 MHz and 699 W`."""
     units = (("clock_mhz", "MHz"), ("power_w", "W"))
     board = [f"{value:.0f} {unit}" for name, unit in units if (value := run.get(name)) is not None]
     return f"{run['time_ms']:.4g} ms" + (f" at {' and '.join(board)}" if board else "")
 
 
 def rates(result: Record | Rerun | Rates) -> list[str]:
-    """The rates that are known, in GFLOP/s and in GB/s, each with its share of a ceiling where that was measured."""
+    """The known rates, in GFLOP/s and GB/s, each with its share of the ceiling if that was measured."""
     shares = [
         (result.gflops, "GFLOP/s", result.vs_peak, result.peak),
         (result.gbytes, "GB/s", result.vs_memory, result.memory),
@@ -128,7 +132,8 @@ def rates(result: Record | Rerun | Rates) -> list[str]:
 
 
 def best(record: Record, space: Space) -> str:
-    """A record's configuration and times, and what its outputs were compared with if that is code or nothing."""
+    """A record's configuration and figures, with what its outputs were compared with if that is a kernel, a
+    configuration or nothing."""
     from tuner.space import identity
 
     is_same = record.verified in NOTICES and record.signature == identity.of(space)
@@ -138,15 +143,17 @@ def best(record: Record, space: Space) -> str:
 
 
 def runner_up(record: Record, rank: int) -> str:
-    """A record's runner-up, and why it is taken."""
+    """A record's runner-up, and why it is used."""
     config, time_ms = record.timed[rank]
-    why = f"runner-up {rank} of the record: what was faster is not valid here, or failed verification"
+    why = f"runner-up {rank} of the record: faster ones are not valid here, or failed verification"
     return f"best: {config_text(config)}\n{time_ms:.4g} ms, {why}"
 
 
 def _gain(record: Record) -> str:
-    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default is the best, or was not measured. A tie is
-    no gain."""
+    """`, 1.57 x as fast as the default (0.106 ms)`, or the verdict, such as a tie, if times are too close to tell.
+
+    Empty if the default is the best, or was not measured.
+    """
     if record.default_ms is None or record.default_ms == record.time_ms:
         return ""
     if verdict := verdicts.of_default(record):
@@ -156,18 +163,18 @@ def _gain(record: Record) -> str:
 
 
 def compared(space: Space) -> str:
-    """What outputs are compared with, if that is a kernel or a configuration."""
+    """What outputs are compared with, if it is a kernel or a configuration; else empty."""
     reference = space.operation.reference
     return f"; {reference.text}" if isinstance(reference, KernelReference | ConfigReference) else ""
 
 
 def wrong(count: int) -> str:
-    """How many elements of the outputs are wrong, if any is."""
+    """The number of wrong elements in the outputs; empty if there are none."""
     return f"; {count} elements are wrong, as the tolerance allows" if count else ""
 
 
 def front(points: Sequence[Point]) -> str:
-    """A table of the trade-off: the objectives of each configuration."""
+    """A table of the trade-off between several objectives: their values for each configuration."""
     rows = [[*map(_value, point.values.values()), config_text(point.config)] for point in points]
     return table([*points[0].values, "configuration"], rows)
 

@@ -1,4 +1,4 @@
-"""`tune KERNEL SIZE SIZE ...` and `tune FAMILY SIZE ...`: several problems in one run."""
+"""`tune KERNEL SIZE SIZE ...` and `tune FAMILY SIZE ...`: tune several problems in one run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def tune(
     kernel: str, sizes: Sequence[str], size_lists: Sequence[str], as_json: bool, verbose: bool, **options: Any
 ) -> int:
-    """Tune at each size, print what comes of each, and a table at the end. Returns the exit status."""
+    """Tune at each size, print each result and finally a table of the best. Returns the exit status."""
     spaces, device, notes = members(kernel, options.pop("device"))
     request = TuningRequest(kernel, None, device=device, **options)
     operation = spaces[0].operation
@@ -34,21 +34,21 @@ def tune(
     dropped: list[Dropped] = []
     untuned: list[Untuned] = []
     with progress.displayed(request.results) as listener, logs.printed(verbose, listener.noted):
-        for each in tune_sizes(request, spaces, problems, listener):
-            if isinstance(each, Dropped):
-                dropped.append(each)
-                listener.noted(_dropped(each))
-            elif isinstance(each, Untuned):
-                untuned.append(each)
-                listener.noted(f"{each.kernel} at {short_size(each.sizes)}: {each.reason}")
+        for outcome in tune_sizes(request, spaces, problems, listener):
+            if isinstance(outcome, Dropped):
+                dropped.append(outcome)
+                listener.noted(_dropped(outcome))
+            elif isinstance(outcome, Untuned):
+                untuned.append(outcome)
+                listener.noted(f"{outcome.kernel} at {short_size(outcome.sizes)}: {outcome.reason}")
             else:
-                tuned.append(each)
-                for line in lines(each):
+                tuned.append(outcome)
+                for line in lines(outcome):
                     listener.noted(line)
     data = {
         "results": [document(result) for result in tuned],
-        "dropped": [vars(each) for each in dropped],
-        "untuned": [vars(each) for each in untuned],
+        "dropped": [vars(drop) for drop in dropped],
+        "untuned": [vars(problem) for problem in untuned],
     }
     best = [_best(tuned, problem.sizes) for problem in problems]
     output.answer(as_json, data, _table(best))
@@ -58,7 +58,7 @@ def tune(
 def begin(
     request: TuningRequest, spaces: Sequence[Space], problems: Sequence[WeightedSize], notes: Iterable[str]
 ) -> None:
-    """Say the `notes`, once nothing is wrong that the first of the runs tells. Raises RequestError."""
+    """Check the request on the first problem, then print `notes`. Raises RequestError if it is wrong."""
     for first in requests_at(request, spaces[:1], problems[0].sizes).values():
         CheckedRequest.of(first)
     for note in notes:
@@ -68,31 +68,34 @@ def begin(
 def sizes_of(
     sizes: Iterable[str], size_lists: Iterable[str], operation: Operation, types: Types | None
 ) -> list[WeightedSize]:
-    """The sizes that are written on the command line, and those of files and grids. Raises RequestError."""
-    found = parse(sizes, operation, types)
+    """The distinct sizes given on the command line, in files and by grids; if there are none, the operation's default.
+
+    Raises RequestError if one is wrong.
+    """
+    weighted = parse(sizes, operation, types)
     for source in size_lists:
-        found += read(source, operation, types)
-    return distinct(found) or [WeightedSize(chosen.size_of(None, operation, types))]
+        weighted += read(source, operation, types)
+    return distinct(weighted) or [WeightedSize(chosen.size_of(None, operation, types))]
 
 
 def _best(tuned: Iterable[Result], sizes: dict[str, int]) -> Result | None:
-    """The result at a size of which the store has the fastest record; None where there is none."""
+    """The result with the best record at `sizes`; None if no result there has a record."""
     valid = [(record.value, result) for result in tuned if result.sizes == sizes and (record := _record(result))]
-    return min(valid, key=lambda each: each[0], default=(0.0, None))[1]
+    return min(valid, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _record(result: Result) -> Record | None:
-    """What the store has after a result."""
+    """The record in the store after a run: the better one of an earlier run, or this run's."""
     return result.kept or result.record
 
 
 def _dropped(drop: Dropped) -> str:
-    where = f"at {short_size(drop.near)}" if drop.near else "after its trial"
-    return f"{drop.kernel} at {short_size(drop.sizes)}: left out, {drop.value / drop.best:.1f} x the best {where}"
+    place = f"at {short_size(drop.near)}" if drop.near else "after a short trial"
+    return f"{drop.kernel} at {short_size(drop.sizes)}: dropped: {drop.value / drop.best:.1f} x the best {place}"
 
 
 def _table(best: Iterable[Result | None]) -> str:
-    """The best at each size, as the store has it."""
+    """A table of the stored best at each size."""
     rows = []
     for result in best:
         if result is not None and (record := _record(result)) is not None:

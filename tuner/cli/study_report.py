@@ -1,4 +1,4 @@
-"""`tune report KERNEL SIZE`: the study of one kernel as a page."""
+"""`tune report KERNEL SIZE`: write the study of one kernel as a page of charts and tables."""
 
 from __future__ import annotations
 
@@ -29,63 +29,66 @@ def write(
     storage: str | None,
     measure: bool,
 ) -> None:
-    """Write the page and print its first lines, or print its data. Without vl-convert there are the lines alone, unless
-    `file` names a page."""
+    """Write the page, and print its first lines, or with `as_json` its data.
+
+    Without `file`, the page is named after the kernel and size; it is not written with `as_json`, or if vl-convert is
+    not installed. Raises RequestError if options contradict each other or the page cannot be written.
+    """
     from tuner.report.pages import vega
 
     suffix = vega.suffix_of(file) if file is not None else ".html"
     if file is not None:
         vega.check()
     if recording is not None:
-        others: dict[str, object] = {
+        excluded: dict[str, object] = {
             "KERNEL": kernel, "--device": device, "--storage": storage, "--measure": measure, "--set": options,
             "--type": types,
         }  # fmt: skip
-        if given := [name for name, value in others.items() if value]:
+        if given := [name for name, value in excluded.items() if value]:
             raise RequestError(
-                f"--recording {shown(recording)}: is all that is reported on; leave out {' and '.join(given)}"
+                f"--recording {shown(recording)}: is the only source of the report; leave out {' and '.join(given)}"
             )
         from tuner.report import subject
 
-        found = subject.of_recording(recording, results)
+        study = subject.of_recording(recording, results)
         stem = recording.name.split(".")[0]
     else:
         from tuner.catalog import catalog
         from tuner.exchange.exports.target import Problem
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)
-        from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
+        from tuner.report import subject  # here: it imports Optuna, and a wrong request fails before that
 
-        found = subject.of_problem(problem, device, storage)
+        study = subject.of_problem(problem, device, storage)
         stem = problem.file_name
     if file is None and not as_json:
         if vega.is_installed():
             file = Path(f"{stem}.html")
         else:
-            output.warn([f"{vega.MISSING}; so no page was written"])
+            output.warn([f"{vega.MISSING}; no page was written"])
     if file is not None:
         check_file("--output", file)
     from tuner.report.findings import Findings
     from tuner.report.pages import study_page
 
     if measure:
-        found = _measured(found, storage)
+        study = _measured(study, storage)
     with progress.displayed() as listener:
-        listener.begun("computing what the trials tell", prefix="")
-        findings = Findings.of(found)
+        listener.begun("analysing the trials", prefix="")
+        findings = Findings.of(study)
         if file is not None:
             listener.begun(f"drawing {file.name}", prefix="")
             is_page = suffix == ".html"
             write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
-    lines = [f"{found.kernel} at {found.problem_text} on {found.recording.device}", *study_page.lead(findings)]
+    lines = [f"{study.kernel} at {study.problem_text} on {study.recording.device}", *study_page.lead(findings)]
     output.answer(
         as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
     )
 
 
-def _measured(found: Subject, storage: str | None) -> Subject:
-    """The same with the neighbours of the best that had no time."""
+def _measured(study: Subject, storage: str | None) -> Subject:
+    """The study, with times of those neighbours of the best that had none, measured now."""
     from tuner.report import measuring
 
     with progress.displayed() as listener:
-        return measuring.neighbours(found, storage, listener)
+        return measuring.neighbours(study, storage, listener)

@@ -1,4 +1,4 @@
-"""How wide text is on a terminal, and how it is broken or cut to fit."""
+"""Measure the width of text on a terminal, and break it into lines that fit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import textwrap
 import unicodedata
 from typing import TextIO
 
-NARROW = 80  # columns, where a terminal does not say
+NARROW = 80  # columns, if a terminal does not report its width
 
 
 def cells(text: str) -> int:
-    """The columns that a text fills on a terminal."""
+    """The number of columns that `text` fills on a terminal."""
     return sum(map(_width, text))
 
 
@@ -24,12 +24,12 @@ def _width(character: str) -> int:
 
 
 def fitted(text: str, file: TextIO) -> str:
-    """`text` as it is printed to a file: on a terminal, its lines end between words."""
+    """`text` as it is printed to `file`: wrapped between words if `file` is a terminal."""
     return broken(text, width_of(size_of(file))) if file.isatty() else text
 
 
 def size_of(file: TextIO) -> os.terminal_size:
-    """Columns and lines of the terminal that a file is, or what stands for them where it is none."""
+    """Columns and lines of the terminal that `file` is; NARROW x 24 if it is not a terminal."""
     try:
         size = os.get_terminal_size(file.fileno())
     except (OSError, ValueError):
@@ -38,12 +38,12 @@ def size_of(file: TextIO) -> os.terminal_size:
 
 
 def width_of(size: os.terminal_size) -> int:
-    """Columns that a line may fill. The last one stays free: some terminals begin a new line when it is written."""
+    """The columns that a line may fill. The last column stays free: writing to it wraps the line on some terminals."""
     return max(1, size.columns - 1)
 
 
 def broken(text: str, width: int) -> str:
-    """`text` in lines of at most `width` characters. A word that is longer, such as a path, stays in one piece."""
+    """`text` wrapped to lines of at most `width` characters. Longer words, such as paths, are not broken."""
     lines = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 2)
@@ -53,7 +53,7 @@ def broken(text: str, width: int) -> str:
 
 
 def can_write(encoding: str | None, text: str) -> bool:
-    """Whether a file of this encoding can hold `text`."""
+    """Whether `text` can be written to a file of this encoding."""
     try:
         text.encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,11 +1,11 @@
-"""Published tables of measurements, and the runs that reproduce them on the device at hand.
+"""Published tables of measurements, and the code that reproduces them on this machine.
 
-*.yaml        one published experiment each: the printed figures, and the stage and configuration of each row
-experiment.py  the frozen values of such a file
-reading.py    YAML -> experiment
-running.py    experiment -> results, stage by stage
-stage.py      the measurements of one stage
-results.py    the frozen results
-tables.py     published against measured: Markdown, JSON, lines and columns for a terminal
-plot.py       published against measured: a plot
+*.yaml         one published experiment each: the printed figures, and the kernel and configuration of each row
+experiment.py  the dataclasses of such a file
+reading.py     read YAML into an experiment
+running.py     run an experiment, stage by stage
+stage.py       measure one stage
+results.py     the dataclasses of results
+tables.py      published against measured: Markdown, JSON, and text for a terminal
+plot.py        published against measured: a plot
 """

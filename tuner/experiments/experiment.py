@@ -1,4 +1,4 @@
-"""An experiment file as frozen values."""
+"""Frozen dataclasses for an experiment file: a published series of measurements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from tuner.space.model import Operation, Space
 class PublishedFigures:
     """One published measurement: time in ms, rate in GFLOP/s, share of the vendor's library (1 is as fast).
 
-    `printed` holds those of `time`, `rate` and `share` that the source prints, word for word. The others are derived
-    from these as far as possible. A range counts as its middle. `contradicts`: the printed rate does not follow from
-    the printed time.
+    printed: those of `time`, `rate` and `share` that the source prints, word for word. The others are derived from
+        these if possible. A range counts as its middle.
+    contradicts: the printed rate does not follow from the printed time.
     """
 
     time_ms: float | None = None
@@ -27,7 +27,7 @@ class PublishedFigures:
 
 @dataclass(frozen=True)
 class Loads:
-    """Loads from global memory: for one output, as printed, and for all outputs, by an expression."""
+    """The number of loads from global memory: for one output, as printed; for all outputs, as an expression."""
 
     printed: str
     counted: Expression
@@ -35,11 +35,12 @@ class Loads:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a published table: a stage of the catalogue with its published constants; or a `reference`, which is
-    the vendor's library or the device's peak rate.
+    """One row of a published table: a stage with its published constants, or a `reference`, which is the vendor's
+    library or the device's peak rate.
 
-    `space` is None where the catalogue lacks the stage. Otherwise `config` names every parameter: those that the source
-    lacks have the space's default.
+    stage: a kernel's name in the catalogue, or a space file.
+    space: the stage's space; None for a reference, or if the catalogue lacks the stage.
+    config: if `space` is given, a value for every parameter; parameters without a published value have the default.
     """
 
     name: str
@@ -54,8 +55,11 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows measured at one size. `small` is the size for devices that would take too long. `operation` is what the rows
-    compute (None where the catalogue has none of their stages)."""
+    """Rows measured at one size.
+
+    small: the size for devices that would take too long.
+    operation: what the rows compute; None if the catalogue has none of their stages.
+    """
 
     title: str
     sizes: Mapping[str, int]
@@ -67,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published series of measurements: its author, where it was published, and on which device it was measured."""
+    """A published series of measurements: `where` it was published, and on which `device` it was measured."""
 
     name: str
     title: str

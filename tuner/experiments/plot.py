@@ -1,4 +1,4 @@
-"""Published against measured, as a plot: rates, and shares of the vendor's library, table by table."""
+"""Plot published against measured figures: rates, and shares of the vendor's library, for each table."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from tuner.experiments.results import Reproduction, RowResult
 from tuner.space.texts import short_size
 
-# Colours that people who cannot tell red from green can tell apart.
+# Colours that can be told apart with red-green colour blindness.
 SERIES = {"published": "#9a9a9a", "published constants, here": "#0072b2", "tuned, here": "#d55e00"}
 MISSING = "no plot: matplotlib is not installed; pip install matplotlib"
 
@@ -21,7 +21,7 @@ def available() -> bool:
 
 
 def png(reproduction: Reproduction) -> bytes:
-    """The plot as a PNG file: for each table a panel of rates, and beside it one of shares, if any are known."""
+    """The plot as a PNG file: for each table a panel of rates, and a panel of shares beside it if any are known."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -31,11 +31,11 @@ def png(reproduction: Reproduction) -> bytes:
     panels = figure.subplots(len(heights), 1 + shares, squeeze=False, height_ratios=heights)
     for line, table, results in zip(panels, reproduction.experiment.tables, reproduction.tables, strict=True):
         sizes = {short_size(dict(result.scope.sizes)) for result in results if result.scope}
-        here = f"here at {', '.join(sorted(sizes))}" if sizes else "nothing here"
-        title = f"{table.title}: published at {short_size(dict(table.sizes))}, {here}"
+        measured = f"here at {', '.join(sorted(sizes))}" if sizes else "nothing here"
+        title = f"{table.title}: published at {short_size(dict(table.sizes))}, {measured}"
         _panel(line[0], results, _rates, title)
         line[0].set_xlabel("GFLOP/s")
-        if any(rate for result in results for rate in _rates(result)):  # an empty axis cannot be logarithmic
+        if any(rate for result in results for rate in _rates(result)):  # a logarithmic axis needs data
             line[0].set_xscale("log")
             low, high = line[0].get_xlim()
             line[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
@@ -57,7 +57,7 @@ def png(reproduction: Reproduction) -> bytes:
 
 
 def _panel(panel: Any, results: Sequence[RowResult], values: Values, title: str) -> None:
-    """Plot three points per row, the first row on top."""
+    """Plot three points per row, one of each series, with the first row on top."""
     for number, (label, colour) in enumerate(SERIES.items()):
         positions = [position + 0.2 * (number - 1) for position in range(len(results))]
         panel.plot([values(result)[number] for result in results], positions, "o", color=colour, label=label)

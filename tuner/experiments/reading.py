@@ -1,4 +1,4 @@
-"""Experiment files: YAML -> Experiment, checked against the spaces of its stages."""
+"""Read experiment files (YAML), and check them against the spaces of their stages."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 
 FOLDER = Path(__file__).parent
-CONTRADICTS = 0.1  # share by which a printed rate may differ from the printed time without a note; rounding makes 0.03
+CONTRADICTS = 0.1  # relative difference of printed rate and time above which a note is needed; rounding makes 0.03
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _UNITS = {"time": "ms", "rate": "|gflops|tflops", "share": "%"}
@@ -34,7 +34,10 @@ _EXAMPLES = {"time": "840 ms", "rate": "~1,343 GFLOPS", "share": "11.6%"}
 
 
 def _value(kind: str, text: str) -> float | None:
-    """The number in a printed `text`: ms, GFLOP/s or a share; None where `text` is not a figure of this kind."""
+    """The number in a printed `text`, in ms, GFLOP/s or as a share (1 is 100 %); None if `text` is no such figure.
+
+    A range counts as its middle.
+    """
     match = re.fullmatch(rf"~?{_NUMBER}(?:-{_NUMBER})?\s*({_UNITS[kind]})", text.lower())
     if match is None:
         return None
@@ -44,6 +47,7 @@ def _value(kind: str, text: str) -> float | None:
 
 
 def _printed(kind: str, text: object) -> object:
+    """`text`, checked to be a figure of this kind. Raises ValueError if it is not."""
     if not isinstance(text, str) or not _value(kind, text):
         raise ValueError(f"{quoted(text)}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
     return text
@@ -55,14 +59,14 @@ Share = Annotated[str | None, BeforeValidator(partial(_printed, "share"))]
 
 
 class LoadsModel(StrictModel):
-    """Loads from global memory."""
+    """The number of loads from global memory."""
 
     printed: str = Field(description="for one output, as printed")
     counted: Formula = Field(description="for all outputs, over sizes and parameters")
 
 
 class RowModel(StrictModel):
-    """One row as printed, and its stage or reference here."""
+    """One row as printed, with the stage or reference that it corresponds to."""
 
     name: str = Field(min_length=1, max_length=200)
     stage: str | None = Field(None, description="a kernel of the catalogue, or a space file beside this file")
@@ -76,7 +80,7 @@ class RowModel(StrictModel):
 
 
 class TableModel(StrictModel):
-    """Rows at one size."""
+    """A table: rows measured at one size."""
 
     title: str = Field(min_length=1, max_length=200)
     size: str | int
@@ -97,14 +101,14 @@ class ExperimentModel(StrictModel):
 
 
 def names() -> list[str]:
-    """The names of the experiments that ship."""
+    """The names of the experiments that ship with tuner."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def find(name: str) -> Experiment:
-    """The experiment whose name is `name` or alone contains it, or the one in the YAML file `name`.
+    """Find an experiment by its name, by a unique part of its name, or by the path of a YAML file.
 
-    Raises RequestError, with the names that there are, where none or several match; SpaceError for a faulty file.
+    Raises RequestError, with all names, if none or several match; SpaceError if the file is wrong.
     """
     if Path(name).suffix in (".yaml", ".yml"):
         return read(Path(name))
@@ -117,7 +121,7 @@ def find(name: str) -> Experiment:
 
 
 def read(path: Path) -> Experiment:
-    """The Experiment in `path`. Raises SpaceError, with file, line and key, for a faulty file."""
+    """Read the experiment in `path`. Raises SpaceError, with file, line and key, if the file is wrong."""
     document = yamlfile.read(path)
     model = validated(ExperimentModel, document)
     return Experiment(
@@ -135,7 +139,7 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
     places: list[Where] = [(*where, "rows", position) for position in range(len(model.rows))]
     spaces = [_space(document, place, row) for place, row in zip(places, model.rows, strict=True)]
     if all(row.stage is None for row in model.rows):
-        raise document.error((*where, "rows"), "none of them is a `stage`: there is nothing to measure")
+        raise document.error((*where, "rows"), "no row has a `stage`, so there is nothing to measure")
     op = next((space.operation for space in spaces if space is not None), None)
     sizes = _sizes(document, (*where, "size"), model.size, op)
     small = _sizes(document, (*where, "small"), model.small, op)
@@ -149,7 +153,7 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
 
 
 def _space(document: Document, where: Where, row: RowModel) -> Space | None:
-    """The row's space; None for a reference, and for a stage that the catalogue lacks."""
+    """The row's space; None for a reference, or for a stage that the catalogue lacks."""
     if (row.stage is None) == (row.reference is None):
         raise document.error(where, f"{row.name}: a row has either `stage` or `reference`")
     if row.stage is None:
@@ -167,7 +171,7 @@ def _sizes(document: Document, where: Where, text: str | int, op: Operation | No
 
 
 def _figures(row: RowModel, work: float | None, library: PublishedFigures | None = None) -> PublishedFigures:
-    """The figures that the row prints, and those that follow from them. `work` is the rate in GFLOP/s of a run of
+    """The figures that the row prints, and those derived from them. `work`: the rate in GFLOP/s of a run that takes
     1 ms."""
     printed = {kind: text for kind in _UNITS if (text := getattr(row, kind)) is not None}
     values = {kind: _value(kind, text) for kind, text in printed.items()}
@@ -211,8 +215,10 @@ def _row(
 
 
 def _config(document: Document, where: Where, row: RowModel, space: Space, sizes: Mapping[str, int]) -> Config:
-    """The published constants, and the default of every parameter that the source lacks; in a space without one, the
-    first values that are valid beside the published ones on a common GPU."""
+    """The published constants, completed with the space's default for every other parameter.
+
+    If the space has no default, completed with the first values that make a valid configuration on a common GPU.
+    """
     for name, value in row.config.items():
         if name not in space.parameters:
             raise document.error((*where, name), evaluator.unknown_name(name, space.parameters))
@@ -229,4 +235,6 @@ def _config(document: Document, where: Where, row: RowModel, space: Space, sizes
     try:
         return first_valid(narrowed, scope)
     except NoConfiguration as error:
-        raise document.error(where, f"{space.name} has no default, and none fits: {error}") from None
+        raise document.error(
+            where, f"{space.name} has no default, and no values of the other parameters are valid: {error}"
+        ) from None

@@ -1,4 +1,4 @@
-"""The results of a reproduction as frozen values."""
+"""Frozen dataclasses for the results of a reproduction."""
 
 from dataclasses import dataclass, field
 
@@ -10,9 +10,12 @@ from tuner.space.scope import Scope
 
 @dataclass(frozen=True)
 class Measurement:
-    """One configuration, verified and measured on this machine: median time in ms, spread, rate in GFLOP/s, share of
-    the vendor's library in the same rounds, counted loads from global memory. Without a time, `reason` says why, and
-    `failed` whether the kernel ran and failed."""
+    """One configuration, verified and measured on this machine.
+
+    time_ms: the median time in ms. Without a time, `reason` says why; `failed` if the kernel ran and failed.
+    vs_library: the share of the vendor library's rate in the same rounds; 1 is as fast.
+    loads: loads from global memory for all outputs, counted by an expression.
+    """
 
     config: Config | None = None
     time_ms: float | None = None
@@ -28,8 +31,10 @@ class Measurement:
 class RowResult:
     """A published row and its measurements: with the published constants, and tuned.
 
-    A reference is measured under `constants`. `origin` says where the tuned configuration comes from. `scope` has the
-    size on this machine. `library_ms` is the time of the vendor's `library` in the same rounds.
+    constants: with the published constants. A reference has its measurement here.
+    origin: where the tuned configuration comes from, in words.
+    scope: the problem measured on this machine, with its size.
+    library_ms: the time of the vendor's `library` in the same rounds.
     """
 
     row: PublishedRow
@@ -49,7 +54,7 @@ class RowResult:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment's tables, as far as they have been measured; `finished` when all of them have."""
+    """The results of an experiment's tables so far; `finished` once every row has been tried."""
 
     experiment: Experiment
     tables: tuple[tuple[RowResult, ...], ...]
@@ -57,5 +62,5 @@ class Reproduction:
 
     @property
     def rows(self) -> list[RowResult]:
-        """The results of the rows that are stages, not references."""
+        """The results of all rows that are stages, not references."""
         return [result for table in self.tables for result in table if result.row.stage is not None]

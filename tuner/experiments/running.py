@@ -1,4 +1,4 @@
-"""The run of an experiment on the devices of this machine, stage by stage, with its references."""
+"""Run an experiment on the devices of this machine, stage by stage, with its references."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from tuner.space import operation
 
 
 def run(experiment: Experiment, request: ReproductionRequest, audience: Audience) -> Iterator[Reproduction]:
-    """Measure stage by stage, and yield the results so far after each. A failure costs only the rows that it concerns.
+    """Measure stage by stage, and yield the results so far after each. A failing stage leaves out only its own rows.
 
-    Raises RequestError where the request is wrong.
+    Raises RequestError if the request is wrong, DeviceError if this machine lacks the requested device.
     """
     Budget.parse(request.budget)
     if request.timeout is not None:
@@ -29,9 +29,7 @@ def run(experiment: Experiment, request: ReproductionRequest, audience: Audience
     if request.device is not None:
         kind, number = devices.split(request.device)
         if number >= devices.count(kind):
-            raise DeviceError(
-                f"device {quoted(request.device)}: this machine has none of this name; see `tune devices`"
-            )
+            raise DeviceError(f"device {quoted(request.device)}: this machine has no such device; see `tune devices`")
     tables = [[_left_out(row, "not measured: the run was interrupted") for row in t.rows] for t in experiment.tables]
     stages = [(number, stage) for number, table in enumerate(experiment.tables) for stage in _stages(table)]
     for number, positions in stages:
@@ -57,28 +55,29 @@ def _stages(table: Table) -> list[list[int]]:
 
 
 def _with_references(table: Table, results: Sequence[RowResult]) -> tuple[RowResult, ...]:
-    """The results of a table, those of its references derived from the others."""
+    """The results of a table, with those of its references derived from the other rows."""
     return tuple(_reference(r.row, table, results) if r.row.reference else r for r in results)
 
 
 def _reference(row: PublishedRow, table: Table, results: Sequence[RowResult]) -> RowResult:
-    """The vendor's library in the rounds of the other rows of its table, or the peak of their device."""
+    """The result of a reference: the vendor library's time in the rounds of the table's other rows, or the peak rate of
+    their device."""
     measured = [r for r in results if r.is_measured and r.row.space and _has_grid(r.row.space.languages)]
     if not measured or table.operation is None:
-        return _left_out(row, "no row beside it was measured")
+        return _left_out(row, "no other row of the table was measured")
     device, scope = measured[0].device, measured[0].scope
     assert device is not None
     assert scope is not None
-    work = operation.gflops(table.operation, scope, 1.0)  # of a run of 1 ms
+    work = operation.gflops(table.operation, scope, 1.0)  # GFLOP/s of a run that takes 1 ms
     library_ms = [result.library_ms for result in measured if result.library_ms is not None]
     if row.reference == "library" and library_ms:
         time_ms = median(library_ms)
     elif row.reference == "peak" and device.peak and work:
         time_ms = work / device.peak.gflops
     elif row.reference == "peak":
-        return _left_out(row, f"{device.name} does not tell how many FP32 lanes it has, and at which clock")
+        return _left_out(row, f"{device.name} does not report its number of FP32 lanes and its clock")
     else:
-        return _left_out(row, f"there is no library of a vendor for {device.name}")
+        return _left_out(row, f"there is no vendor library for {device.name}")
     vs_library = median(library_ms) / time_ms if library_ms else None
     measurement = Measurement(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
     return RowResult(row, measurement, device=device, scope=scope)
@@ -87,7 +86,7 @@ def _reference(row: PublishedRow, table: Table, results: Sequence[RowResult]) ->
 def _stage(
     table: Table, rows: Sequence[PublishedRow], request: ReproductionRequest, audience: Audience
 ) -> list[RowResult]:
-    """The rows of one stage, measured on the request's device, else on the first that runs the stage."""
+    """Measure the rows of one stage, on the request's device or else on the first device that can run it."""
     space = rows[0].space
     if space is None:
         return [_left_out(row, f"{row.stage} is not in the catalogue") for row in rows]
@@ -102,16 +101,17 @@ def _stage(
         with scratch.file() as products, contextlib.closing(Supervisor(task, device_id, products)) as worker:
             worker.start()
             return Stage(worker, rows, request, audience).measure()
-    except TunerError as error:  # mostly of the device: then no row of the stage can be measured
+    except TunerError as error:  # mostly a DeviceError, which concerns every row of the stage
         return [_left_out(row, str(error)) for row in rows]
 
 
 def _has_grid(languages: Iterable[str]) -> bool:
-    """Whether the kernels of one of `languages` run in blocks of threads, and not as plain loops."""
+    """Whether one of `languages` runs kernels on a grid of threads, rather than as plain loops on the host."""
     return any(LANGUAGES[language].has_grid for language in languages)
 
 
 def _is_processor(device_id: str) -> bool:
+    """Whether the device is a CPU. Opens it only if its backend may offer CPUs."""
     if not devices.BACKENDS[devices.split(device_id)[0]].may_be_processor:
         return False
     device = devices.open_device(device_id)

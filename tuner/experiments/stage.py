@@ -1,4 +1,4 @@
-"""The measurements of one stage: its published constants and its tuned configuration, in the same rounds."""
+"""Measure one stage: its published constants and its tuned configuration, in the same rounds."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -26,9 +26,10 @@ from tuner.tuning.request import TuningRequest
 class ReproductionRequest:
     """How to reproduce an experiment.
 
-    tune: search, with `budget`, where the store has no record of the size.
+    tune: search, with `budget`, if the store has no record of the size.
     small: measure at the small sizes.
-    timeout: seconds per configuration (None: the default for its language).
+    timeout: seconds per configuration; None for the default of its language.
+    results: the user's store.
     """
 
     device: str | None = None
@@ -40,7 +41,7 @@ class ReproductionRequest:
 
 
 class Audience(Protocol):
-    """Receives messages about what is measured, and supplies a listener for each search."""
+    """Receives progress messages, and supplies a progress listener for each search."""
 
     def say(self, text: str) -> None: ...
 
@@ -48,19 +49,19 @@ class Audience(Protocol):
 
 
 class Stage:
-    """The rows of one stage at one size, on the worker's device."""
+    """The rows of one stage at one size, measured by a worker on its device."""
 
     def __init__(
         self, worker: Supervisor, rows: Sequence[PublishedRow], request: ReproductionRequest, audience: Audience
     ) -> None:
         self._worker, self._rows, self._request, self._audience = worker, rows, request, audience
         self._space, self._scope, self._device = worker.task.space, worker.scope, worker.device
-        self._finals: dict[ConfigKey, tuple[Final, Final | None]] = {}  # each with the library's in its rounds
+        self._finals: dict[ConfigKey, tuple[Final, Final | None]] = {}  # with the library's in the same rounds
 
     def measure(self) -> list[RowResult]:
         """Measure all rows."""
-        where = f"{self._space.name} at {size_text(self._scope.sizes)} on {self._device.name}"
-        self._audience.say(f"{where}, for {len(self._rows)} published row{'s' * (len(self._rows) > 1)}")
+        problem = f"{self._space.name} at {size_text(self._scope.sizes)} on {self._device.name}"
+        self._audience.say(f"{problem}, for {len(self._rows)} published row{'s' * (len(self._rows) > 1)}")
         tuned, origin = self._tuned()
         self._audience.say(f"  tuned: {origin}")
         configs = [row.config for row in self._rows if self._fault(row.config) is None] + ([tuned] if tuned else [])
@@ -75,12 +76,14 @@ class Stage:
         return results
 
     def _tuned(self) -> tuple[Config | None, str]:
-        """The best configuration for this size on this device and its origin; or None and the reason."""
+        """The best configuration for this size and device, from the store or a search, and its origin; or None and the
+        reason."""
         record = self._record()
         if record is not None:
-            return record.config, f"the store's record, of {record.evaluated} of {record.configurations} configurations"
+            tried = f"{record.evaluated} of {record.configurations} configurations tried"
+            return record.config, f"the store's record, {tried}"
         if not self._request.tune:
-            return None, "the store has no record of this size, and --no-tune leaves out the search"
+            return None, "the store has no record of this size, and --no-tune forbids a search"
         stage = self._rows[0].stage
         assert stage is not None
         kernel = str(self._space.files[0]) if stage.endswith((".yaml", ".yml")) else stage
@@ -100,17 +103,17 @@ class Stage:
         if result.record is None:
             return None, f"none of {result.evaluated} configurations is valid"
         config = (self._record() or result.record).config
-        return config, f"searched for now, {result.evaluated} of {result.configurations} configurations"
+        return config, f"a search now, {result.evaluated} of {result.configurations} configurations tried"
 
     def _record(self) -> Record | None:
-        """The record of this size on this device, if a launch would take its best configuration."""
+        """The record of this size on this device, if a launch would use its best configuration."""
         store = Store.of(self._space, self._request.results)
         best = store.look_up(Query.of(self._space, self._scope, self._device))
         record = best.record
         return record if record and best.is_exact and record.is_plain and record.config == best.config else None
 
     def _fault(self, config: Config) -> str | None:
-        """Why the configuration is not valid here; None if it is."""
+        """Why `config` is invalid for this problem and device; None if it is valid."""
         try:
             checked(self._space, config, self._scope)
         except SpaceError as error:
@@ -118,7 +121,7 @@ class Stage:
         return None
 
     def _time(self, configs: Sequence[Config]) -> None:
-        """Verify and time the configurations in the same rounds; each by itself where one ends the worker."""
+        """Verify and time `configs` in the same rounds; each by itself if one of them kills the worker."""
         if not configs:
             return
         try:
@@ -133,10 +136,11 @@ class Stage:
                 self._time([config])
 
     def _library(self, config: Config) -> Final | None:
-        """The vendor's library in the rounds of the configuration."""
+        """The vendor library's times in the rounds of `config`; None if it was not measured there."""
         return self._finals.get(config_key(config), (None, None))[1]
 
     def _measurement(self, row: PublishedRow, config: Config) -> Measurement:
+        """The measurement of `config`, with the row's loads."""
         fault = self._fault(config)
         if fault is not None:
             return Measurement(config, reason=fault)

@@ -1,4 +1,4 @@
-"""Published against measured: as Markdown, as JSON, and as lines and columns for a terminal."""
+"""Format published against measured figures: as Markdown, as JSON, and as text and columns for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.quoting import plain
 from tuner.space.texts import config_text, short_size, size_text
 
-LEAST_ROWS = 5  # for a rank correlation
+LEAST_ROWS = 5  # different times needed for a rank correlation
 HEADER = (
     "row",
     *("published", "GFLOP/s", "share"),
@@ -19,20 +19,20 @@ HEADER = (
     *("loads, counted", "tuned"),
 )
 LEGEND = (
-    "Times in ms; shares of {}, measured in the same rounds; in parentheses, what follows from the printed figures; "
-    "* a printed rate that does not follow from the printed time."
+    "Times in ms; shares are of {}, measured in the same rounds; figures in parentheses are derived from the printed "
+    "ones; * marks a printed rate that does not follow from the printed time."
 )
 
 
 def rank_correlation(results: Iterable[RowResult]) -> tuple[float, int] | None:
-    """Spearman's coefficient of the published times and ours with the published constants, and the number of rows.
+    """Spearman's rank correlation of the published times with ours for the same constants, and the number of rows.
 
-    None for fewer than LEAST_ROWS different published times, and for rows of several devices or sizes.
+    None if there are fewer than LEAST_ROWS different published times, or if rows differ in device or size.
     """
     both = [r for r in results if r.row.stage and r.row.published.time_ms and r.constants.time_ms]
     published = [result.row.published.time_ms for result in both]
     measured = [result.constants.time_ms for result in both]
-    if len(set(published)) < LEAST_ROWS or len({_here(result) for result in both}) > 1:
+    if len(set(published)) < LEAST_ROWS or len({_measured_on(result) for result in both}) > 1:
         return None
     from scipy.stats import spearmanr
 
@@ -40,7 +40,7 @@ def rank_correlation(results: Iterable[RowResult]) -> tuple[float, int] | None:
 
 
 def markdown(reproduction: Reproduction) -> str:
-    """A page: the head, each table with notes on its rows, and the legend."""
+    """A Markdown page: the head, each table with notes on its rows, and the legend."""
     parts = [f"# {reproduction.experiment.title}", head(reproduction)]
     for number, results in enumerate(reproduction.tables):
         header, cells = columns(results)
@@ -53,7 +53,7 @@ def markdown(reproduction: Reproduction) -> str:
 
 
 def document(reproduction: Reproduction) -> dict[str, Any]:
-    """The reproduction for JSON; times in ms, rates in GFLOP/s."""
+    """The reproduction as JSON data; times in ms, rates in GFLOP/s."""
     experiment = reproduction.experiment
     return {
         "experiment": experiment.name,
@@ -101,36 +101,37 @@ def _row_json(result: RowResult) -> dict[str, Any]:
 
 
 def head(reproduction: Reproduction) -> str:
-    """What was published where, and the devices of this machine that it was measured on."""
+    """What was published and where, and the devices of this machine that measured it."""
     experiment = reproduction.experiment
     devices = {
         result.device.id: result.device for results in reproduction.tables for result in results if result.device
     }
-    here = "; ".join(f"{name}: {device.name}, {device.toolchain}" for name, device in sorted(devices.items()))
-    where = f"{experiment.where}; author: {experiment.author}; device: {experiment.device}"
-    parts = [f"{experiment.title} ({where}).", experiment.note, f"Measurement on {here or 'nothing'}."]
+    measured_on = "; ".join(f"{name}: {device.name}, {device.toolchain}" for name, device in sorted(devices.items()))
+    publication = f"{experiment.where}; author: {experiment.author}; device: {experiment.device}"
+    measurement = f"Measured on {measured_on}." if measured_on else "Nothing was measured."
+    parts = [f"{experiment.title} ({publication}).", experiment.note, measurement]
     return " ".join(filter(None, parts))
 
 
 def legend(reproduction: Reproduction) -> str:
-    """The meaning of units and marks."""
+    """What the units and marks of the tables mean."""
     libraries = sorted({result.library for result in reproduction.rows if result.library})
     return LEGEND.format(", ".join(libraries) or "the vendor's library")
 
 
 def title(reproduction: Reproduction, number: int) -> str:
-    """The title of a table, with its size."""
+    """The title of table `number`, with its size."""
     table = reproduction.experiment.tables[number]
     return f"{table.title} ({size_text(table.sizes)})"
 
 
 def columns(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]]]:
-    """Header and cells, without empty columns."""
+    """The header and the rows of cells of a table, without empty columns."""
     rows = [
         [
             result.row.name,
             *_published(result.row.published),
-            _here(result),
+            _measured_on(result),
             *_measured(result.constants),
             *_measured(result.tuned),
             *(_count(measurement.loads) for measurement in (result.constants, result.tuned)),
@@ -142,7 +143,7 @@ def columns(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]]]:
 
 
 def _published(figures: PublishedFigures) -> list[str]:
-    """Time, rate and share: as printed, or derived and in parentheses."""
+    """The cells of time, rate and share: as printed, or derived and in parentheses."""
     derived = {
         "time": figures.time_ms and f"({_number(figures.time_ms)})",
         "rate": figures.gflops and f"({_number(figures.gflops)})",
@@ -153,7 +154,7 @@ def _published(figures: PublishedFigures) -> list[str]:
 
 
 def _measured(measurement: Measurement) -> list[str]:
-    """Time, rate and share."""
+    """The cells of time, rate and share; without a time, `failed` or `left out`."""
     if measurement.time_ms is None:
         return ["failed" if measurement.failed else "left out" if measurement.reason else "", "", ""]
     return [
@@ -163,8 +164,8 @@ def _measured(measurement: Measurement) -> list[str]:
     ]
 
 
-def _here(result: RowResult) -> str:
-    """`opencl:0, 256`: device and size."""
+def _measured_on(result: RowResult) -> str:
+    """The device and size, as `opencl:0, 256`; empty if not measured."""
     return f"{result.device.id}, {short_size(dict(result.scope.sizes))}" if result.device and result.scope else ""
 
 
@@ -173,21 +174,23 @@ def _number(value: float) -> str:
 
 
 def _count(loads: int | None) -> str:
-    """`550 million, 2.2 GB`: loads, and the bytes of as many floats."""
+    """A number of loads, and its bytes at 4 bytes each, as `550 million, 2.2 GB`."""
     return "" if loads is None else f"{loads / 1e6:,.0f} million, {4 * loads / 1e9:.4g} GB"
 
 
 def notes(reproduction: Reproduction, number: int) -> list[str]:
-    """The notes on a table and its rows, a line each."""
+    """The notes on table `number` and its rows, one line each."""
     table, results = reproduction.experiment.tables[number], reproduction.tables[number]
     lines = [table.note] if table.note else []
     stages = [result for result in results if result.scope and result.row.stage]
     if small := [result for result in stages if result.scope and result.scope.sizes != table.sizes]:
-        lines.append(f"At a small size, which says little of the published one: {_names(small, stages)}.")
+        lines.append(f"At a small size, which says little about the published size: {_names(small, stages)}.")
     if bare := [r for r in stages if r.row.space and r.row.space.operation.reference.kind == "none"]:
-        lines.append(f"Unverified, because nothing says what is right: {_names(bare, stages)}.")
+        lines.append(f"Unverified, because there is no reference: {_names(bare, stages)}.")
     if (correlation := rank_correlation(results)) is not None:
-        lines.append("Rank correlation (Spearman) of published times and ours: {:.3f}, {} rows.".format(*correlation))
+        lines.append(
+            "Rank correlation (Spearman) of published and measured times: {:.3f}, {} rows.".format(*correlation)
+        )
     if number == len(reproduction.tables) - 1 > 0 and (correlation := rank_correlation(reproduction.rows)) is not None:
         lines.append("The same over all tables: {:.3f}, {} rows.".format(*correlation))
     for result in results:
@@ -203,23 +206,25 @@ def notes(reproduction: Reproduction, number: int) -> list[str]:
 
 
 def _reasons(results: Sequence[RowResult]) -> list[str]:
-    """Why rows, or one of their two configurations, have no time; a line per reason."""
+    """One line for each reason why rows, or one of their two configurations, have no time."""
     groups: dict[tuple[str, str], list[RowResult]] = {}
     for result in results:
-        halves = {"": result.constants}
+        measurements = {"": result.constants}
         if result.row.stage and result.tuned.reason != result.constants.reason:
-            halves = {", published constants": result.constants, ", tuned": result.tuned}
-        for half, measurement in halves.items():
+            measurements = {", published constants": result.constants, ", tuned": result.tuned}
+        for label, measurement in measurements.items():
             if measurement.time_ms is None and measurement.reason:
-                fate = "Failed" if measurement.failed else "Left out"
-                groups.setdefault((f"{fate}{half}", measurement.reason), []).append(result)
-    return [f"{fate}: {_names(group, results)}: {reason}." for (fate, reason), group in groups.items()]
+                outcome = "Failed" if measurement.failed else "Left out"
+                groups.setdefault((f"{outcome}{label}", measurement.reason), []).append(result)
+    return [f"{outcome}: {_names(group, results)}: {reason}." for (outcome, reason), group in groups.items()]
 
 
 def _names(group: Sequence[RowResult], results: Sequence[RowResult]) -> str:
+    """The names of the rows in `group`; `all stages` if it is every stage of `results`."""
     stages = sum(result.row.stage is not None for result in results)
     return "all stages" if len(group) == stages > 1 else "; ".join(result.row.name for result in group)
 
 
 def _stage(result: RowResult) -> str:
+    """A row's kernel and published configuration; empty for a reference."""
     return f"{result.row.stage} {config_text(result.row.config)}" if result.row.stage else ""

@@ -1,1 +1,1 @@
-"""What a run shows on standard error while it lasts, and the lines that state its result."""
+"""The progress display on standard error, and the lines that state a run's result."""

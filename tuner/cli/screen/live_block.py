@@ -1,4 +1,4 @@
-"""Standard error: lines that stay, and below them, on a terminal, a block that is drawn again in its place."""
+"""Write to standard error: permanent lines, and on a terminal a block below them that is redrawn in place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ Span = tuple[str, str]  # a text and its style, a key of _STYLES
 Line = Sequence[Span]
 
 _STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32"}
-_DUMB = ("", "dumb", "unknown")  # terminals that only print
+_DUMB = ("", "dumb", "unknown")  # values of TERM for terminals that cannot move the cursor
 
 
 class LiveBlock:
-    """Standard error of this process. A terminal that can move its cursor `is_live`; all else gets plain lines.
+    """Standard error of this process. It `is_live` if it is a terminal that can move its cursor; else only permanent
+    lines are printed.
 
-    NO_COLOR turns styles off, and TERM=dumb the block (https://no-color.org).
+    NO_COLOR (https://no-color.org) turns styles off; TERM=dumb turns the block off.
     """
 
     def __init__(self) -> None:
@@ -28,23 +29,22 @@ class LiveBlock:
         self.is_live = self._file.isatty() and os.environ.get("TERM", "") not in _DUMB
         self._is_styled = self.is_live and not os.environ.get("NO_COLOR")
         self.has_blocks = can_write(self._file.encoding, sparkline.BLOCKS)
-        self._cells: list[int] = []  # of each line of the block that is drawn
+        self._cells: list[int] = []  # columns filled by each line of the drawn block; empty if none is drawn
 
     @property
     def width(self) -> int:
-        """Columns that a line may fill."""
+        """The columns that a line may fill."""
         return width_of(self._size())
 
     def draw(self, block: Sequence[Line]) -> None:
-        """Put `block` in the place of what was drawn before. A line that is too long is cut."""
+        """Draw `block` in place of the previous one. Lines that are too long, and lines below the screen, are cut."""
         lines = [_cut(line, self.width) for line in block[: max(1, self._size().lines - 1)]]
         written = "\n".join("".join(map(self._styled, line)) for line in lines)
         self._write(self._home() + written)
         self._cells = [sum(cells(text) for text, _ in line) for line in lines]
 
     def say(self, text: str) -> None:
-        """Print lines that stay, above the block, which the next `draw` shows again. On a terminal they end between
-        words."""
+        """Print permanent lines, wrapped on a terminal. The block is removed until the next `draw`."""
         lines = "\n".join(plain(text).splitlines())
         self._write(f"{self._home()}{broken(lines, self.width) if self.is_live else lines}\n")
         self._cells = []
@@ -56,13 +56,13 @@ class LiveBlock:
             self._cells = []
 
     def _home(self) -> str:
-        """What moves the cursor to the block's first column and row, and removes it. Since the block was drawn the
-        terminal may have become narrower, and have broken its lines."""
+        """The control sequence that erases the block and moves the cursor to where it began. It counts the block's rows
+        at the terminal's present width, since a terminal that has become narrower wraps lines."""
         if not self._cells:
             return ""
         columns = self._size().columns
         rows = sum(max(1, -(-count // columns)) for count in self._cells)
-        # Line by line: tmux keeps a screen that is erased from its first cell on in the scrollback.
+        # Erased line by line: tmux copies a screen that is erased from its first cell into the scrollback.
         return "\r\x1b[K" + "\x1b[1A\x1b[K" * (rows - 1)
 
     def _styled(self, span: Span) -> str:
@@ -79,14 +79,14 @@ class LiveBlock:
 
 
 def _cut(line: Line, width: int) -> list[Span]:
-    """The beginning of `line` that fits, without what would drive the terminal."""
-    shown: list[Span] = []
+    """The beginning of `line` that fits in `width` columns, without control characters."""
+    fitting: list[Span] = []
     for text, style in line:
-        kept = ""
+        head = ""
         for character in plain(text, keep=""):
             width -= cells(character)
             if width < 0:
-                return [*shown, (kept, style)]
-            kept += character
-        shown.append((kept, style))
-    return shown
+                return [*fitting, (head, style)]
+            head += character
+        fitting.append((head, style))
+    return fitting

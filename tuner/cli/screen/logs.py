@@ -1,4 +1,4 @@
-"""`--verbose`: what the library logs, as lines on standard error."""
+"""`--verbose`: print the library's log messages on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOGGER = "tuner"
 
 
 class _Lines(logging.Handler):
-    """Hands each message to a function that prints it."""
+    """A logging handler that passes each formatted message to a function that prints it."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class _Lines(logging.Handler):
 
 @contextlib.contextmanager
 def printed(verbose: bool, say: Callable[[str], None] = output.say) -> Iterator[None]:
-    """A block in which what the library logs is handed to `say`, if `verbose`."""
+    """A context in which the library's log messages are passed to `say`, if `verbose`."""
     if not verbose:
         yield
         return

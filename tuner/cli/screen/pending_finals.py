@@ -1,4 +1,4 @@
-"""What waits in a ledger: trials of a problem that no final round has made a record of."""
+"""Find trials of a problem whose search was interrupted before the finals, so that they have no record yet."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PendingFinals:
-    """The study that such trials are in, the fastest of them, and the command that goes on from them, where that is
-    known."""
+    """A study without finals, its fastest trial, and the command that continues it, if known."""
 
     study: StoredStudy
     fastest: Trial
@@ -27,55 +26,60 @@ class PendingFinals:
 
     @staticmethod
     def of(problem: Problem, device: str, kernel: str) -> PendingFinals | None:
-        """What waits for the device called so; None where nothing does. `kernel` is as it was typed."""
+        """The largest study of `problem` on `device` that has a valid trial; None if there is none.
+
+        device: a device's full name.
+        kernel: the kernel as the user typed it, which goes into the command.
+        """
         from tuner import paths
         from tuner.catalog import kernel_names
 
         names = (problem.space.name, *kernel_names.other_names(problem.space))
         if not any((paths.state() / "studies" / name).is_dir() for name in names):
-            return None  # and Optuna need not be imported
+            return None  # without importing Optuna
         from tuner.exchange.exports.trials import studies
 
         try:
-            found = [(study, fastest) for study in studies(problem) if (fastest := _fastest(study, device))]
-        except RequestError as error:  # a ledger that cannot be read keeps no answer back
+            pending = [(study, fastest) for study in studies(problem) if (fastest := _fastest(study, device))]
+        except RequestError as error:  # an unreadable ledger must not stop `tune best`
             output.warn([str(error)])
             return None
-        if not found:
+        if not pending:
             return None
-        study, fastest = max(found, key=lambda each: len(each[0].trials))
+        study, fastest = max(pending, key=lambda pair: len(pair[0].trials))
         return PendingFinals(study, fastest, _command(study, kernel))
 
     def has_verified(self, config: Config) -> bool:
-        """Whether the search has found a configuration right."""
+        """Whether `config` passed verification in the search."""
         return any(trial.config == config and trial.time_ms is not None for trial in self.study.trials)
 
     @property
     def lines(self) -> list[str]:
-        """What there is, and how it becomes a record."""
+        """Two lines for the user: how many trials there are and how to finish, and the fastest trial."""
         from tuner.space.texts import config_text
 
         count = len(self.study.trials)
-        trials = "1 trial waits" if count == 1 else f"{count} trials wait"
+        trials = "1 trial has" if count == 1 else f"{count} trials have"
         again = f"run `{self.command}` again" if self.command else "tune again"
         return [
-            f"{trials} in a ledger; {again} to finish: it measures the best of them once more, and stores a record",
-            f"the fastest in the search: {self.fastest.time_ms:.4g} ms, {config_text(self.fastest.config)}",
+            f"{trials} no record yet; {again} to finish: it measures the best of them once more, and stores a record",
+            f"fastest of them: {self.fastest.time_ms:.4g} ms, {config_text(self.fastest.config)}",
         ]
 
     @property
     def document(self) -> dict[str, Any]:
-        """The same for --json."""
+        """The same as JSON data."""
         best = {"config": self.fastest.config, "time_ms": self.fastest.time_ms}
         return {"trials": len(self.study.trials), "command": self.command, "fastest": best}
 
 
 def _fastest(study: StoredStudy, device: str) -> Trial | None:
-    right = [trial for trial in study.trials if study.device == device and trial.time_ms is not None]
-    return min(right, key=lambda trial: trial.time_ms or 0.0, default=None)
+    valid = [trial for trial in study.trials if study.device == device and trial.time_ms is not None]
+    return min(valid, key=lambda trial: trial.time_ms or 0.0, default=None)
 
 
 def _command(study: StoredStudy, kernel: str) -> str | None:
+    """The study's last command, with the kernel as typed now and without --fresh; None if it is unknown."""
     if not study.commands:
         return None
     verb, _, *words = shlex.split(study.commands[-1])

@@ -1,4 +1,4 @@
-"""The result of a run: as a JSON document, and as the last lines on standard output."""
+"""Format a run's result as JSON data and as the last lines on standard output."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
 
-WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
-
-
-WHERE_THEY_ROUND = (
-    "; where only rounding differs, let a reference in Python compute in float64, "
-    "or write `tolerance:` in the space file"
+ALL_WRONG_HINT = "; fix the kernel or its reference"
+ROUNDING_HINT = (
+    "; if they differ only by rounding, compute a Python reference in float64, or write `tolerance:` in the space file"
 )
 
 
 def document(result: Result) -> dict[str, Any]:
-    """A result for --json."""
+    """A result as JSON data."""
     from tuner.tuning.finals import conclusions
 
     record = result.record
@@ -53,7 +50,8 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def lines(result: Result) -> list[str]:
-    """The last lines of a run: its best configuration. What failed is said at once."""
+    """The last lines of a run: its best configuration, and the stored one if that is another. Failures are printed at
+    once, on standard error."""
     from tuner.catalog import catalog
     from tuner.space.chosen_types import dtype_of
     from tuner.space.operation import problem_words
@@ -61,20 +59,20 @@ def lines(result: Result) -> list[str]:
 
     space = catalog.load(result.kernel)
     for reason, (number, trial) in result.failed.items():
-        which = config_text(trial.config) + ("" if number == 1 else ", for one")
-        output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
+        example = ("" if number == 1 else "for example ") + config_text(trial.config)
+        output.say(f"{number} failed: {reason}, {example}: {output.first_lines(trial.outcome.log)}")
     if len(result.failures) > 1:
         problem = problem_words(space.operation, result.sizes, result.types, result.options)
-        output.say(f"`tune failures {result.kernel} {problem}` tells more")
+        output.say(f"`tune failures {result.kernel} {problem}` shows more")
     if result.record is None:
         rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
-        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
+        hint = ALL_WRONG_HINT + ROUNDING_HINT * rounds if result.failed.keys() == {"wrong result"} else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
-    found = [output.best(result.record, space)]
+    texts = [output.best(result.record, space)]
     if result.front:
-        found.append(output.front(result.front))
+        texts.append(output.front(result.front))
     if result.kept:
-        found[0] = f"of this run, the {found[0]}"
-        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
-    return found
+        texts[0] = texts[0].replace("best:", "best of this run:", 1)
+        texts += ["the store already has a better record and keeps it:", output.best(result.kept, space)]
+    return texts

@@ -1,4 +1,4 @@
-"""Numbers as a line of bars, a character each."""
+"""Draw numbers as a line of bars, one character per bar."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-PLAIN = "_.-=+*#@"  # for an encoding without them
+PLAIN = "_.-=+*#@"  # for encodings without BLOCKS
 
 
 def sparkline(values: Sequence[float], width: int, levels: str = BLOCKS) -> str:
-    """`values`, positive, in order, as at most `width` bars from the least to the largest on a logarithmic scale.
+    """Positive `values`, in order, as at most `width` bars on a logarithmic scale from the least to the largest.
 
-    Where there are more values than bars, each bar is the last value of its share. Equal values give the lowest bar.
+    If there are more values than bars, each bar shows the last value of its share. Equal values give the lowest bar.
     """
     if not values or width < 1:
         return ""

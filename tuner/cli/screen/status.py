@@ -1,4 +1,4 @@
-"""How far a search has come, and its lines: one in a pipe, a block on a terminal."""
+"""Track the progress of a search, and format it as one line for a pipe or as a block for a terminal."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 LONGEST_BAR = 40  # columns
-FEW = 5  # new trials, of which fewer do not tell how long others take: the first pay for the start
-UNKNOWN = "inputs and answers, and the first build"  # what the first trial waits for
-_BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # done, and to do
+FEW = 5  # new trials before the time left is estimated: the first ones include the start-up
+WAITING_FOR_FIRST = "preparing inputs, answers and the first build"  # until the first trial has finished
+_BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # characters for done and to do
 
 
 @dataclass
 class SearchStatus:
-    """How far a search has come.
+    """The progress of a search.
 
-    `rates` tells the rates of a time in ms, each with its share of what it can be compared with. `total` counts the
-    configurations that the search may ask for, of those that are `valid`; `limit` is the seconds that it may take.
-    `unmet` are the configurations that earlier runs have measured, and that it has not asked for yet.
+    rates: formats the rates that a time in ms amounts to, each with its share of a ceiling or of the vendor library.
+    total: the number of configurations that the search may propose, of the `valid` ones.
+    limit: the seconds that the search may take; None if it has no time limit.
+    unproposed: configurations that earlier runs have measured, and that the search has not proposed yet.
     """
 
     rates: Callable[[float], list[str]]
     total: int
     valid: int
-    unmet: set[ConfigKey] = field(default_factory=set)
+    unproposed: set[ConfigKey] = field(default_factory=set)
     limit: float | None = None
     done: int = 0
-    new: int = 0  # measured since this run began, by whatever machine
+    new: int = 0  # trials finished since this run began, on any machine
     best: Trial | None = None
-    bests_ms: list[float] = field(default_factory=list)  # after each trial, from the first that succeeded on
-    seconds: Counter[str] = field(default_factory=Counter)  # that the stages of new trials took
-    failed: Counter[str] = field(default_factory=Counter)  # by reason
+    bests_ms: list[float] = field(default_factory=list)  # best time after each trial, from the first valid one on
+    seconds: Counter[str] = field(default_factory=Counter)  # spent on new trials, by stage
+    failed: Counter[str] = field(default_factory=Counter)  # trials, by reason
     last_failed: Trial | None = None
 
     def add(self, trial: Trial, done: int, best: Trial | None, is_new: bool) -> None:
-        """Take in a trial, after which `done` are known, and the best of them."""
+        """Add a finished trial. `done` counts the trials up to it, and `best` is the best of them."""
         self.done, self.best = done, best
-        self.unmet.discard(config_key(trial.config))
+        self.unproposed.discard(config_key(trial.config))
         if best is not None and best.time_ms is not None:
             self.bests_ms.append(best.time_ms)
         if trial.outcome.failure is not None:
@@ -60,28 +61,27 @@ class SearchStatus:
 
     @property
     def known(self) -> int:
-        """The configurations that are measured, by whatever run."""
-        return self.done + len(self.unmet)
+        """The number of configurations measured so far, by this run and earlier ones."""
+        return self.done + len(self.unproposed)
 
     @property
     def expected(self) -> int:
-        """Those that are at the end, if the search asks for nothing more that is known."""
-        return max(self.known, min(self.valid, self.total + len(self.unmet)))
+        """The number that will be measured at the end, if the search proposes no more of those measured earlier."""
+        return max(self.known, min(self.valid, self.total + len(self.unproposed)))
 
     def per_second(self, elapsed: float) -> float:
-        """New configurations per second; 0 before the first."""
+        """New configurations per second; 0 before the first one."""
         return self.new / elapsed if elapsed > 0 else 0.0
 
     def seconds_left(self, elapsed: float) -> float | None:
-        """As long as the others take as did the new ones, or until the limit; None where nothing tells, as before a
-        FEW of them."""
+        """An estimate from the rate so far and the limit; None without a limit and with fewer than FEW new trials."""
         rate = self.per_second(elapsed) if self.new >= FEW or self.done >= self.total else 0.0
-        # Other machines may measure more configurations of the same study.
+        # Not negative: other machines may measure more configurations of the same study.
         ends = [max(0, self.total - self.done) / rate] if rate else []
         return min([*ends, *([max(0.0, self.limit - elapsed)] if self.limit is not None else [])], default=None)
 
     def shares(self) -> list[tuple[str, float]]:
-        """The stages with their shares of the time, the one that holds up the others first; none before it is known."""
+        """The stages of a trial with their shares of the time, 0 to 1, the longest first; empty if not known yet."""
         from tuner.measure.results import STAGES
 
         total = sum(self.seconds.values())
@@ -89,11 +89,11 @@ class SearchStatus:
         return sorted(shares, key=lambda share: -share[1])
 
     def line(self, elapsed: float) -> str:
-        """All in one line, for a pipe."""
+        """The progress as one line, for a pipe."""
         parts = [f"{self.known}/{self.expected}", self._best_line()]
         if self.new:
-            hold_up = f", {share[0]} {share[1]:.0%}" if (share := next(iter(self.shares()), None)) else ""
-            parts.append(f"{speed(self.per_second(elapsed))}{hold_up}")
+            bottleneck = f", {share[0]} {share[1]:.0%}" if (share := next(iter(self.shares()), None)) else ""
+            parts.append(f"{speed(self.per_second(elapsed))}{bottleneck}")
         if failed := sum(self.failed.values()):
             parts.append(f"{failed} failed")
         if (left := self.seconds_left(elapsed)) is not None:
@@ -101,26 +101,26 @@ class SearchStatus:
         return "  ".join(parts)
 
     def summary(self, elapsed: float) -> str:
-        """What the search came to."""
+        """The line for a finished search."""
         return f"{self.known}/{self.expected}  {self._best_line()}  after {duration(elapsed)}"
 
     def _best_line(self) -> str:
         if self.best is None or self.best.time_ms is None:
-            return "nothing valid yet" if self.done else UNKNOWN
+            return "nothing valid yet" if self.done else WAITING_FOR_FIRST
         parts = [f"best {self.best.time_ms:.4g} ms", *self.rates(self.best.time_ms)]
         return f"{', '.join(parts)}: {config_text(self.best.config)}"
 
     def block(self, elapsed: float, width: int, has_blocks: bool) -> list[Line]:
-        """The same as lines of at most `width` columns."""
+        """The progress as lines of at most `width` columns. `has_blocks`: the terminal can show block characters."""
         return [
             self._progress(elapsed, width, has_blocks),
             *self._best_lines(width, has_blocks),
-            *self._hold_ups(width),
+            *self._stage_lines(width),
             *self._failures(width),
         ]
 
     def _progress(self, elapsed: float, width: int, has_blocks: bool) -> Line:
-        """A bar, the numbers, the speed, and the time left."""
+        """A bar, the numbers of configurations, the speed, and the time left."""
         total = max(self.expected, 1)
         share = self.known / total
         if self.limit is not None:
@@ -145,7 +145,7 @@ class SearchStatus:
         bars = sparkline(self.bests_ms, min(LONGEST_BAR, width - ends), BLOCKS if has_blocks else PLAIN)
         return [*lines, [(f"  {first} ", "dim"), (bars, "green"), (f" {last} ms", "dim")]]
 
-    def _hold_ups(self, width: int) -> list[Line]:
+    def _stage_lines(self, width: int) -> list[Line]:
         shares = self.shares()
         if not shares:
             return []
@@ -165,7 +165,7 @@ class SearchStatus:
 
 
 def fitting(parts: Sequence[str], width: int) -> str:
-    """As many of `parts` as fit, with commas between; at least the first."""
+    """As many of `parts` as fit in `width` columns, separated by commas; at least the first."""
     text = parts[0]
     for part in parts[1:]:
         longer = f"{text}, {part}"
@@ -176,7 +176,7 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 
 def in_rows(parts: Sequence[str], width: int) -> list[str]:
-    """All of `parts`, with commas between, in as many lines as that takes; all but the first are indented."""
+    """All of `parts`, separated by commas, on as many lines as needed; all but the first are indented."""
     lines = [parts[0]]
     for part in parts[1:]:
         if cells(f"{lines[-1]}, {part}") <= width:
@@ -187,24 +187,24 @@ def in_rows(parts: Sequence[str], width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """`text` in at most two lines."""
+    """`text` on at most two lines of `width` columns; an end that does not fit becomes dots."""
     return textwrap.wrap(text, max(8, width), max_lines=2, placeholder=" ...", break_on_hyphens=False)
 
 
 def shortened(text: str, width: int) -> str:
-    """`text`, with dots in the place of an end that does not fit."""
+    """`text` on one line of `width` columns; an end that does not fit becomes dots."""
     return text if cells(text) <= width else text[: max(0, width - 4)] + " ..."
 
 
 def speed(per_second: float) -> str:
-    """`2.1/s`; `14/min` and `3/h` of what is slower."""
+    """A rate as `2.1/s`; if slower, as `14/min` or `3.0/h`."""
     units = {"s": per_second, "min": per_second * 60, "h": per_second * 3600}
     unit = next((unit for unit, number in units.items() if number >= 1), "h" if per_second else "s")
     return f"{units[unit]:.1f}/{unit}" if 0 < units[unit] < 9.95 else f"{units[unit]:.0f}/{unit}"
 
 
 def duration(seconds: float) -> str:
-    """`12 s`, `3 min`, `2.5 h`."""
+    """A time as `12 s`, `3 min` or `2.5 h`."""
     if seconds < 99.5:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

@@ -1,1 +1,1 @@
-"""The verbs of `tune`, a module each. `app` finds a verb by the name of its module."""
+"""The verbs of `tune`, one module each, which `app` finds by name."""

@@ -1,11 +1,11 @@
-"""`tune best`: the best known configuration."""
+"""`tune best`: show the best known configuration."""
 
 from __future__ import annotations
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, ProblemArguments, with_problem
 
 
 @click.command()
@@ -16,13 +16,13 @@ from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, T
 @TYPES
 @RESULTS
 @JSON
-@asked
-def command(question: Asked, as_json: bool) -> None:
+@with_problem
+def command(arguments: ProblemArguments, as_json: bool) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
-    It comes from the store: from this device at this size; else it is what the times at other sizes predict, where that
-    proves better than the nearest size; else it is from the nearest size, or from the most similar device. Where no
-    record fits, it is the kernel's default. Where trials of this problem wait for their finals, you are told.
+    Takes the first of these that there is: the record of this device and size; a prediction from times at other sizes,
+    if it has proved better than the nearest size; the record of the nearest size; a record of the most similar device;
+    the kernel's default. Also tells you if an interrupted search of this problem has yet to store a record.
 
     Example: tune best sgemm/07_tiled_1xn 4096
     """
@@ -32,13 +32,13 @@ def command(question: Asked, as_json: bool) -> None:
     from tuner.launch import launcher
     from tuner.space.texts import config_text, options_texts, problem_text, size_text, types_text
 
-    problem, device = question.problem(), question.device
+    problem, device = arguments.problem(), arguments.device
     space = problem.space
     if device is None or devices.is_name(device):
         local_device = devices.open_device(devices.for_space(space, device))
         scope = problem.scope(local_device.language, local_device.limits)
-        name, best = local_device.name, launcher.find(space, scope, local_device, question.results)
-    else:  # a device that the store knows
+        name, best = local_device.name, launcher.find(space, scope, local_device, arguments.results)
+    else:  # part of the name of a device in the store
         target = choose_target(problem, device)
         name, best = target.device.name, target.best
     output.warn(best.notes)
@@ -47,24 +47,24 @@ def command(question: Asked, as_json: bool) -> None:
     about["options"] = problem.options
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
     rejected = {"rejected": best.rejected or None}
-    waiting = None if best.match == "exact" and not best.stale else PendingFinals.of(problem, name, question.kernel)
-    waits = {"waiting": waiting and waiting.document}
-    data = {**about, **match, **rejected, **waits, "config": best.config, "record": record and record.to_json()}
-    how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
-    how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
+    pending = None if best.match == "exact" and not best.stale else PendingFinals.of(problem, name, arguments.kernel)
+    waiting = {"waiting": pending and pending.document}
+    data = {**about, **match, **rejected, **waiting, "config": best.config, "record": record and record.to_json()}
+    quality = f"{best.match}{', from a variant of the device' if best.variant else ''}{', stale' if best.stale else ''}"
+    quality += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
-    set_here, set_there = options_texts(problem.options, record.options if record else problem.options, defaults)
-    where = f"{question.size or size_text(problem.sizes)}{types_text(problem.types)}{set_here}"
-    lines = [f"{space.name} at {where} on {name}: {how}"]
+    options, record_options = options_texts(problem.options, record.options if record else problem.options, defaults)
+    size = f"{arguments.size or size_text(problem.sizes)}{types_text(problem.types)}{options}"
+    lines = [f"{space.name} at {size} on {name}: {quality}"]
     if record is None:
-        is_right = waiting is not None and waiting.has_verified(best.config)
-        verified = "the search has verified" if is_right else "nobody has verified"
-        verdict, why = ("failed verification", f": {best.rejected}") if best.rejected else (verified, "")
-        lines.append(f"no record; the default, which {verdict}: {config_text(best.config)}{why}")
+        is_verified = pending is not None and pending.has_verified(best.config)
+        verified = "was verified in the search" if is_verified else "is unverified"
+        verdict, reason = ("failed verification", f": {best.rejected}") if best.rejected else (verified, "")
+        lines.append(f"no record; the default, which {verdict}: {config_text(best.config)}{reason}")
     else:
         if best.match != "exact":
-            lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}{set_there}:")
+            lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}{record_options}:")
         lines.append(output.runner_up(record, best.rank) if best.rank else output.best(record, space))
-    if waiting is not None:
-        lines += waiting.lines
+    if pending is not None:
+        lines += pending.lines
     output.answer(as_json, data, "\n".join(lines))

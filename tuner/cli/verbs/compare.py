@@ -1,4 +1,4 @@
-"""`tune compare`: records side by side."""
+"""`tune compare`: show records side by side."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Your store, with the shipped one; two or more are put side by side as they are.",
+    help="Your store, used with the shipped one; two or more are compared with each other, without it.",
 )
-@figure_option("Page to write, .html, or its chart, .svg or .png.")
+@figure_option("Page (.html) or chart (.svg, .png) to write.")
 @JSON
 def command(
     kernels: tuple[str, ...],
@@ -39,10 +39,10 @@ def command(
     output_: Path | None,
     as_json: bool,
 ) -> None:
-    """Put records of the store side by side: kernels, sizes, devices, or two stores.
+    """Compare records: of kernels, sizes, devices or stores.
 
     KERNEL is a name, a part of one, the path of a space file, a family such as `sgemm`, or a pattern such as
-    'sgemm/1*'. Without --size and --device, all that the store has is compared.
+    'sgemm/1*'. Without --size and --device, all records of these kernels are compared.
 
     Example: tune compare sgemm --size 4096 --device H200 --output ladder.html
     """
@@ -52,26 +52,27 @@ def command(
     suffix = vega.suffix_of(output_) if output_ is not None else None
     if output_ is not None:
         check_file("--output", output_)
-    found = comparison.compare(kernels, sizes, on, stores, lambda problem: output.warn([problem]))
+    result = comparison.compare(kernels, sizes, on, stores, lambda problem: output.warn([problem]))
     if output_ is not None and suffix is not None:
-        whole = comparison_page.html(found).encode() if suffix == ".html" else comparison_page.picture(found, suffix)
-        write_figure(output_, whole)
-    header, rows = comparison_page.table(found)
+        is_page = suffix == ".html"
+        content = comparison_page.html(result).encode() if is_page else comparison_page.picture(result, suffix)
+        write_figure(output_, content)
+    header, rows = comparison_page.table(result)
     data = {
-        "varying": list(found.varying),
+        "varying": list(result.varying),
         "records": [
             {
                 "kernel": c.kernel,
                 "store": c.store or None,
                 "record": {**c.record.to_json(), **vars(c.rates)},
-                "as_fast_as_the_first": found.ratio(c),
-                "verdict": found.verdict(c),
+                "as_fast_as_the_first": result.ratio(c),
+                "verdict": result.verdict(c),
                 "gain": c.gain,
                 "gain_verdict": c.gain_verdict,
             }
-            for c in found.competitors
+            for c in result.competitors
         ],
         "file": output_ and str(output_),
     }
-    lines = [found.title, output.table(header, rows), *([str(output_)] if output_ else [])]
+    lines = [result.title, output.table(header, rows), *([str(output_)] if output_ else [])]
     output.answer(as_json, data, "\n".join(lines))

@@ -1,4 +1,4 @@
-"""`tune cover`: the fewest configurations that serve many sizes."""
+"""`tune cover`: find the fewest configurations that serve many sizes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,26 @@ if TYPE_CHECKING:
     type=click.FloatRange(1.0, 10.0, min_open=True),
     default=1.03,
     show_default=True,
-    help="Times the best known that a size may take.",
+    help="Largest time at any size, as a multiple of the best known time there.",
 )
 @click.option(
-    "--times", is_flag=True, help="Only measure what is known at every size, beside the library: for the look-up."
+    "--times",
+    is_flag=True,
+    help="Do not search; measure known configurations, and the vendor's library, at every size, for predictions.",
 )
 @click.option(
-    "--part", metavar="N/OF", help="Only the N-th of OF parts of the sizes: 1/4. Several commands share them."
+    "--part",
+    metavar="N/OF",
+    help="Only part N of OF parts of the sizes, such as 1/4: for several commands at once.",
 )
-@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Time for all of it: 90s, 2m, 1h.")
+@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Time for the whole run: 90s, 2m, 1h.")
 @DEVICES
 @SET
 @TYPES
 @SEED
-@click.option("--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in s.")
+@click.option(
+    "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
+)
 @storage_option("Database in which several machines share the studies.")
 @RESULTS
 @VERBOSE
@@ -62,12 +68,13 @@ def command(
 ) -> int:
     """Find the fewest configurations of KERNEL, or of a family, that serve many sizes.
 
-    It tunes at some of the sizes, measures every winner at every size, and chooses so that each size is within the
-    limit of the best known there. Each size gets a record. An interrupted cover continues when the same command is run
-    again.
+    It tunes at some of the sizes, measures every winner at every size, and chooses configurations so that each size is
+    within the limit (--within) of its best known time. Each size gets a record. An interrupted cover continues when the
+    same command is run again.
 
-    With --times it neither searches nor records: it takes the fewest configurations that serve all sizes of the records
-    and tables that there are, measures them at these sizes, which may be hundreds, and writes the times into tables.
+    With --times it neither searches nor stores records. It chooses the fewest configurations that serve all sizes of
+    the stored records and time tables, measures them at the given sizes, which may be hundreds, and writes the times
+    into the time tables.
 
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
@@ -80,25 +87,25 @@ def command(
     from tuner.tuning.several.cover import CoverRequest, cover, measure_times
     from tuner.tuning.several.problems import members
 
-    if math.isnan(within):  # which no range excludes
-        raise RequestError("--within nan: write a number above 1, 10 at most, such as 1.03")
+    if math.isnan(within):  # click's range lets it pass
+        raise RequestError("--within nan: write a number above 1 and at most 10, such as 1.03")
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
     op = spaces[0].operation
     problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
     template = TuningRequest(kernel, None, device=device, results=results, **request)
     several.begin(template, spaces, problems, notes)
-    asked = CoverRequest(template, spaces, problems, within, seconds)
+    cover_request = CoverRequest(template, spaces, problems, within, seconds)
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
         if times:
-            told = measure_times(asked, Quiet(listener.noted))
+            timed = measure_times(cover_request, Quiet(listener.noted))
         else:
-            found = cover(asked, Quiet(listener.noted))
+            result = cover(cover_request, Quiet(listener.noted))
     if times:
-        output.answer(as_json, vars(told), _told(told, len(problems)))
-        return 0 if told.measured == told.pairs else 1
-    output.answer(as_json, _document(found), _text(found, within))
-    return 0 if found.is_complete else 1
+        output.answer(as_json, vars(timed), _times_text(timed, len(problems)))
+        return 0 if timed.measured == timed.pairs else 1
+    output.answer(as_json, _document(result), _text(result, within))
+    return 0 if result.is_complete else 1
 
 
 def _part(sizes: list[WeightedSize], part: str | None) -> list[WeightedSize]:
@@ -107,26 +114,27 @@ def _part(sizes: list[WeightedSize], part: str | None) -> list[WeightedSize]:
         return sizes
     number, _, count = part.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise RequestError(f"--part {quoted(part)}: write which of how many parts, such as 2/8")
+        raise RequestError(f"--part {quoted(part)}: write N/OF, such as 2/8 for the second of 8 parts")
     if not (chosen := sizes[int(number) - 1 :: int(count)]):
         raise RequestError(f"--part {quoted(part)}: there are {len(sizes)} sizes; write fewer parts")
     return chosen
 
 
-def _told(told: Times, sizes: int) -> str:
-    """What came of measuring times alone."""
+def _times_text(timed: Times, sizes: int) -> str:
+    """The line that a run with --times prints."""
     return (
-        f"measured {told.measured} of {told.pairs} pairs of a size and one of {told.winners} winners at {told.sizes} "
-        f"of {sizes} sizes, and the library at {told.with_library}"
+        f"{timed.winners} winners, {timed.sizes} of {sizes} sizes: measured {timed.measured} of {timed.pairs} "
+        f"(winner, size) pairs, and the library at {timed.with_library} sizes"
     )
 
 
-def _document(found: Cover) -> dict[str, Any]:
-    numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
+def _document(result: Cover) -> dict[str, Any]:
+    """A cover as JSON data."""
+    numbers = {pair: number for number, pair in enumerate(result.chosen, 1)}
     return {
         "chosen": [
             {"kernel": pair[0], "config": builds[0].config, "builds": len(builds)}
-            for pair, builds in found.chosen.items()
+            for pair, builds in result.chosen.items()
         ],
         "sizes": [
             {
@@ -140,32 +148,32 @@ def _document(found: Cover) -> dict[str, Any]:
                 "recorded": served.result is not None and served.result.record is not None,
                 "stored": served.result is not None and served.result.stored,
             }
-            for served in found.served
+            for served in result.served
         ],
-        "unserved": [size.sizes for size in found.unserved],
-        "invalid": [size.sizes for size in found.invalid],
-        "tuned": found.tuned,
-        "winners": found.winners,
-        "pairs": found.pairs,
-        "measured": found.measured,
+        "unserved": [size.sizes for size in result.unserved],
+        "invalid": [size.sizes for size in result.invalid],
+        "tuned": result.tuned,
+        "winners": result.winners,
+        "pairs": result.pairs,
+        "measured": result.measured,
     }
 
 
-def _text(found: Cover, within: float) -> str:
-    """The builds, how each size is served, and what there was no time for."""
+def _text(result: Cover, within: float) -> str:
+    """The chosen configurations, the table of sizes, and the sizes that lack a record or a valid configuration."""
     from tuner.space.texts import config_text, short_size
 
-    numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
-    total = len(found.served) + len(found.unserved) + len(found.invalid)
-    worst = max((served.regret for served in found.served), default=0.0)
-    near = sum(served.regret <= within - 1 for served in found.served)
+    numbers = {pair: number for number, pair in enumerate(result.chosen, 1)}
+    total = len(result.served) + len(result.unserved) + len(result.invalid)
+    worst = max((served.regret for served in result.served), default=0.0)
+    near = sum(served.regret <= within - 1 for served in result.served)
     serving = "1 configuration serves" if len(numbers) == 1 else f"{len(numbers)} configurations serve"
     lines = [
         f"{serving} {near} of {total} sizes within {within - 1:.1%}; at worst {worst:+.1%}",
         *(
             f"{numbers[pair]}: {pair[0]} {config_text(builds[0].config)}"
             + (f" ({len(builds)} builds)" if len(builds) > 1 else "")
-            for pair, builds in found.chosen.items()
+            for pair, builds in result.chosen.items()
         ),
     ]
     rows = [
@@ -177,22 +185,22 @@ def _text(found: Cover, within: float) -> str:
             f"{s.regret:+.1%}",
             s.best.pair[0],
         ]
-        for s in found.served
+        for s in result.served
     ]
     if rows:
-        lines.append(output.table(["size", "by", "ms", "best known", "regret", "of"], rows))
+        lines.append(output.table(["size", "served by", "ms", "best known ms", "regret", "best kernel"], rows))
     lines.append(
-        f"tuned at {found.tuned} of {total} sizes; measured {found.measured} of {found.pairs} pairs of a size and one "
-        f"of {found.winners} winners"
+        f"tuned at {result.tuned} of {total} sizes: {result.winners} winners; measured {result.measured} of "
+        f"{result.pairs} (winner, size) pairs"
     )
-    unrecorded = [short_size(served.size.sizes) for served in found.served if served.result is None]
-    for what, names in (
-        ("no record, for the time was over", unrecorded),
-        ("not served", [short_size(size.sizes) for size in found.unserved]),
+    unrecorded = [short_size(served.size.sizes) for served in result.served if served.result is None]
+    for lack, names in (
+        ("no record, out of time", unrecorded),
+        ("not served", [short_size(size.sizes) for size in result.unserved]),
     ):
         if names:
-            lines.append(f"{what}: {', '.join(names)}; a longer --budget goes on from here")
-    if found.invalid:
-        names = [short_size(size.sizes) for size in found.invalid]
-        lines.append(f"no configuration is valid: {', '.join(names)}; `tune validate` shows the restrictions")
+            lines.append(f"{lack}: {', '.join(names)}; run again with a longer --budget to continue")
+    if result.invalid:
+        names = [short_size(size.sizes) for size in result.invalid]
+        lines.append(f"no valid configuration: {', '.join(names)}; `tune validate` shows why")
     return "\n".join(lines)

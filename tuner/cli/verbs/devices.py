@@ -1,4 +1,4 @@
-"""`tune devices`: the devices of this machine, and what they do at most."""
+"""`tune devices`: list the devices of this machine, and measure their ceilings."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from tuner.cli.screen.status import shortened
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.devices.ceilings import Ceilings
-    from tuner.store.ceilings_file import KeptCeilings
+    from tuner.store.ceilings_file import StoredCeilings
 
-LONGEST = 50  # characters in a cell; --json has all
+LONGEST = 50  # characters in a cell; --json has the whole text
 
 
 @click.command()
-@click.option("--measure", is_flag=True, help="Measure what each device does at most, and keep it.")
+@click.option("--measure", is_flag=True, help="Measure and store the ceilings of each device.")
 @DEVICE
 @RESULTS
 @JSON
 def command(measure: bool, device: str | None, results: Path | None, as_json: bool) -> int:
-    """List the devices of this machine, and their ceilings where these were measured.
+    """List the devices of this machine, and their measured ceilings.
 
-    With --measure, kernels of ours copy, read and write memory, and multiply and add, as fast as each device can. That
-    takes a minute or so, and wants an idle machine. Later records tell their rates as shares of these ceilings.
+    With --measure, kernels of tuner measure the peak rates at which each device copies, reads and writes memory, and
+    multiplies and adds. This takes about a minute, and needs an idle machine. Later records give their rates as shares
+    of these ceilings.
 
     Example: tune devices --measure --device cuda
     """
     from tuner import devices
-    from tuner.store.ceilings_file import KeptCeilings
+    from tuner.store.ceilings_file import StoredCeilings
 
-    kept = KeptCeilings(results)
+    stored = StoredCeilings(results)
     if measure:
-        kept.check_writable()
-    output.warn(kept.problems)
+        stored.check_writable()
+    output.warn(stored.problems)
     descriptions, ceilings = [], {}
     names = devices.available() if device is None else [device]
-    for opened in _opened(names, device is not None):
+    for opened in _opened(names, is_chosen=device is not None):
         descriptions.append(opened.info.describe())
-        found = _measured(opened, kept) if measure else kept.of(opened)
-        if found:
-            ceilings[opened.id] = found
+        measured = _measured(opened, stored) if measure else stored.of(opened)
+        if measured:
+            ceilings[opened.id] = measured
         opened.close()
     columns = ["device", "name", "architecture", "package", "toolchain"]
     rows = [[shortened(description[column] or "", LONGEST) for column in columns] for description in descriptions]
@@ -60,23 +61,23 @@ def command(measure: bool, device: str | None, results: Path | None, as_json: bo
     return 1 if measure and len(ceilings) < len(names) else 0
 
 
-def _opened(names: list[str], is_asked_for: bool) -> Iterator[Device]:
-    """The devices, one after the other. Says which cannot be opened, unless the user has asked for this one: then it
-    raises DeviceError."""
+def _opened(names: list[str], is_chosen: bool) -> Iterator[Device]:
+    """Open the devices one after the other. Skips those that cannot be opened, with a message; if the user has chosen
+    the device, raises DeviceError instead."""
     from tuner import devices
     from tuner.errors import DeviceError
 
     for name in names:
         try:
             yield devices.open_device(name)
-        except DeviceError as error:  # the others are still worth a list
-            if is_asked_for:
+        except DeviceError as error:
+            if is_chosen:
                 raise
             output.say(f"error: {error}")
 
 
-def _measured(device: Device, kept: KeptCeilings) -> Ceilings | None:
-    """The ceilings of a device, measured now and kept; None where that fails, which is said."""
+def _measured(device: Device, stored: StoredCeilings) -> Ceilings | None:
+    """Measure and store the ceilings of a device. None, with a message, if that fails."""
     from rich.console import Console
 
     from tuner.errors import DeviceError
@@ -87,18 +88,18 @@ def _measured(device: Device, kept: KeptCeilings) -> Ceilings | None:
     with console.status("", spinner="line") as status:
         try:
             with turns.taken(device.place):
-                found = ceilings.measure(device, lambda name: status.update(f"{device.id}: {name}"), output.say)
+                measured = ceilings.measure(device, lambda name: status.update(f"{device.id}: {name}"), output.say)
         except DeviceError as error:
             output.say(f"error: {error}")
             return None
-    noisy = [name for name, ceiling in found.rates.items() if ceiling.spread > NOISE]
+    noisy = [name for name, ceiling in measured.rates.items() if ceiling.spread > NOISE]
     if noisy:
         output.say(
-            f"warning: {device.id}: {', '.join(noisy)}: the times spread so far that they are noise; run the same "
-            "command again when the machine is idle"
+            f"warning: {device.id}: {', '.join(noisy)}: times too noisy to rely on; run the same command again on an "
+            "idle machine"
         )
-    output.say(f"{device.id}: kept in {kept.keep(found)}")
-    return found
+    output.say(f"{device.id}: stored in {stored.save(measured)}")
+    return measured
 
 
 def _document(ceilings: Ceilings | None) -> dict[str, Any] | None:
@@ -112,12 +113,12 @@ def _document(ceilings: Ceilings | None) -> dict[str, Any] | None:
 
 
 def _table(ceilings: dict[str, Ceilings]) -> str:
-    """A line for each ceiling of each device."""
+    """A table with a row for each ceiling of each device."""
     from tuner.devices.ceilings import MEMORY
 
     rows = []
-    for device, found in ceilings.items():
-        for name, ceiling in found.rates.items():
+    for device, measured in ceilings.items():
+        for name, ceiling in measured.rates.items():
             rate = f"{ceiling.rate:,.4g} GB/s" if name in MEMORY else f"{ceiling.rate / 1e3:,.4g} TFLOP/s"
             rows.append([device, name, rate, f"{ceiling.spread:.1%}", ceiling.rounds, ceiling.kernel])
     return output.table(["device", "ceiling", "rate", "spread", "rounds", "fastest kernel"], rows)

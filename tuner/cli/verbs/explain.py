@@ -1,4 +1,4 @@
-"""`tune explain`: why the best configuration is faster than the default."""
+"""`tune explain`: show why the best configuration is faster than the default."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, Asked, asked, storage_option
+from tuner.cli.options import (
+    COMPLETE_DEVICE,
+    JSON,
+    KERNEL,
+    RESULTS,
+    SET,
+    SIZE,
+    TYPES,
+    ProblemArguments,
+    storage_option,
+    with_problem,
+)
 from tuner.errors import DeviceError
 from tuner.report.words import spread, times
 
@@ -25,21 +36,22 @@ if TYPE_CHECKING:
     "--device",
     metavar="NAME",
     shell_complete=COMPLETE_DEVICE,
-    help="Device of this machine, or part of the name of one that was tuned on.",
+    help="Device of this machine, or part of the name of a device that has trials.",
 )
-@click.option("--no-measure", is_flag=True, help="Measure nothing: only the times of the search.")
-@click.option("--counters", is_flag=True, help="Profile both with ncu, where it is installed.")
-@storage_option("Database that `tune --storage` wrote; its trials alone are used.")
+@click.option("--no-measure", is_flag=True, help="Measure nothing; use only the times of the search.")
+@click.option("--counters", is_flag=True, help="Also profile both with ncu, which must be installed.")
+@storage_option("Database written by `tune --storage`; only its trials are used.")
 @SET
 @TYPES
 @RESULTS
 @JSON
-@asked
-def command(question: Asked, no_measure: bool, counters: bool, storage: str | None, as_json: bool) -> None:
-    """Say why the best configuration of KERNEL at SIZE is faster than the default, and what limits it.
+@with_problem
+def command(arguments: ProblemArguments, no_measure: bool, counters: bool, storage: str | None, as_json: bool) -> None:
+    """Show why the best configuration of KERNEL at SIZE beats the default.
 
-    Each parameter in which the two differ is changed alone, in both. The device that was tuned on measures them all in
-    turns. Where it is not here, the times of the search serve, as far as there are any.
+    Changes each parameter in which the two differ, one at a time, in both of them. All of these configurations are
+    measured, interleaved, on the device of the search. If this machine does not have that device, the times of the
+    search are used, if there are any. Also shows what limits both.
 
     Example: tune explain sgemm/09_coarsened_2d 4096 --counters
     """
@@ -48,31 +60,31 @@ def command(question: Asked, no_measure: bool, counters: bool, storage: str | No
 
     if counters:
         counting.program()
-    problem = question.problem()
-    from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
+    problem = arguments.problem()
+    from tuner.report import subject  # here: it imports Optuna, and a wrong request fails before that
 
-    found = subject.of_problem(problem, question.device, storage)
-    needed = explanation.rows(found)
-    in_turns: dict[Any, Final] = {}
-    is_default = len(needed) == 1  # then there is nothing to compare it with
-    if not no_measure and not is_default and found.here is not None:
+    study = subject.of_problem(problem, arguments.device, storage)
+    rows = explanation.rows(study)
+    finals: dict[Any, Final] = {}
+    is_default = len(rows) == 1  # the best is the default: there is nothing to compare
+    if not no_measure and not is_default and study.here is not None:
         from tuner.cli.screen import progress
         from tuner.report import measuring
 
         with progress.displayed() as listener:
-            measured = measuring.measure(found, needed, storage, listener, in_turns=True)
-        found = measured.subject
-        in_turns = measured.finals
+            measured = measuring.measure(study, rows, storage, listener, in_turns=True)
+        study = measured.subject
+        finals = measured.finals
     elif not no_measure and not is_default:
-        output.say(f"{found.recording.device} is not here: these are the times of the {found.source}")
-    result = explanation.explain(found, in_turns)
+        output.say(f"this machine has no {study.recording.device}: showing the times of the {study.source}")
+    result = explanation.explain(study, finals)
     profiles: dict[str, dict[str, str]] = {}
     if counters:
-        if found.here is None:
-            raise DeviceError(f"--counters: {found.recording.device} is not here; leave --counters out")
-        for name, row in (("best", found.best), ("default", found.default)):
+        if study.here is None:
+            raise DeviceError(f"--counters: this machine has no {study.recording.device}; leave out --counters")
+        for name, row in (("best", study.best), ("default", study.default)):
             assert row is not None
-            profiles[name] = counting.profile(found, found.config(row), found.here.id)
+            profiles[name] = counting.profile(study, study.config(row), study.here.id)
     output.answer(as_json, _data(result, profiles), _text(result, profiles))
 
 
@@ -97,8 +109,13 @@ def _data(result: Contrast, profiles: dict[str, dict[str, str]]) -> dict[str, An
     }
 
 
-def _contender(found: Contender) -> dict[str, Any]:
-    return {"config": found.config, "time_ms": found.time_ms, "spread": found.spread, "timed": found.origin}
+def _contender(contender: Contender) -> dict[str, Any]:
+    return {
+        "config": contender.config,
+        "time_ms": contender.time_ms,
+        "spread": contender.spread,
+        "timed": contender.origin,
+    }
 
 
 def _text(result: Contrast, profiles: dict[str, dict[str, str]]) -> str:
@@ -110,7 +127,7 @@ def _text(result: Contrast, profiles: dict[str, dict[str, str]]) -> str:
         "\n".join(explanation.sentences(result)),
     ]
     if result.changes:
-        header = ["parameter", "default", "best", "best without it", "default with it"]
+        header = ["parameter", "default", "best", "best with default's value", "default with best's value"]
         rows, reasons = _lines(result)
         parts.append("\n".join([output.table(header, rows), *reasons]))
     limits = [[name, *cells] for name, cells in _limits(result).items() if any(cells)]
@@ -124,13 +141,13 @@ def _text(result: Contrast, profiles: dict[str, dict[str, str]]) -> str:
 
 
 def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
-    """The rows of the table of parameters, and the reasons that its cells have the numbers of."""
+    """The rows of the table of parameters, and the numbered reasons to which cells without a time refer."""
     reasons: list[str] = []
 
-    def cell(time_ms: float | None, base_ms: float | None, reason: str, sure: float | None, verdict: str) -> str:
+    def cell(time_ms: float | None, base_ms: float | None, reason: str, width: float | None, verdict: str) -> str:
         if time_ms is not None:
             ratio = times(time_ms / base_ms) if base_ms is not None else ""
-            return ", ".join(filter(None, (f"{time_ms:.4g} ms{spread(sure)}", verdict or ratio)))
+            return ", ".join(filter(None, (f"{time_ms:.4g} ms{spread(width)}", verdict or ratio)))
         if verdict:
             return verdict
         if reason not in reasons:
@@ -151,7 +168,7 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
 
 
 def _limits(result: Contrast) -> dict[str, list[str]]:
-    """The bounds of best and default, line by line."""
+    """What limits the best and the default: for each row of the table, the cells of the two."""
     both: list[Limiting | None] = [result.bounds["best"], result.bounds["default"]]
 
     def line(text: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tune export`: configurations and trials for other programs."""
+"""`tune export`: write configurations and trials for other programs."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tuner.quoting import quoted
     metavar="NAMES",
     help="Architectures of a bundle, such as sm_80,sm_90a; the device's if omitted.",
 )
-@storage_option("Database that `tune --storage` wrote; its trials alone are exported.")
+@storage_option("Database written by `tune --storage`; only its trials are exported.")
 @SET
 @TYPES
 @RESULTS
@@ -46,8 +46,9 @@ def command(
 ) -> None:
     """Export the results of KERNEL at SIZE for other programs.
 
-    A format holds the best configuration for a device, ready to build or launch without tuner, or all trials, for other
-    tuners and for analysis: see --to. That of `dispatch` holds a family, named in place of KERNEL, at any size.
+    A format (--to) holds either the best configuration for a device, ready to build or launch without tuner, or all
+    trials, for other tuners and for analysis. `dispatch` exports a whole family, named in place of KERNEL, for any
+    size.
 
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """
@@ -60,15 +61,15 @@ def command(
     if FORMATS[to].holds_family:
         if size is not None:
             raise RequestError(f"--to {to}: it serves every size; leave out {quoted(size)}")
-        found = family.find(kernel)
-        problem = Problem.sizeless(found.spaces[0], options, types, results)
-        asked = formats.ExportRequest(problem, spaces=found.spaces, name=found.name, **request)
-        about = {"family": found.name, "types": problem.types}
+        exported = family.find(kernel)
+        problem = Problem.sizeless(exported.spaces[0], options, types, results)
+        export_request = formats.ExportRequest(problem, spaces=exported.spaces, name=exported.name, **request)
+        about = {"family": exported.name, "types": problem.types}
     else:
         problem = Problem.parse(catalog.load(kernel), size, options, types, results)
-        asked = formats.ExportRequest(problem, **request)
+        export_request = formats.ExportRequest(problem, **request)
         about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
-    export = formats.export(to, asked)
+    export = formats.export(to, export_request)
     output.warn(export.notes)
     files = [str(file) for file in export.files]
     data = {**about, "to": to, "files": files, **export.summary}
@@ -79,7 +80,7 @@ def command(
         lines = [
             lines[-1],
             f"{export.summary['builds']} builds of {kernels}",
-            f'tuner.dispatch("{kernel}", binaries="{folder}") takes them wherever these kernels are, under any name',
+            f'tuner.dispatch("{kernel}", binaries="{folder}") uses them on machines with these kernels, under any name',
         ]
     if "from" in export.summary:
         lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))

@@ -1,4 +1,4 @@
-"""`tune failures`: why configurations failed."""
+"""`tune failures`: show which configurations failed, and why."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked, storage_option
+from tuner.cli.options import (
+    JSON,
+    KERNEL,
+    RESULTS,
+    SET,
+    SIZE,
+    TARGET_DEVICE,
+    TYPES,
+    ProblemArguments,
+    storage_option,
+    with_problem,
+)
 
 if TYPE_CHECKING:
     from tuner.space.config import Value
     from tuner.tuning.ledger.trial import Trial
 
 INDENT = "    "
-Knob = tuple[str, "Value"]  # a parameter with one of its values
+Setting = tuple[str, "Value"]  # a parameter and one of its values
 
 
 @click.command()
@@ -24,23 +35,23 @@ Knob = tuple[str, "Value"]  # a parameter with one of its values
 @TARGET_DEVICE
 @SET
 @TYPES
-@click.option("--all", "as_list", is_flag=True, help="List every configuration that failed, not one for each reason.")
-@storage_option("Database that `tune --storage` wrote.")
+@click.option("--all", "as_list", is_flag=True, help="List every failed configuration, not one for each reason.")
+@storage_option("Database written by `tune --storage`.")
 @RESULTS
 @JSON
-@asked
-def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) -> None:
+@with_problem
+def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show which configurations of KERNEL at SIZE failed, and why.
 
-    They are those of the ledger that was written last. For each reason you see how many failed by it, the knobs that
-    always bring it about, and one configuration with its message.
+    Reads the latest ledger of this problem. For each reason, shows how many configurations failed, the parameter values
+    that always cause it, and one configuration with its message.
 
     Example: tune failures sgemm/07_tiled_1xn 4096
     """
-    problem = question.problem()
-    from tuner.exchange.exports.trials import latest_study  # imports Optuna, for which a wrong request does not wait
+    problem = arguments.problem()
+    from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
 
-    study = latest_study(problem, question.device, storage)
+    study = latest_study(problem, arguments.device, storage)
     trials = study.trials
     by_reason: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -59,11 +70,11 @@ def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) 
     }
     count = sum(map(len, most_first.values()))
     peculiar = f", {study.peculiar}" if study.peculiar else ""
-    where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
-    lines = [f"{where}: {count or 'none'} of {len(trials)} trials failed"]
-    knobs = {reason: _knobs(failed, trials) for reason, failed in most_first.items()}
+    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
+    lines = [f"{title}: {count or 'none'} of {len(trials)} trials failed"]
+    causes = {reason: _causes(failed, trials) for reason, failed in most_first.items()}
     for reason, failed in most_first.items():
-        others = [knob for other, found in knobs.items() if other != reason for knob in found]
+        others = [setting for other, settings in causes.items() if other != reason for setting in settings]
         lines += ["", f"{len(failed)} {reason}{_always(failed, trials, others)}"]
         lines += [_shown(trial) for trial in (failed if as_list else failed[:1])]
     output.answer(as_json, data, "\n".join(lines))
@@ -76,35 +87,41 @@ def _shown(trial: Trial) -> str:
     return "\n".join([f"  {config_text(trial.config)}", *(f"{INDENT}{line}" for line in message)])
 
 
-def _always(failed: Sequence[Trial], trials: Sequence[Trial], others: Sequence[Knob]) -> str:
-    """The values that no trial had without failing in this way, or by `others`, which bring about another failure
-    whatever else is chosen."""
+def _always(failed: Sequence[Trial], trials: Sequence[Trial], others: Sequence[Setting]) -> str:
+    """The settings that always cause this failure, in words; empty if there are none.
+
+    failed: the trials with this failure.
+    others: the settings that always cause another failure, and therefore hide this one.
+    """
     if len(failed) == len(trials):
-        return ", whatever the configuration" if len(trials) > 1 else ""
+        return ", with every configuration" if len(trials) > 1 else ""
     rest = [trial for trial in trials if not any(_has(trial, other) for other in others)]
-    found = _knobs(failed, rest, among=len(trials))
-    earlier = [o for o in others if any(_has(trial, o) and _has(trial, knob) for trial in trials for knob in found)]
-    unless = f", unless {_named(earlier)}" if earlier else ""
-    return f", always where {_named(found)}{unless}" if found else ""
+    causes = _causes(failed, rest, among=len(trials))
+    hiding = [o for o in others if any(_has(trial, o) and _has(trial, cause) for trial in trials for cause in causes)]
+    unless = f", unless {_listed(hiding)}" if hiding else ""
+    return f", always with {_listed(causes)}{unless}" if causes else ""
 
 
-def _knobs(failed: Sequence[Trial], trials: Sequence[Trial], among: int | None = None) -> list[Knob]:
-    """The values that more than one of `trials` had, but not all of so many, and with which all failed as `failed`."""
+def _causes(failed: Sequence[Trial], trials: Sequence[Trial], among: int | None = None) -> list[Setting]:
+    """The settings with which every one of `trials` failed for the same reason as `failed`.
+
+    A setting counts if at least two trials have it, and fewer than `among` (default: the number of `trials`).
+    """
     names = list(failed[0].config) if failed else []
-    knobs = [(name, value) for name in names for value in dict.fromkeys(trial.config[name] for trial in failed)]
+    settings = [(name, value) for name in names for value in dict.fromkeys(trial.config[name] for trial in failed)]
     reason = failed[0].outcome.failure if failed else None
 
-    def brings_about(knob: Knob) -> bool:
-        having = [trial.outcome.failure for trial in trials if _has(trial, knob)]
-        return 1 < len(having) < (among or len(trials)) and set(having) == {reason}
+    def is_cause(setting: Setting) -> bool:
+        outcomes = [trial.outcome.failure for trial in trials if _has(trial, setting)]
+        return 1 < len(outcomes) < (among or len(trials)) and set(outcomes) == {reason}
 
-    return [knob for knob in knobs if brings_about(knob)]
+    return [setting for setting in settings if is_cause(setting)]
 
 
-def _has(trial: Trial, knob: Knob) -> bool:
-    name, value = knob
+def _has(trial: Trial, setting: Setting) -> bool:
+    name, value = setting
     return trial.config[name] == value
 
 
-def _named(knobs: Sequence[Knob]) -> str:
-    return " or ".join(f"{name}={value}" for name, value in knobs)
+def _listed(settings: Sequence[Setting]) -> str:
+    return " or ".join(f"{name}={value}" for name, value in settings)

@@ -1,4 +1,4 @@
-"""`tune history`: a search, trial by trial."""
+"""`tune history`: show a search, trial by trial."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, Asked, asked, storage_option
+from tuner.cli.options import (
+    JSON,
+    KERNEL,
+    RESULTS,
+    SET,
+    SIZE,
+    TARGET_DEVICE,
+    TYPES,
+    ProblemArguments,
+    storage_option,
+    with_problem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +31,7 @@ LONGEST_BAR = 60  # columns
 
 
 class _Step(NamedTuple):
-    """A trial, its number from 1 on, the best time in ms so far, and whether this trial brought it."""
+    """A trial, its number (from 1), the best time so far in ms, and whether it is this trial's."""
 
     number: int
     trial: Trial
@@ -35,23 +46,22 @@ class _Step(NamedTuple):
 @SET
 @TYPES
 @click.option("--all", "as_list", is_flag=True, help="List every trial, not only those that were the best so far.")
-@storage_option("Database that `tune --storage` wrote.")
+@storage_option("Database written by `tune --storage`.")
 @RESULTS
 @JSON
-@asked
-def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) -> None:
+@with_problem
+def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_json: bool) -> None:
     """Show how the search for KERNEL at SIZE went, trial by trial.
 
-    The trials are those of the ledger that was written last. You see each trial that was the best so far, and the best
-    times as a line of bars, on a logarithmic scale. The finals come after the search, and their times are in the store:
-    see `tune best`.
+    Reads the latest ledger of this problem. Shows each trial that was the best so far, and the best times as a line of
+    bars on a logarithmic scale. The finals follow the search; their times are in the store: see `tune best`.
 
     Example: tune history sgemm/07_tiled_1xn 4096
     """
-    problem = question.problem()
-    from tuner.exchange.exports.trials import latest_study  # imports Optuna, for which a wrong request does not wait
+    problem = arguments.problem()
+    from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
 
-    study = latest_study(problem, question.device, storage)
+    study = latest_study(problem, arguments.device, storage)
     steps = _steps(study.trials)
     data = {
         "kernel": problem.space.name,
@@ -62,9 +72,9 @@ def command(question: Asked, as_list: bool, storage: str | None, as_json: bool) 
         "trials": [_document(step) for step in steps],
     }
     peculiar = f", {study.peculiar}" if study.peculiar else ""
-    where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
+    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     failed = sum(step.trial.outcome.failure is not None for step in steps)
-    lines = [f"{where}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
+    lines = [f"{title}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
     rows = [_row(step) for step in steps if as_list or step.is_best]
     header = ["trial", "finished", "time", "spread", "best so far", "configuration"]
     output.answer(as_json, data, "\n".join([*lines, output.table(header, rows)]) if rows else lines[0])
@@ -81,16 +91,16 @@ def _steps(trials: Iterable[Trial]) -> list[_Step]:
 
 
 def _bars(steps: list[_Step]) -> list[str]:
-    """The best times so far as a line of bars, between the first and the last."""
+    """One line: the best time after each trial as a bar, between the first and the last of these times."""
     from tuner.cli.screen.sparkline import BLOCKS, PLAIN, sparkline
     from tuner.cli.terminal import can_write
 
-    known = [step.best_ms for step in steps if step.best_ms is not None]
-    if not known:
+    bests = [step.best_ms for step in steps if step.best_ms is not None]
+    if not bests:
         return []
-    before, after = f"best so far: {known[0]:.4g} ", f" {known[-1]:.4g} ms"
+    before, after = f"best so far: {bests[0]:.4g} ", f" {bests[-1]:.4g} ms"
     width = min(LONGEST_BAR, shutil.get_terminal_size().columns - len(before + after))
-    return [before + sparkline(known, width, BLOCKS if can_write(sys.stdout.encoding, BLOCKS) else PLAIN) + after]
+    return [before + sparkline(bests, width, BLOCKS if can_write(sys.stdout.encoding, BLOCKS) else PLAIN) + after]
 
 
 def _row(step: _Step) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tune import`: recordings and spaces of other tuners."""
+"""`tune import`: import results and spaces of other tuners."""
 
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from tuner.languages import KINDS
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--kernel", metavar="NAME", help="Kernel that was measured, if the files do not name it.")
-@click.option("--size", metavar="SIZE", help="Size that was measured, if the files do not give it.")
-@click.option("--device", metavar="NAME", help="Device that was measured, as its maker writes it, if not in the files.")
+@click.option("--kernel", metavar="NAME", help="Measured kernel, if the files do not name it.")
+@click.option("--size", metavar="SIZE", help="Measured size, if the files do not give it.")
+@click.option("--device", metavar="NAME", help="Full name of the measured device, if not in the files.")
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
-    help="Kind of that device, if not in the files; that of the kernel's first language if omitted.",
+    help="Kind of that device, if not in the files; if omitted, that of the kernel's first language.",
 )
 @output_option("FILE", "Space file to write for a T1 file; named after it if omitted.")
 @TYPES
@@ -27,8 +27,8 @@ from tuner.languages import KINDS
 def command(files: tuple[Path, ...], as_json: bool, **statements: Any) -> None:
     """Import FILES of other tuners into the store.
 
-    Kernel Tuner's caches and results, and T4 files, become records: the best valid configuration of each, unverified.
-    A T1 file becomes a space file, which lacks only the reference.
+    The best valid configuration of each Kernel Tuner cache or result and of each T4 file becomes an unverified record.
+    A T1 file becomes a space file without a reference.
 
     Example: tune import cache.json --kernel sgemm/07_tiled_1xn --size 4096
     """

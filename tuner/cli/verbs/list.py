@@ -1,4 +1,4 @@
-"""`tune list`: the kernels that there are."""
+"""`tune list`: list the known kernels."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOST_WARNINGS = 20
 @click.command("list")
 @JSON
 def command(as_json: bool) -> None:
-    """List the kernels that ship with tuner, your own, and those of installed packages.
+    """List shipped kernels, your own, and those of installed packages.
 
-    Your own are those of the project that the current folder is in, those in the folders of TUNER_SPACES, and the files
-    that were tuned before.
+    Your own are the kernels of the project in the current folder, those in the folders of TUNER_SPACES, and all space
+    files that you have tuned.
 
     Example: tune list --json
     """
@@ -46,10 +46,10 @@ def command(as_json: bool) -> None:
     ]
     messages = list(dict.fromkeys(problems))
     rest = len(messages) - MOST_WARNINGS
-    output.warn([*messages[:MOST_WARNINGS], *([f"{rest} more like these"] if rest > 0 else [])])
+    output.warn([*messages[:MOST_WARNINGS], *([f"{rest} more warnings like these"] if rest > 0 else [])])
     output.answer(as_json, data, output.table(["kernel", "title", "languages", "parameters", "from"], rows))
 
 
 def _place(entry: CatalogEntry) -> str:
-    """Where a kernel belongs, with the file if nothing else tells it."""
+    """The origin of a kernel, with the path if it is a file outside of projects."""
     return f"{entry.origin} {entry.file}" if entry.origin == "file" else entry.origin

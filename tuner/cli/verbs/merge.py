@@ -1,4 +1,4 @@
-"""`tune merge`: the stores of several machines in one."""
+"""`tune merge`: merge the stores of several machines."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from tuner.cli.options import JSON, RESULTS
 def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> None:
     """Merge other stores into yours.
 
-    SOURCES are folders or files of records; they stay as they are. Of two records about the same problem on the same
-    device, the verified one stays, else the faster. What `tune devices --measure` found out comes along with a folder;
-    the latest stays.
+    SOURCES are folders or files of records, which are not changed. Of two records of the same problem on the same
+    device, a verified one is kept before an unverified one, else the faster one. Ceilings in a folder, as measured by
+    `tune devices --measure`, are merged too; the latest are kept.
 
     Example: tune merge node1/results node2/results --results results
     """

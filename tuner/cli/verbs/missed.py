@@ -1,4 +1,4 @@
-"""`tune missed`: what look-ups had no exact record for."""
+"""`tune missed`: list, tune or forget the look-ups that found no exact record."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--budget", metavar="TIME", help="Tune them within this time, most used first: 90s, 10m, 1h.")
-@click.option("--forget", metavar="KERNEL", help="Take off the list what this kernel or family has missed.")
+@click.option("--forget", metavar="KERNEL", help="Remove this kernel or family from the list.")
 @VERBOSE
 @JSON
 def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool) -> int:
-    """List what programs loaded or dispatched without an exact record, most used first; with --budget, tune it.
+    """List look-ups without an exact record, most used first; --budget tunes them.
 
-    The list is a file of yours; `tune` takes what it tunes off it. Each program counts once for each problem. With
-    TUNER_MISSED=0 in its environment, a program writes nothing.
+    Programs that load or dispatch a kernel without an exact record add its problem to the list, each program once for
+    each problem. A program with TUNER_MISSED=0 in its environment adds nothing. Tuning a problem removes it.
 
     Example: tune missed --budget 10m
     """
@@ -35,43 +35,43 @@ def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool
     from tuner.tuning.several import misses
 
     if budget is not None and forget is not None:
-        raise RequestError("--budget and --forget: one tunes what the other takes off the list; give one of them")
+        raise RequestError("--budget and --forget: one tunes the list, the other removes from it; give one of them")
 
     seconds = None if budget is None else Budget.parse_time(budget)
-    found = misses.remaining()
+    listed = misses.remaining()
     if forget is not None:
         names = {forget, *_address(forget)}
-        gone = [miss for miss in found if miss.kernel in names]
-        if not gone:
-            others = shown(", ".join(dict.fromkeys(miss.kernel for miss in found)))
-            hint = f"on the list are: {others}" if others else "nothing is on the list"
-            raise RequestError(f"--forget {quoted(forget)}: it has missed nothing; {hint}")
-        missed.forget(miss.key for miss in gone)
-        output.answer(as_json, [asdict(miss) for miss in gone], f"{len(gone)} of {len(found)} forgotten")
+        forgotten = [miss for miss in listed if miss.kernel in names]
+        if not forgotten:
+            others = shown(", ".join(dict.fromkeys(miss.kernel for miss in listed)))
+            hint = f"the list has: {others}" if others else "the list is empty"
+            raise RequestError(f"--forget {quoted(forget)}: it is not on the list; {hint}")
+        missed.forget(miss.key for miss in forgotten)
+        output.answer(as_json, [asdict(miss) for miss in forgotten], f"{len(forgotten)} of {len(listed)} forgotten")
         return 0
     if seconds is None:
-        output.answer(as_json, [asdict(miss) for miss in found], _table(found))
-        if not found:
-            output.say("nothing was missed")
+        output.answer(as_json, [asdict(miss) for miss in listed], _table(listed))
+        if not listed:
+            output.say("the list is empty")
         return 0
     from tuner.cli.screen import logs, progress
     from tuner.tuning.exploration import Quiet
 
     tuned: list[tuple[Miss, list[Result]]] = []
     with progress.displayed() as listener, logs.printed(verbose, listener.noted):
-        for miss, results in misses.tune_missed(found, seconds, Quiet(listener.noted)):
+        for miss, results in misses.tune_missed(listed, seconds, Quiet(listener.noted)):
             tuned.append((miss, results))
             for result in results:
-                listener.noted(_told(result))
+                listener.noted(_result_line(result))
     exact = [miss for miss, results in tuned if results]
-    left = [miss for miss in found if miss not in exact]
+    left = [miss for miss in listed if miss not in exact]
     data = {"tuned": [asdict(miss) for miss in exact], "left": [asdict(miss) for miss in left]}
-    output.answer(as_json, data, f"{len(exact)} of {len(found)} tuned" + (f"; left:\n{_table(left)}" if left else ""))
+    output.answer(as_json, data, f"{len(exact)} of {len(listed)} tuned" + (f"; left:\n{_table(left)}" if left else ""))
     return 0 if not left else 1
 
 
 def _address(kernel: str) -> list[str]:
-    """What the list calls a kernel, whichever way it is named; nothing for what is no kernel."""
+    """The kernel's name on the list, which may differ from the given one; empty if there is no such kernel."""
     from tuner.catalog import catalog, kernel_names
 
     try:
@@ -80,7 +80,7 @@ def _address(kernel: str) -> list[str]:
         return []
 
 
-def _told(result: Result) -> str:
+def _result_line(result: Result) -> str:
     from tuner.catalog import catalog
     from tuner.space.texts import config_text, full_problem_text
 

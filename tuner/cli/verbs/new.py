@@ -1,4 +1,4 @@
-"""`tune new`: the draft of a space file."""
+"""`tune new`: write the draft of a space file."""
 
 from pathlib import Path
 
@@ -15,15 +15,16 @@ from tuner.quoting import shown
 @click.option(
     "--entry",
     metavar="NAME,..",
-    help="The kernel, where the source has several; or several in their order, as the steps of one.",
+    help="Kernel to draft, if the source has several; or several kernels in launch order, as steps of one space.",
 )
-@output_option("FILE", "The file to write; by default beside the source, with its name and .yaml. None is overwritten.")
+@output_option("FILE", "File to write; by default SOURCE with the suffix .yaml. An existing file is not overwritten.")
 @JSON
 def command(source: Path, entry: str | None, output: Path | None, as_json: bool) -> None:
-    """Write the draft of a space file for a kernel of yours, in CUDA, OpenCL C or C.
+    """Write a draft space file for your own kernel in CUDA, OpenCL C or C.
 
-    It holds what SOURCE says: arguments, macros and template parameters as parameters, launch bounds, and the shapes
-    and grid that follow from how it indexes. Where it does not say, as on what it computes, a comment `# ?` asks.
+    The draft holds what SOURCE tells: the arguments, macros and template parameters as parameters, launch bounds, and
+    shapes and grid as inferred from index expressions. A comment `# ?` marks each place that needs an answer from you,
+    such as what the kernel computes.
 
     Example: tune new my_kernel.cu
     """
@@ -35,9 +36,11 @@ def command(source: Path, entry: str | None, output: Path | None, as_json: bool)
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
     except FileExistsError:
-        raise RequestError(f"{shown(file)}: is there already, and stays; name another file by --output") from None
+        raise RequestError(f"{shown(file)}: already exists; name another file with --output") from None
     except OSError as error:
-        raise RequestError(f"{shown(file)}: cannot be written: {error.strerror}; name another by --output") from None
+        raise RequestError(
+            f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"
+        ) from None
     count = text.count("  # ? ")
-    say = f"{file}: written, with {count} questions; `tune validate {file}` names them"
-    console.answer(as_json, {"file": str(file), "questions": count}, say)
+    message = f"{file}: written, with {count} open questions; `tune validate {file}` lists them"
+    console.answer(as_json, {"file": str(file), "questions": count}, message)

@@ -1,4 +1,4 @@
-"""`tune record`: a recording of a whole space, on which strategies can be compared."""
+"""`tune record`: measure a whole space and write a recording, on which strategies can be compared."""
 
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
 def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_json: bool, **request: Any) -> None:
     """Measure every valid configuration of KERNEL at SIZE, and write a recording.
 
-    Every configuration is timed with all repeats. The recording is a cache file of Kernel Tuner, which `tune replay`
-    reads too. A file of T4 metadata beside it says where it comes from.
+    Every configuration is timed with all repeats. The recording is a Kernel Tuner cache file, which `tune replay`
+    reads. A T4 metadata file beside it says where it comes from.
 
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """

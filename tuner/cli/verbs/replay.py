@@ -1,4 +1,4 @@
-"""`tune replay`: a strategy run over a recording."""
+"""`tune replay`: run a strategy over a recording."""
 
 from pathlib import Path
 
@@ -22,13 +22,13 @@ from tuner.quoting import shown
     metavar="N",
     default=1,
     show_default=True,
-    help="Configurations under way at a time; they finish in random order.",
+    help="Simulated workers: configurations in progress at a time, which finish in random order.",
 )
 @JSON
 def command(cache: Path, strategy: str | None, budget: str | None, seed: int, workers: int, as_json: bool) -> None:
     """Run a search strategy over a recording, without a device.
 
-    CACHE is a cache file of Kernel Tuner (.json, .json.gz), such as `tune record` writes, or a T4 file. Shows after how
+    CACHE is a Kernel Tuner cache file (.json, .json.gz), such as `tune record` writes, or a T4 file. Shows after how
     many configurations the strategy came within 10, 5 and 1 % of the recorded optimum.
 
     Example: tune replay cache.json --strategy kt:genetic_algorithm --budget 100
@@ -56,7 +56,7 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
         "verified": recording.about.get("verified"),
     }
     title = " on ".join(filter(None, (recording.kernel, recording.device))) or str(cache)
-    ignored = f"; ignored, as torn or without all parameters: {recording.ignored}" if recording.ignored else ""
+    ignored = f"; ignored, as incomplete: {recording.ignored}" if recording.ignored else ""
     doubt = "; unverified" if recording.is_unverified else ""
     failed = sum(time_ms is None for time_ms in replay.evaluations)
     fraction = replay.fraction(evaluations)
@@ -68,6 +68,6 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
         f"best found: {best} the optimum, {replay.optimum_ms:.4g} ms",
     ]
     for share in (0.10, 0.05, 0.01):
-        needed = replay.within(share)
-        lines.append(f"within {share:.0%} of it: {f'after {needed} evaluations' if needed else 'never'}")
+        reached = replay.within(share)
+        lines.append(f"within {share:.0%} of it: {f'after {reached} evaluations' if reached else 'never'}")
     output.answer(as_json, data, "\n".join(lines))

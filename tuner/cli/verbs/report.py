@@ -1,4 +1,4 @@
-"""`tune report`: the store as tables; of one kernel, a page."""
+"""`tune report`: show the store as tables, or one kernel's trials as a page."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tuner.errors import RequestError
     "--device",
     metavar="NAME",
     shell_complete=COMPLETE_DEVICE,
-    help="Only devices of this kind, or whose name contains this; of one kernel, a device of this machine, too.",
+    help="Only devices of this kind, or whose name contains this; with KERNEL, also a device of this machine.",
 )
 @click.option(
     "--write",
@@ -27,12 +27,14 @@ from tuner.errors import RequestError
     help="Write the tables into FILE, between lines such as <!-- results: begin --> and <!-- results: end -->; may be "
     "given more than once.",
 )
-@figure_option("Page to write for KERNEL, .html, or its charts, .svg or .png; named after kernel and size if omitted.")
-@click.option(
-    "--recording", type=click.Path(path_type=Path), metavar="FILE", help="Recording to report on, in place of KERNEL."
+@figure_option(
+    "Page (.html) or charts (.svg, .png) to write for KERNEL; a page named after kernel and size if omitted."
 )
-@click.option("--measure", is_flag=True, help="Measure the neighbours of the best that have no time, on this device.")
-@storage_option("Database that `tune --storage` wrote; its trials alone are reported on.")
+@click.option(
+    "--recording", type=click.Path(path_type=Path), metavar="FILE", help="Report on this recording, in place of KERNEL."
+)
+@click.option("--measure", is_flag=True, help="Measure, on this device, the neighbours of the best that have no time.")
+@storage_option("Database written by `tune --storage`; only its trials are reported.")
 @SET
 @TYPES
 @RESULTS
@@ -47,30 +49,31 @@ def command(
     as_json: bool,
     **request: Any,
 ) -> None:
-    """Show the store as Markdown tables, or the study of KERNEL at SIZE as a page.
+    """Show the store as Markdown tables, or the trials of KERNEL at SIZE as a page.
 
-    One table has what each kernel reaches on each device, one what tuning gains over the default, and one both at 4096.
-    The kernels of the gallery have a table of their own.
+    The tables show the best of each kernel on each device, its gain over the default, and both at size 4096. The
+    kernels of the gallery have a separate table.
 
-    With KERNEL, a page shows the trials of its largest ledger, else of a recording: convergence, importance of
-    parameters, neighbours of the best, roofline, and more. With --json, a page is written only where --output names it.
+    With KERNEL, a page shows the trials of its largest ledger, or of a recording if there is no ledger: convergence,
+    importance of parameters, neighbours of the best, roofline, and more. With --json, a page is written only if
+    --output is given.
 
     Example: tune report --device H200 --write docs/results.md
     """
     if kernel is not None or recording is not None:
         if write:
-            raise RequestError("--write: is for the tables of the store; leave it out, or leave out KERNEL")
+            raise RequestError("--write: only for the tables of the store; leave out --write or KERNEL")
         from tuner.cli import study_report
 
         study_report.write(kernel, recording, device, output_, results, as_json, **request)
         return
     from tuner.report import store_tables
 
-    given = {"--output": output_, "--measure": request["measure"], "--storage": request["storage"]}
-    given |= {"--set": request["options"], "--type": request["types"]}
-    if any(given.values()):
-        wrong = next(name for name, value in given.items() if value)
-        raise RequestError(f"{wrong}: is for the page of one kernel; write `tune report KERNEL SIZE {wrong} ...`")
+    page_options = {"--output": output_, "--measure": request["measure"], "--storage": request["storage"]}
+    page_options |= {"--set": request["options"], "--type": request["types"]}
+    if any(page_options.values()):
+        wrong = next(name for name, value in page_options.items() if value)
+        raise RequestError(f"{wrong}: only for the page of one kernel; write `tune report KERNEL SIZE {wrong} ...`")
     rows = store_tables.rows(device or "", results, lambda problem: output.warn([problem]))
     tables = store_tables.tables(rows)
     for file in write:

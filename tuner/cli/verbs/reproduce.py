@@ -1,4 +1,4 @@
-"""`tune reproduce`: published tables, measured here; printed, and written as Markdown, JSON and a plot."""
+"""`tune reproduce`: measure published tables on this machine; print them, and write Markdown, JSON and a plot."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "as_list", is_flag=True, help="List the experiments that ship.")
+@click.option("--list", "as_list", is_flag=True, help="List the experiments that ship with tuner.")
 @DEVICE
 @click.option(
     "--budget",
     metavar="N|TIME",
     default="100",
     show_default=True,
-    help="What each search may spend, where the store has no record of the size: configurations (100) or a time (2m).",
+    help="Budget of each search, if the store has no record of the size: configurations (100) or a time (2m).",
 )
-@click.option("--no-tune", is_flag=True, help="Search for nothing: take tuned configurations from the store alone.")
-@click.option("--small", is_flag=True, help="Measure at small sizes, as OpenCL on a processor always does.")
+@click.option("--no-tune", is_flag=True, help="Do not search; use only tuned configurations from the store.")
+@click.option("--small", is_flag=True, help="Measure at small sizes; OpenCL on a CPU always does.")
 @click.option(
     "--timeout",
     type=float,
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 @RESULTS
 @JSON
 def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tune: bool, **request: Any) -> int:
-    """Measure a published table on this machine, as published and tuned.
+    """Reproduce a published table on this machine, as published and tuned.
 
-    Every row is measured with its published constants, and with the best configuration known for its kernel. NAME is
+    Every row is measured with its published constants, and with the best known configuration of its kernel. NAME is
     one of --list, a unique part of one, or the path of a YAML file. The files are written after each kernel, so an
-    interrupted run keeps what it measured.
+    interrupted run keeps its results.
 
     Example: tune reproduce gemm-from-scratch --device cuda
     """
@@ -79,8 +79,8 @@ def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tun
         for reproduction in running.run(experiment, ReproductionRequest(tune=not no_tune, **request), _Terminal()):
             _write(reproduction, folder)
     except INTERRUPTS:
-        message = f"; what was measured is kept: {files}" if reproduction else ": nothing was measured"
-        output.say(f"interrupted{message}")
+        message = f"results so far are kept: {files}" if reproduction else "nothing was measured"
+        output.say(f"interrupted; {message}")
         raise
     output.say(files)
     assert reproduction is not None
@@ -108,7 +108,7 @@ class _Terminal:
 
 
 def _show(reproduction: Reproduction) -> None:
-    """Print the tables on standard output; uncut where it is not a terminal."""
+    """Print the tables on standard output, at full width if it is not a terminal."""
     from rich.console import Console
     from rich.table import Table
 
@@ -142,7 +142,7 @@ def _list(as_json: bool) -> None:
 
 
 def _write(reproduction: Reproduction, folder: Path) -> None:
-    """Write the files, as far as the experiment has come. Raises RequestError where they cannot be written."""
+    """Write the files with the results so far. Raises RequestError if they cannot be written."""
     from tuner.experiments import plot, tables
 
     name = reproduction.experiment.name
@@ -155,5 +155,5 @@ def _write(reproduction: Reproduction, folder: Path) -> None:
             paths.replace(folder / f"{name}.{suffix}", data)
     except OSError as error:
         raise RequestError(
-            f"{folder / name}: cannot be written: {error.strerror}; name another folder by --output"
+            f"{folder / name}: cannot be written: {error.strerror}; name another folder with --output"
         ) from None

@@ -1,4 +1,4 @@
-"""`tune run`: the stored best launched, verified and timed."""
+"""`tune run`: launch, verify and time the best known configuration."""
 
 from dataclasses import asdict
 from typing import Any
@@ -36,12 +36,12 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
     fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
     text = ""
     if result.reason is None:
-        found = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
-        at = size or size_text(chosen.size_of(None, space.operation, result.types))
+        verdict = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
+        shown_size = size or size_text(chosen.size_of(None, space.operation, result.types))
         text = (
-            f"{result.kernel} at {at}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
+            f"{result.kernel} at {shown_size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
             f"({best.match})\n"
-            f"{output.timing(result)}; {found}{output.compared(space)}{output.wrong(result.wrong)}"
+            f"{output.timing(result)}; {verdict}{output.compared(space)}{output.wrong(result.wrong)}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
     if result.reason is not None:

@@ -1,4 +1,4 @@
-"""`tune schema`: the JSON Schema of a space file, and the functions of references."""
+"""`tune schema`: print the JSON Schema of space files, or the functions of references."""
 
 import click
 
@@ -6,8 +6,8 @@ from tuner.cli import output
 
 
 @click.command()
-@click.option("--functions", is_flag=True, help="List the functions that a reference may call instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, which this verb does anyway for the schema.")
+@click.option("--functions", is_flag=True, help="List the functions that references may call, in place of the schema.")
+@click.option("--json", "as_json", is_flag=True, help="Print the functions as JSON; the schema always is.")
 def command(functions: bool, as_json: bool) -> None:
     """Print the JSON Schema of space files, for editors.
 

@@ -1,4 +1,4 @@
-"""`tune show`: the space of a kernel."""
+"""`tune show`: show the space of a kernel."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def command(kernel: str, size: str | None, device: str | None, types: dict[str, str], as_json: bool) -> None:
     """Show the parameters, steps, restrictions and default of KERNEL at SIZE.
 
-    If SIZE is omitted, it is what the file gives, and 1024 for every size that it gives no value. Where the file has no
-    default configuration, the first valid one is shown. Configurations are counted for the device that `tune KERNEL
-    SIZE` would take. Where this machine has none, they are counted for a common GPU: 1024 threads and 48 KiB of shared
-    memory per block, and compute capability 8.0, or for the first of newer ones that the kernel's restrictions admit.
+    If SIZE is omitted, the sizes are those that the file gives, and 1024 for the others. If the file has no default
+    configuration, the first valid one is shown. Configurations are counted for the device that `tune KERNEL SIZE` would
+    use. If this machine has none, they are counted for a common GPU: 1024 threads and 48 KiB of shared memory per
+    block, compute capability 8.0; or for the first newer GPU on which the kernel's restrictions allow a configuration.
 
     Example: tune show sgemm/06_tiled 4096
     """
@@ -46,7 +46,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     sizes = operation.parse_size(common(op) if size is None else size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
         language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
-        able = (each for each in gpus if not excluding_all(space, Scope(sizes, op.options, language, each, chosen)))
+        able = (gpu for gpu in gpus if not excluding_all(space, Scope(sizes, op.options, language, gpu, chosen)))
         limits = next(able, COMMON_GPU)
         counted_for = "a common GPU" if limits == COMMON_GPU else f"a GPU of capability {limits.compute_capability}"
     else:
@@ -115,7 +115,7 @@ def _step_line(position: int, step: Step) -> str:
 
 
 def _scratch(argument: Argument) -> dict[str, Any]:
-    """Scratch as JSON data."""
+    """A scratch argument as JSON data."""
     shape = [extent.text for extent in argument.shape or ()]
     return {"name": argument.name, "dtype": argument.dtype, "shape": shape, "zeroed": argument.zeroed}
 
@@ -127,7 +127,7 @@ def _scratch_line(argument: Argument) -> str:
 
 
 def _texts(extents: tuple[Expression, ...]) -> list[str]:
-    """The extents, without those at the end that are 1."""
+    """The texts of the extents, without trailing ones."""
     texts = [extent.text for extent in extents]
     while len(texts) > 1 and texts[-1] == "1":
         texts.pop()

@@ -1,4 +1,4 @@
-"""`tune KERNEL SIZE...`: the search for the fastest configuration."""
+"""`tune KERNEL SIZE...`: search for the fastest configuration."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     "--strategy",
     metavar="NAME",
     shell_complete=COMPLETE_STRATEGY,
-    help="Search strategy; a wrong name lists all. If omitted, brute_force where the budget covers all configurations, "
+    help="Search strategy; a wrong name lists all. If omitted, brute_force if the budget covers all configurations, "
     "else optuna.",
 )
 @click.option(
     "--budget",
     metavar="N|TIME",
-    help="Number of configurations to try (100), or a time for the search (90s, 2m, 1h), which the finals follow; all "
-    "if omitted.",
+    help="Number of configurations to try (100), or time for the search without the finals (90s, 2m, 1h); all "
+    "configurations if omitted.",
 )
 @SEED
 @click.option(
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
 )
-@click.option("--full", is_flag=True, help="Time slow configurations as often as fast ones.")
+@click.option("--full", is_flag=True, help="Repeat slow configurations as often as fast ones.")
 @click.option("--flush", is_flag=True, help="Flush the device's caches before each timed run.")
 @click.option(
     "--objective",
@@ -72,12 +72,13 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="NAME[,NAME]",
     shell_complete=COMPLETE_OBJECTIVE,
-    help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
+    help=f"Objective to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. For a trade-off, name several: "
+    "time,registers.",
 )
 @click.option(
     "--sustained",
     is_flag=True,
-    help="Then run the best, and the vendor's library, back to back for seconds; store time, clock and power.",
+    help="At the end, run the best and the vendor's library back to back for seconds; store time, clock and power.",
 )
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
@@ -98,9 +99,9 @@ def command(
 ) -> int:
     """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
 
-    SIZE may be left out where the file gives every size. With several sizes, each has the budget; a family, as sgemm,
-    is tuned stage by stage. Every configuration is verified before it is timed. An interrupted search continues when
-    the same command is run again.
+    SIZE may be omitted if the file gives every size. With several sizes, each has the whole budget. A family, such as
+    sgemm, is tuned kernel by kernel; kernels that are far behind drop out. Every configuration is verified before it is
+    timed. An interrupted search continues when the same command is run again.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
@@ -114,7 +115,9 @@ def command(
         families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
         near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
         if near in VERBS:
-            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near}`?") from None
+            raise RequestError(
+                f"{quoted(kernel)} is neither a verb nor a kernel; did you mean `tune {near}`?"
+            ) from None
         if near and near != kernel:
             raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise

@@ -1,4 +1,4 @@
-"""`tune validate`: a space file checked."""
+"""`tune validate`: check a space file."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,17 +13,19 @@ from tuner.cli.options import JSON, TYPES
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("size", required=False)
-@click.option("--compile", "compiles", is_flag=True, help="Also compile the default configuration, as far as can be.")
+@click.option(
+    "--compile", "compiles", is_flag=True, help="Also compile the default configuration with each compiler found."
+)
 @TYPES
 @JSON
 def command(file: Path, size: str | None, types: dict[str, str], compiles: bool, as_json: bool) -> None:
-    """Check a space file, and name the line and key of its first fault.
+    """Check a space file, and name the line and key of its first error.
 
-    Its expressions are evaluated at SIZE, 1024 if omitted, for the first of some common GPUs that has a valid
-    configuration: for all configurations of a small space, and for a sample of those of a large one.
+    Its expressions are evaluated at SIZE (1024 if omitted), for all configurations of a small space or a sample of a
+    large one. The device is the first of several common GPUs for which a configuration is valid.
 
-    With --compile, the default configuration is built for each kind of device whose compiler is here. No device is
-    needed for CUDA.
+    With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
+    needs no device for that.
 
     Example: tune validate my_kernel.yaml
     """
