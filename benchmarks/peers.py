@@ -46,7 +46,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import problem_text
 from tuner.store import rates
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 
 MIXES = 2  # of the fastest, that take part in the rounds
 ROUND_SECONDS = 3.0
@@ -148,7 +148,7 @@ def compared(problem: Problem, size: str, device: Device, results: Path | None, 
         "bytes": _bytes(scope, space.operation, read + written),
         "mix": None if mix is None else {"words": mix.words, "bytes": mix.nbytes},
     }
-    return found | _shares(found, space, scope, KeptCeilings(results).of(device))
+    return found | _shares(found, space, scope, StoredCeilings(results).of(device))
 
 
 def _rivals(problem: Problem, bench: Bench, config: Any, mix: Mix | None, notes: list[str]) -> list[Rival]:

@@ -16,11 +16,11 @@ from tuner.devices import Device
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((KERNEL, "1024", "--to", "header", "--architecture", "sm_80"), "--architecture is for --to cubin"),
-        ((KERNEL, "1024", "--to", "cu", "--storage", "sqlite:///x"), "--storage is for --to "),
+        ((KERNEL, "1024", "--to", "header", "--architecture", "sm_80"), "--architecture applies to --to cubin"),
+        ((KERNEL, "1024", "--to", "cu", "--storage", "sqlite:///x"), "--storage applies to --to "),
         ((KERNEL, "1024", "--to", "cubin", "--architecture", "sm_80;x"), "write names such as sm_80"),
         ((KERNEL, "1024", "--to", "cubin", "--architecture", "sm_20"), "nothing compiles for sm_20: "),
-        (("sgemm/00_host_simple", "64", "--to", "cubin"), "it has no cubins; --to dispatch writes its builds"),
+        (("sgemm/00_host_simple", "64", "--to", "cubin"), "which has no cubins; use --to dispatch for its builds"),
         ((KERNEL, "1024", "--to", "cu", "--device", "Voodoo"), "those are: NVIDIA H200"),
         ((KERNEL, "1024", "--to", "csv", "--device", "Voodoo"), "nothing has been measured"),
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
@@ -35,8 +35,8 @@ from tuner.devices import Device
         ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////bin/sh"), "the ledger cannot be read"),
         (
             (KERNEL, "1024", "--to", "cubin", "--device", "opencl"),
-            "--device opencl: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to "
-            "dispatch writes builds for any other",
+            "--device opencl: --to cubin is for CUDA devices; name one with --device, or an architecture such as "
+            "--architecture sm_90a; for other devices use --to dispatch",
         ),
         (
             (KERNEL, "1024", "--to", "cubin", "--device", "opencl", "--architecture", "sm_80"),

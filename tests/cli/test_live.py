@@ -138,7 +138,8 @@ def test_verbose_tells_what_is_opened_built_and_measured_with_its_times(tune: Tu
         r"tuner\.measure\.process\.supervisor: host:0: .* is ready for a task after [\d.]+ s",
         r"tuner\.measure\.process\.supervisor: host:0: inputs and answers after [\d.]+ s",
         r"tuner\.measure\.process\.compile_pool: built in [\d.]+ s: v=\d w=\d",
-        r"tuner\.tuning\.crew\.run: [\d.]+ ms in \d+ runs \(build [\d.]+ s, verify [\d.]+ s, measure [\d.]+ s\): v=\d w=\d",
+        r"tuner\.tuning\.crew\.run: [\d.]+ ms in \d+ runs "
+        r"\(build [\d.]+ s, verify [\d.]+ s, measure [\d.]+ s\): v=\d w=\d",
         r"tuner\.tuning\.finals\.selection: finals: [\d.]+ ms in \d+ rounds: v=\d w=\d",
     ):
         assert re.search(rf"^\d\d:\d\d:\d\d\.\d\d\d {pattern}$", err, re.MULTILINE), (pattern, err)

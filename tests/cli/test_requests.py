@@ -36,8 +36,7 @@ BAD_REQUESTS = {
     ("03_naive", "M=1,N=2,K=3,M=4"): "M is given twice",
     ("03_naive", "8,Q=2"): "no size 'Q'",
     ("03_naive", "8,M=1,N=2,K=3,batch=4"): "1 number beside sizes that are all named",
-    ("03_naive",): "SIZE is missing, M x N x K, one number for all of them or each by itself, as in "
-    "`tune 03_naive 1024x1024x1024`",
+    ("03_naive",): "SIZE is missing, M x N x K or one number for all of them, as in `tune 03_naive 1024x1024x1024`",
     ("vector_add",): "SIZE is missing, as in `tune vector_add 1024`",
     ("03_naive", "8", "--device", "tpu"): "there is no such device",
     ("03_naive", "8", "--device", "opencl:99"): "OpenCL devices",

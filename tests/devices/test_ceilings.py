@@ -20,7 +20,7 @@ from tuner.measure import ceilings
 from tuner.measure.ceilings import ceiling_kernels
 from tuner.measure.ceilings.ceiling_kernels import FmaKernel, MemoryKernels, TensorKernel, Variant
 from tuner.space.scope import Limits
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 
 
 @pytest.fixture
@@ -122,14 +122,14 @@ def test_the_ceilings_of_a_gpu_are_below_its_peaks(tune: Tune, cuda: Device) -> 
 
 def test_ones_own_ceilings_hide_those_that_ship_and_another_toolchain_serves(tmp_path: Path, host: Device) -> None:
     mine = dataclasses.replace(CEILINGS, device=host.name, kind="host", toolchain=host.toolchain)
-    assert KeptCeilings(tmp_path).of(host) is None
-    KeptCeilings(tmp_path).keep(dataclasses.replace(mine, toolchain="an earlier one", cache=1))
-    assert KeptCeilings(tmp_path).of(host).cache == 1
-    KeptCeilings(tmp_path).keep(mine)
-    KeptCeilings(tmp_path).keep(dataclasses.replace(mine, kind="opencl", cache=2))
-    assert KeptCeilings(tmp_path).of(host) == mine
-    KeptCeilings(tmp_path).keep(dataclasses.replace(mine, cache=3))
-    assert KeptCeilings(tmp_path).of(host.info).cache == 3
+    assert StoredCeilings(tmp_path).of(host) is None
+    StoredCeilings(tmp_path).save(dataclasses.replace(mine, toolchain="an earlier one", cache=1))
+    assert StoredCeilings(tmp_path).of(host).cache == 1
+    StoredCeilings(tmp_path).save(mine)
+    StoredCeilings(tmp_path).save(dataclasses.replace(mine, kind="opencl", cache=2))
+    assert StoredCeilings(tmp_path).of(host) == mine
+    StoredCeilings(tmp_path).save(dataclasses.replace(mine, cache=3))
+    assert StoredCeilings(tmp_path).of(host.info).cache == 3
     assert len(json.loads((tmp_path / "ceilings.json").read_text())["devices"]) == 3
 
 
@@ -140,7 +140,7 @@ def test_ones_own_ceilings_hide_those_that_ship_and_another_toolchain_serves(tmp
         ("[]", "format is not 'tuner ceilings'; move it"),
         (
             '{"format": "tuner ceilings", "version": 2, "devices": []}',
-            "version is 2; this version of the package reads 1",
+            "version is 2; this version of tuner reads 1",
         ),
         ("\ud800", "is not JSON; delete it"),
     ],
@@ -175,12 +175,12 @@ def test_a_file_of_something_else_is_told_and_kept(text: str, message: str, tmp_
 def test_an_entry_that_breaks_a_rule_is_told_and_ignored(
     change: dict[str, object], message: str, tmp_path: Path, host: Device
 ) -> None:
-    KeptCeilings(tmp_path).keep(dataclasses.replace(CEILINGS, device=host.name, kind="host"))
+    StoredCeilings(tmp_path).save(dataclasses.replace(CEILINGS, device=host.name, kind="host"))
     file = tmp_path / "ceilings.json"
     document = json.loads(file.read_text())
     document["devices"][0] |= change
     file.write_text(json.dumps(document))
-    kept = KeptCeilings(tmp_path)
+    kept = StoredCeilings(tmp_path)
     assert kept.of(host) is None
     assert len(kept.problems) == 1
     assert f"devices: 1: {message}" in kept.problems[0]

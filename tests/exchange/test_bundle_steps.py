@@ -299,7 +299,7 @@ def test_another_kind_writes_its_own_c_and_nothing_else_knows_it(tmp_path: Path)
 
 
 def test_a_kind_that_no_program_in_c_can_pass_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="gallery/sum: x is secret, which no bundle can hold; export --to cu"):
+    with pytest.raises(RequestError, match="gallery/sum: x: a bundle cannot hold an argument of kind secret"):
         export("cubin", replace(of_kind(Secret()), output=tmp_path))
     assert not list(tmp_path.iterdir())
 

@@ -193,14 +193,14 @@ def test_builds_for_a_processor_that_is_not_here_are_not_made(tune: Tune, scales
         )
     )  # fmt: skip
     done = tune("export", scales, "--to", "dispatch", "--device", "Another")
-    assert (done.status, "builds of host are for the device that compiles them" in done.err) == (2, True), done.err
+    assert (done.status, "host builds run only on the device that compiled them" in done.err) == (2, True), done.err
 
 
 def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> None:
     for arguments, message in (
         (["1000"], "--to dispatch: it serves every size; leave out '1000'"),
         (["--device", "host"], "run `tune cover"),
-        (["--device", "H300"], "nor one that the store has times of"),
+        (["--device", "H300"], "nor a device with times in the store"),
     ):
         done = tune("export", scales, *arguments, "--to", "dispatch")
         assert done.status == 2, done.out

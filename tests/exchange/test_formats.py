@@ -70,8 +70,8 @@ def test_an_export_of_what_was_not_tuned_says_whose_configuration_it_is(tune: Tu
     assert (exact.status, exact.err) == (0, "")
     other = tune("export", KERNEL, "5555", *where)
     assert other.status == 0
-    assert f"{KERNEL} at M=5555, N=5555, K=5555, batch=1 on {H200}: was not tuned; this is what was" in other.err
-    assert "`tune sgemm/07_tiled_1xn 5555` there finds its own" in other.err
+    assert f"{KERNEL} at M=5555, N=5555, K=5555, batch=1 on {H200}: not tuned; exported the configuration" in other.err
+    assert "run `tune sgemm/07_tiled_1xn 5555` on that device" in other.err
 
 
 def test_an_export_says_the_types_and_options_that_its_code_depends_on(tune: Tune, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_storage_that_is_named_holds_the_trials_or_is_refused(tune: Tune, tmp_
     assert "holds no trials; name a database that tuning has written" in tune(*asked, *storage).err
     assert file.read_bytes() == b""
     assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3", *storage).status == 0
-    assert "nothing of sgemm/03_naive at M=16, N=16, K=16, batch=1 in it" in tune(*asked, *storage).err
+    assert "has no trials of sgemm/03_naive at M=16, N=16, K=16, batch=1" in tune(*asked, *storage).err
     assert not (tmp_path / "x.csv").exists()
     assert tune("export", "sgemm/03_naive", "8", *asked[3:], *storage).status == 0
 

@@ -42,7 +42,7 @@ def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -
     file = cache_of(tmp_path, {8: 2.0, 16: 1.0, 4: None})
     done = tune("import", file)
     assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "its size is [4096, 4096], which leaves K of sgemm/07_tiled_1xn; write --size" in done.err
+    assert "its size [4096, 4096] does not determine the sizes K of sgemm/07_tiled_1xn; write --size" in done.err
     done = tune("import", file, "--size", "4096", "--json")
     assert done.status == 0, done.err
     assert done.json[0]["best"] == {"config": config(16), "time_ms": 1.0, "verified": False}
@@ -54,7 +54,10 @@ def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -
         2,
     )
     assert record.gflops == pytest.approx(2 * 4096**3 / 1e6)
-    assert "not stored: a better record is there" in tune("import", cache_of(tmp_path, {8: 2.0}), "--size", "4096").out
+    assert (
+        "not stored: the store has a better record"
+        in tune("import", cache_of(tmp_path, {8: 2.0}), "--size", "4096").out
+    )
 
 
 def test_what_is_torn_in_a_cache_is_counted(tune: Tune, tmp_path: Path) -> None:
@@ -84,7 +87,7 @@ def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune,
 def test_a_t4_file_without_its_metadata_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
     assert tune("export", KERNEL, "4096", "--to", "t4", "--output", tmp_path / "t4.json").status == 0
     (tmp_path / "t4-metadata.json").unlink()
-    assert "name one by --kernel" in tune("import", tmp_path / "t4.json").err
+    assert "name the kernel with --kernel" in tune("import", tmp_path / "t4.json").err
     hints = ["--kernel", KERNEL, "--size", "4096"]
     assert "write --device NAME" in tune("import", tmp_path / "t4.json", *hints).err
     done = tune("import", tmp_path / "t4.json", *hints, "--device", RTX, "--kind", "opencl", "--json")
@@ -118,8 +121,8 @@ SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
 @pytest.mark.parametrize(
     ("header", "hints", "message"),
     [
-        (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', --size is 'M=128, N=128, K=128, batch=1'; leave"),
-        ({}, ("--size", "128"), "its size is 'N=4096, M=4096', --size is"),
+        (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', but --size is 'M=128, N=128, K=128, batch=1'"),
+        ({}, ("--size", "128"), "its size is 'N=4096, M=4096', but --size is"),
         (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', --device is 'Voodoo'"),
         (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 printable"),
         (SIZES, ("--device", "x" * 1000), f"--device is '{'x' * 60}'; a device's name"),
@@ -155,7 +158,7 @@ def test_a_configuration_that_is_valid_nowhere_is_not_imported(tune: Tune, tmp_p
     done = tune("import", cache_of(tmp_path, {7: 1.0}, **SIZES))
     assert (done.status, len(done.err.splitlines())) == (2, 1)
     message = (
-        "no valid configuration with a time; the fastest of 1: sgemm/07_tiled_1xn: tile_size_y = 7; allowed: [1, 2"
+        "no configuration with a time is valid; the fastest of 1: sgemm/07_tiled_1xn: tile_size_y = 7; allowed: [1, 2"
     )
     assert message in done.err
     fast = {**config(8), "block_size_y": 8}
@@ -180,7 +183,7 @@ def test_an_imported_record_that_is_valid_nowhere_gives_way(tune: Tune, tmp_path
 
 
 ODD = {
-    "no kernel of ours": ({"kernel": "\x1b]0;owned\x07"}, "which is none of ours; name one by --kernel"),
+    "no kernel of ours": ({"kernel": "\x1b]0;owned\x07"}, "no known kernel has the function"),
     "other parameters": ({"kernel": "sgemm/06_tiled"}, "its parameters are block_size_x, "),
     "an unknown size": ({"about": {"sizes": {"M": 1, "N": 1, "K": 1, "\x1b[2J": 1}}}, "no size"),
     "a size that is none": ({"about": {"sizes": {"M": "1", "N": [], "K": None}}}, "is not a whole number"),
@@ -251,16 +254,16 @@ def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_
 
 
 NO_JSON: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "empty, or cut short before anything; give a Kernel Tuner cache"),
-    "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a store of results, which `tune merge` reads"),
+    "nothing": (b"", "empty, or truncated at its beginning; give a Kernel Tuner cache"),
+    "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a file of the store; import it with `tune merge`"),
     "a program": (b"\x7fELF\x02\x00\x01", "not JSON: "),
     "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),
     "UTF-16": ('{"cache": {}}'.encode("utf-16"), "not JSON: "),
     "a cut archive": (gzip.compress(b'{"device_name": "x"}')[:20], "not JSON: "),
-    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has neither `cache`, `results` nor, as a T1 file"),
+    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has none of `cache`, `results` and (in a T1 file)"),
     "failures alone": (
         b'{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": "x"}}}',
-        "no configuration with a time in it: none of 1 in `cache`",
+        "no configuration with a time: none of the 1 in `cache`",
     ),
     "no end of braces": (b'{"cache":' * 100_000, "nested too deeply"),
     "no end of torn entries": (b'{"cache":' + b'{"a":{"b":}' * 100_000, "not JSON: "),
@@ -282,11 +285,11 @@ def test_a_file_without_a_time_says_what_it_is(name: str, tune: Tune, tmp_path: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (t4([{"name": "time", "value": 5, "unit": "furlong"}]), "a time's unit is 'furlong'; known are ms, s, us, ns"),
-        (t4([{"name": "time", "value": 5, "unit": []}]), "a time's unit is '[]'"),
-        (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time in it"),
-        (t4(5), "no configuration with a time in it"),
-        (t4([], objectives=5, times=5), "no configuration with a time in it"),
+        (t4([{"name": "time", "value": 5, "unit": "furlong"}]), "unknown time unit 'furlong'; known units: ms, "),
+        (t4([{"name": "time", "value": 5, "unit": []}]), "unknown time unit '[]'"),
+        (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time: none of the "),
+        (t4(5), "no configuration with a time: none of the "),
+        (t4([], objectives=5, times=5), "no configuration with a time: none of the "),
     ],
 )
 def test_a_t4_file_with_an_odd_time_is_one_message(content: bytes, message: str, tune: Tune, tmp_path: Path) -> None:
@@ -302,6 +305,6 @@ def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeyp
     bomb = tmp_path / "bomb.json.gz"
     monkeypatch.setattr(jsonfile, "MOST_BYTES", 1 << 20)
     bomb.write_bytes(gzip.compress(b" " * (1 << 24)))
-    for file, message in ((bomb, "longer than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
+    for file, message in ((bomb, "more than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
         done = tune("import", file)
         assert (done.status, message in done.err) == (2, True), done.err

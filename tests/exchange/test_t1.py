@@ -60,7 +60,7 @@ def test_a_t1_space_tunes_once_its_reference_is_written(
     (made,) = done.json
     assert made["space"] == "add.yaml"
     told = "\n".join(made["todo"])
-    assert "operation.reference: write the right answer for c" in told
+    assert "operation.reference: write the expected output for c" in told
     assert "os" in told
     assert "left out -std=c++11" in told
     assert not Path("owned").exists(), "nothing in the file is run"
@@ -74,7 +74,7 @@ def test_a_t1_space_tunes_once_its_reference_is_written(
     tuned = tune("add.yaml", "n=500", "--device", "opencl", "--repeats", "3", "--json")
     assert (tuned.json["evaluated"], tuned.json["failed"]) == (6, {}), tuned.err
 
-    assert "is there already" in tune("import", "add.json").err
+    assert "already exists" in tune("import", "add.json").err
 
 
 def test_grid_divisors_and_unusual_arguments_are_taken_over(tune: Tune, tmp_path: Path) -> None:

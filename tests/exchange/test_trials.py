@@ -86,7 +86,7 @@ def test_times_with_flushed_caches_never_stand_for_warm_ones(tune: Tune, times: 
     export = ("export", times, "500", "--to", "csv", "--output", tmp_path / "x.csv")
     times.write_text(SPACE.replace("[1, 2]", "[1, 2, 3]"))
     assert tune(times, "500", "--repeats", "1", "--budget", "2", "--flush").status == 0
-    assert "no times with warm caches alone: caches flushed" in tune(*export).err
+    assert "not tuned for time with warm caches: caches flushed" in tune(*export).err
     told = tune("report", times, "500", "--json").json["environment"]
     assert (told["unlike most"], "record of" in told) == ("caches flushed", True), "its own record"
     refused = tune("report", times, "500", "--measure", "--json")

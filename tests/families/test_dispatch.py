@@ -407,7 +407,7 @@ def test_code_that_only_an_option_of_the_compiler_changes_is_other_code(products
     space = catalog.load(str(file))
     code = SizedCode(space)
     scope = scope_of(space, host, "16")
-    assert code.at(mode(0), scope) != code.at(mode(0), scope, (17, 16, 16, 1))
+    assert code.values_at(mode(0), scope) != code.values_at(mode(0), scope, (17, 16, 16, 1))
     assert code.is_for_one_size(mode(0), scope)
 
 
@@ -459,7 +459,7 @@ def test_what_is_no_family_is_refused_in_one_message(tmp_path: Path, products: P
     assert "write a family such as sgemm, a folder, or a list" in refusal(7)
     assert "the sizes are M, N, K, batch" in refusal(products, sizes={"rows": 3})
     assert "option gamma: no such option" in refusal(products, options={"gamma": 3})
-    assert "that `tune export` wrote by --to dispatch or --to cubin" in refusal(products, binaries=tmp_path)
+    assert "that `tune export` wrote with --to dispatch or --to cubin" in refusal(products, binaries=tmp_path)
     assert "there is no such folder" in refusal(products, binaries=tmp_path / "none")
     with pytest.raises(DeviceError, match="runs on host, not on opencl"):
         tuner.dispatch(products, device="opencl")

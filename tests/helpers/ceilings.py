@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner.devices import Device
 from tuner.devices.ceilings import Ceiling, Ceilings
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 
 RATES = {"copy": 1e5, "read": 2e5, "write": 3e5, "FMA": 4e6, "tensor": 5e6}
 CEILINGS = Ceilings(
@@ -18,4 +18,4 @@ CEILINGS = Ceilings(
 def keep(folder: Path, device: Device, cache: int | None = None) -> None:
     """Put these ceilings, as those of `device`, into a store."""
     about = {"device": device.name, "kind": device.kind, "toolchain": device.toolchain, "cache": cache}
-    KeptCeilings(folder).keep(Ceilings(**{**vars(CEILINGS), **about}))
+    StoredCeilings(folder).save(Ceilings(**{**vars(CEILINGS), **about}))

@@ -152,7 +152,7 @@ def test_bound_launches_have_memory_of_their_own(kernel: tuner.Kernel) -> None:
 def test_a_filter_larger_than_the_source_declares_is_one_message(tmp_path: Path, cuda: Device) -> None:
     (tmp_path / "turn.cu").write_text(CODE.replace("filter[2]", "filter[1]").replace("filter[1] +", "filter[0] +"))
     (tmp_path / "turn.yaml").write_text(yaml.safe_dump(SPACE))
-    with pytest.raises(SpaceError, match=r"shape: \[2\] is more than the source has room for: filter\[1\]"):
+    with pytest.raises(SpaceError, match=r"shape: \[2\] exceeds the source's variable filter\[1\]"):
         tuner.load(tmp_path / "turn.yaml", N, device=cuda)
 
 

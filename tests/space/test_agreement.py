@@ -46,9 +46,9 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "another type": (
         CODE, [Y, {**X, "dtype": "float32"}], {}, "operation.arguments.1.dtype",
-        "x: f in f.cu takes `int *x` here, which is no float32; write int32",
+        "x: f in f.cu takes `int *x` here, which is not float32; write int32",
     ),
-    "another width": (CODE, [Y, {**X, "dtype": "int64"}], {}, "operation.arguments.1.dtype", "no int64; write int32"),
+    "another width": (CODE, [Y, {**X, "dtype": "int64"}], {}, "operation.arguments.1.dtype", "not int64; write int32"),
     "another sign": (
         CODE.replace("const int", "const unsigned int"), [Y, X], {}, "operation.arguments.1.dtype", "write uint32"
     ),
@@ -57,34 +57,37 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a scalar for an array": (
         CODE, [Y, {"name": "x", "dtype": "int32", "value": 1}], {}, "operation.arguments.1",
-        "takes `int *x` here, an array; say its `shape` and `role`",
+        "takes `int *x` here, an array; write its `shape` and `role`",
     ),
     "an array for a scalar": (
         CODE.replace("const int *x", "const int x"), [Y, X], {}, "operation.arguments.1",
-        "takes `int x` here, a scalar; leave `shape` and `role` out",
+        "takes `int x` here, a scalar; remove `shape` and `role`",
     ),
     "a pair for one number": (
         CODE.replace("const int", "const float2"), [Y, X], {}, "operation.arguments.1.dtype",
-        "no int32; write complex64, or float32 with 2 as the last extent of its shape",
+        "not int32; write complex64, or float32 with 2 as the last extent of its shape",
     ),
     "a pair for a wider one": (
         CODE.replace("const int", "const double2"), [Y, {**X, "dtype": "complex64"}], {}, "operation.arguments.1.dtype",
-        "no complex64; write complex128, or float64 with 2 as the last extent",
+        "not complex64; write complex128, or float64 with 2 as the last extent",
     ),
     "an array of arrays": (
         CODE.replace("const int *x", "const float (*x)[4]"), [Y, X], {}, "operation.arguments.1.dtype", "write float32"
     ),
     "an entry point that is not there": (
-        CODE, [Y, X], {"kernel": "g"}, "kernel", "f.cu has no entry point 'g'; it defines f"
+        CODE, [Y, X], {"kernel": "g"}, "kernel",
+        "f.cu has no entry point 'g'; it defines f",
     ),
     "a parameter that nothing uses": (
-        CODE, [Y, X], {"parameters": {"SCALE": [2], "SCAEL": [1, 2]}}, "parameters.SCAEL", "no text uses it, neither"
+        CODE, [Y, X], {"parameters": {"SCALE": [2], "SCAEL": [1, 2]}}, "parameters.SCAEL",
+        "neither f.cu nor an expression uses it",
     ),
     "a parameter in a comment alone": (
-        CODE + "// unroll", [Y, X], {"parameters": {"SCALE": [2], "unroll": [1, 2]}}, "parameters.unroll", "no text"
+        CODE + "// unroll", [Y, X], {"parameters": {"SCALE": [2], "unroll": [1, 2]}}, "parameters.unroll",
+        "neither f.cu",
     ),
     "a parameter that the source defines anew": (
-        "#define SCALE 4\n" + CODE, [Y, X], {}, "parameters.SCALE", "f.cu defines it itself, so that no value"
+        "#define SCALE 4\n" + CODE, [Y, X], {}, "parameters.SCALE", "f.cu defines it itself, so its values"
     ),
     "a parameter of the name of an argument": (
         CODE, [Y, X], {"parameters": {"SCALE": [2], "y": [1, 2]}}, "parameters.y", "takes an argument of this name"
@@ -94,18 +97,18 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a template's parameter as a macro": (
         "template <int SCALE, int M> __global__ void f(float *y, const int *x, int n) {}", [Y, X],
-        {"languages": ["cuda"]}, "kernel", "the macro of that name replaces it; write f<{SCALE}, {M}>",
+        {"languages": ["cuda"]}, "kernel", "which a macro would replace; write f<{SCALE}, {M}>",
     ),
     "a grid divisor without an extent": (
         CODE, [Y, X], {"grid_divisors": {"y": ["SCALE"]}, "grid": None}, "grid_divisors.y", "has no extent in y"
     ),
     "a scalar that is two numbers": (
         CODE.replace("int n)", "float2 n)"), [Y, X], {}, "operation.arguments.2.dtype",
-        "takes `float2 n` here, which is no int32; write complex64 if it is a complex number, else 2 arguments",
+        "takes `float2 n` here, which is not int32; write complex64 if it is a complex number, else 2 arguments",
     ),
     "a pointer to pointers": (
         CODE.replace("const int *x", "const int *const *x"), [Y, X], {}, "operation.arguments.1.dtype",
-        "takes `int **x` here, addresses of arrays; take one array",
+        "takes `int **x` here, a pointer to pointers; pass one array",
     ),
     "a kernel in a namespace": (
         f"namespace mine {{ namespace inner {{ {DYNAMIC} }} }}", [Y, X], {**CUDA, "shared_memory": 128}, "kernel",
@@ -116,15 +119,15 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "more than a variable of constant memory has": (
         FILTER, [Y, X, W], CUDA, "operation.arguments.2.shape",
-        "[7] is more than the source has room for: w[3][2]; write its extents",
+        "[7] exceeds the source's variable w[3][2]; write its extents",
     ),
     "a parameter that the source defines as a constant": (
         "static constexpr int SCALE = 4;\n" + CODE, [Y, X], {}, "parameters.SCALE",
-        "f.cu defines it as a constant, whose name the macro replaces; write #ifndef SCALE, #define SCALE",
+        "f.cu defines it as a constant, whose name the macro would replace; instead, write #ifndef SCALE, #define",
     ),
     "a parameter that is misspelt": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}}, "parameters.SCAEL",
-        "so its 2 values make no difference; did you mean SCALE, which the source reads? Else use it as a macro",
+        "so its 2 values make no difference; did you mean SCALE, which the source reads? Otherwise use it as a macro",
     ),
     "a default by the name that the source has": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}, "default": {"SCALE": 1}}, "default.SCALE",
@@ -136,14 +139,14 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a derived value that the kernel declares": (
         CODE.replace("    if", "    int threads = 32;\n    if"), [Y, X], {"derived": {"threads": "SCALE * 32"}},
-        "derived.threads", "f.cu declares `int threads`, where the macro of this name puts its value",
+        "derived.threads", "f.cu declares `int threads`, but the macro replaces this name",
     ),
     "a derived value that a function is called": (
         "float* threads(int i);\n" + CODE, [Y, X], {"derived": {"threads": "SCALE * 32"}}, "derived.threads",
         "f.cu declares `float threads`",
     ),
     "a header that is missing": (
-        '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is in none of'
+        '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is not in'
     ),
 }  # fmt: skip
 
@@ -195,9 +198,7 @@ def test_a_search_warns_first_of_what_makes_no_difference_and_names_the_file_fro
     monkeypatch.chdir(file.parent)
     done = tune(file.name, "32", "--device", "opencl", "--repeats", "3")
     assert done.status == 0, done.err
-    assert done.err.startswith(
-        f"warning: {file.name}: parameters.SCAEL: no text uses it, neither f.cu nor an expression"
-    )
+    assert done.err.startswith(f"warning: {file.name}: parameters.SCAEL: neither f.cu nor an expression uses it")
 
 
 SIGNATURE = "f(GLOBAL float *y, GLOBAL const int *x, int n)"
@@ -285,7 +286,7 @@ def test_a_kernel_that_needs_dynamic_shared_memory_gets_some(command: str, tmp_p
     done = tune(*(("validate", file) if command == "validate" else (file, "100")))
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
     assert done.err.startswith(f"error: {file}:1: no `shared_memory:`, and f in f.cu uses part, which is extern")
-    assert "write the bytes that a block needs of it, or 0 for none" in done.err
+    assert "write the bytes per block, or 0 for none" in done.err
 
 
 def test_a_variable_may_have_room_for_more_and_addresses_are_numbers(tmp_path: Path, tune: Tune) -> None:

@@ -64,7 +64,7 @@ def test_a_header_beside_the_kernel_comes_first_from_when_it_is_there(file: Path
     ("include", "message"),
     [
         (["../nowhere"], "include.0: "),
-        ([], '#include "first.h" is in none of'),
+        ([], '#include "first.h" is not in'),
         (["../common/first.h"], "there is no such folder"),
     ],
 )

@@ -202,7 +202,7 @@ FAULTS = {
     ),
     "a constant that the source does not declare": (
         CONSTANT.replace("name: x,", "name: weights,").replace("sum(x)", "sum(weights)"),
-        "7: operation.arguments.1.name: sum.cu has no variable weights, which `kind: constant` is in cuda; declare it",
+        "7: operation.arguments.1.name: sum.cu has no variable weights, which `kind: constant` needs in cuda; declare",
     ),
     "a parameter named as a constant": (
         CONSTANT.replace("threads", "x"), "18: parameters.x: the variable of this name in sum.cu is an argument, and"

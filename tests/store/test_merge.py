@@ -13,7 +13,7 @@ from helpers.ceilings import CEILINGS
 from helpers.processes import Tune, nobody
 from helpers.records import KERNEL, RTX, at, config, imported, stored
 from tuner.store import time_tables
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
@@ -54,14 +54,14 @@ def test_what_cannot_be_read_is_told_and_stays(tune: Tune, tmp_path: Path) -> No
 
 def test_the_latest_ceilings_of_a_device_come_along(tune: Tune, tmp_path: Path) -> None:
     for name, date, cache in (("1", "2026-03-01", 1), ("2", "2026-05-01", 2), ("3", "2026-04-01", 3)):
-        KeptCeilings(stored(tmp_path / name, at(64, RTX))).keep(replace(CEILINGS, date=date, cache=cache))
+        StoredCeilings(stored(tmp_path / name, at(64, RTX))).save(replace(CEILINGS, date=date, cache=cache))
     (tmp_path / "4").mkdir()
     (tmp_path / "4" / "ceilings.json").write_text("{}")
     stored(tmp_path / "4", at(64, RTX))
     done = tune("merge", *(tmp_path / name for name in "1234"), "--results", tmp_path / "all", "--json")
     assert (done.status, done.json["ceilings"]) == (0, 1), done.err
     assert f"{tmp_path / '4' / 'ceilings.json'}: format is not 'tuner ceilings'" in done.err
-    kept = KeptCeilings(tmp_path / "all").of_name(CEILINGS.kind, CEILINGS.device)
+    kept = StoredCeilings(tmp_path / "all").of_name(CEILINGS.kind, CEILINGS.device)
     assert kept is not None
     assert kept.cache == 2
     assert tune("merge", tmp_path / "1", "--results", tmp_path / "all", "--json").json["ceilings"] == 0
@@ -92,7 +92,7 @@ def test_the_times_of_tables_come_along_and_a_broken_table_is_told(tune: Tune, t
         (HEADER % "/etc/owned", "names no kernel"),
         (HEADER % "a//b", "names no kernel"),
         (HEADER % "\\u001b[2J", "names no kernel"),
-        (HEADER.replace("1", "2") % KERNEL, "a version that reads format 2 is needed"),
+        (HEADER.replace("1", "2") % KERNEL, "the file has format version 2"),
         ('{"events": 1}\n', "not a results file"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_record_of_no_use_takes_no_good_ones_place(name: str, tune: Tune, tmp_
             source = stored(tmp_path / one, good if one == "good" else useless)
             done = tune("merge", source, "--results", target)
             assert done.status == 0, done.err
-            assert ("1 left out that sgemm/07_tiled_1xn allows nowhere, such as" in done.err) == (one == "bad")
+            assert ("1 skipped that sgemm/07_tiled_1xn allows on no device, such as" in done.err) == (one == "bad")
         assert held(target) == {64: good}
     target = stored(tmp_path / "bad target", useless)
     assert tune("merge", tmp_path / "good", "--results", target, "--json").json["written"] == {KERNEL: 1}
@@ -176,7 +176,7 @@ def test_a_file_in_another_kernels_place_is_told_skipped_and_kept(named: str, tu
     before = file.read_bytes()
     done = tune("best", KERNEL, "64", "--device", "opencl", "--results", folder)
     assert (done.status, RTX in done.out) == (0, False), done.err
-    told = f"{file}:1: its header names kernel '{json.loads(named)}', not {KERNEL}, whose place this is"
+    told = f"{file}:1: its header names kernel '{json.loads(named)}', but this is the file of {KERNEL}"
     assert f"{told}; skipped" in done.err
     for verb in (["merge", stored(tmp_path / "2", at(64, RTX))], [KERNEL, "64", "--device", "opencl"]):
         done = tune(*verb, "--results", folder)

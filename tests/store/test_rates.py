@@ -16,7 +16,7 @@ from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.store import rates
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.record import Record
 
 SPACE = """
@@ -115,7 +115,7 @@ def test_arrays_that_caches_may_hold_are_no_share_of_memory(
 ) -> None:
     space = catalog.load(str(space_in(tmp_path)))
     ceilings.keep(tmp_path, host, cache=100_000)
-    found = rates.of(space, scope_of(space, host, size), 1.0, KeptCeilings(tmp_path).of(host))
+    found = rates.of(space, scope_of(space, host, size), 1.0, StoredCeilings(tmp_path).of(host))
     assert (found.memory, found.peak) == (memory, "FMA")
 
 

@@ -192,7 +192,7 @@ def test_a_file_that_a_newer_tuner_takes_over_is_not_written(tmp_path: Path) -> 
     assert store.add(EXACT)
     newer = store.paths[0].read_text().replace('"version": 1', '"version": 2')
     store.paths[0].write_text(newer)
-    with pytest.raises(RequestError, match="a version that reads format 2 is needed, this one reads 1; update tuner"):
+    with pytest.raises(RequestError, match="the file has format version 2, this tuner reads 1; update tuner"):
         store.add(NEAR)
     assert store.paths[0].read_text() == newer
 

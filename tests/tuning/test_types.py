@@ -240,7 +240,7 @@ def test_a_file_with_wrong_types_is_one_message(case: str, tune: Tune, tmp_path:
 
 def test_a_source_that_takes_one_type_is_no_kernel_of_a_choice(tune: Tune, tmp_path: Path) -> None:
     done = tune("validate", written(tmp_path, SOURCE.replace("real *y", "float *y")), "9")
-    assert (done.status, "which is no float16, as real may be; write real" in done.err) == (2, True), done.err
+    assert (done.status, "which is not float16, a choice of real; write real" in done.err) == (2, True), done.err
 
 
 def test_a_space_has_types_of_its_own_beside_a_shared_operation(tune: Tune, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Files for and from other programs: headers, bundles, recordings, and the formats of other tuners."""
+"""Files exchanged with other programs: headers, bundles, recordings, and other tuners' formats."""

@@ -1,4 +1,4 @@
-"""JSON files of other programs: plain or compressed, whole or cut short, or not JSON at all."""
+"""Reader of other programs' JSON files: plain or gzip-compressed, complete, truncated, or not JSON at all."""
 
 import json
 import zlib
@@ -9,16 +9,18 @@ from typing import Any, BinaryIO
 from tuner.errors import RequestError
 from tuner.quoting import shown
 
-MOST_BYTES = 1 << 27  # of a file, decompressed
-MAX_VALUES = 5_000_000  # of its JSON; each takes up to 240 bytes of memory, however short its text is
-_MOST_SCANS = 4  # of a text, for its torn entries
-_PIECE = 1 << 20  # bytes that are read at a time
-_MOST_TORN = 100  # braces in a row at which no whole entry begins; each may cost a scan of the rest
+MOST_BYTES = 1 << 27  # size limit of a file, decompressed
+MAX_VALUES = 5_000_000  # JSON values per file; each takes up to 240 bytes of memory, however short its text
+_MOST_SCANS = 4  # passes over the text that torn entries may cost
+_CHUNK = 1 << 20  # bytes per read
+_MOST_TORN = 100  # consecutive braces at which no whole entry begins; each may cost a scan of the rest
 
 
 def text(path: Path) -> str:
-    """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for anything but a file of at most
-    MOST_BYTES and MAX_VALUES, and reads no further."""
+    """The text of a .json or .json.gz file; of a truncated .gz file, the part that can be decompressed.
+
+    Raises RequestError if `path` is not a readable file. Stops reading, and raises it, beyond MOST_BYTES or MAX_VALUES.
+    """
     where = shown(path)
     data = bytearray()
     values = 0
@@ -26,13 +28,13 @@ def text(path: Path) -> str:
         if path.exists() and not path.is_file():
             raise RequestError(f"{where}: not a file; give a recording, .json or .json.gz")
         with path.open("rb") as file:
-            for piece in _pieces(file):
-                data += piece
-                values += sum(map(piece.count, (b",", b"[", b"{")))
+            for chunk in _chunks(file):
+                data += chunk
+                values += sum(map(chunk.count, (b",", b"[", b"{")))
                 if len(data) > MOST_BYTES or values > MAX_VALUES:
                     raise RequestError(
-                        f"{where}: longer than {MOST_BYTES:,} bytes, decompressed, or {MAX_VALUES:,} JSON values, the "
-                        "most that are read; give a part of it"
+                        f"{where}: more than {MOST_BYTES:,} bytes (decompressed) or {MAX_VALUES:,} JSON values, the "
+                        "most that tuner reads; give a part of the file"
                     )
     except OSError as error:
         raise RequestError(f"{where}: cannot be read: {error.strerror}; give a recording, .json or .json.gz") from None
@@ -41,23 +43,25 @@ def text(path: Path) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """The file's bytes, decompressed, in pieces. The beginning of a compressed file that was cut is one too."""
-    piece = file.read(_PIECE)
-    if not piece.startswith(b"\x1f\x8b"):
-        while piece:
-            yield piece
-            piece = file.read(_PIECE)
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """The file's bytes, decompressed if they are gzip, in chunks. A truncated gzip file yields what it still has."""
+    chunk = file.read(_CHUNK)
+    if not chunk.startswith(b"\x1f\x8b"):
+        while chunk:
+            yield chunk
+            chunk = file.read(_CHUNK)
         return
     archive = zlib.decompressobj(wbits=31)
-    while piece and not archive.eof:
-        yield archive.decompress(piece, _PIECE)
-        piece = archive.unconsumed_tail or file.read(_PIECE)
+    while chunk and not archive.eof:
+        yield archive.decompress(chunk, _CHUNK)
+        chunk = archive.unconsumed_tail or file.read(_CHUNK)
 
 
 def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
-    """The header, the member that holds the entries (`cache`, `results` or None), and the entries. None stands for
-    entries that are torn."""
+    """Split `text` into its header, the name of the member with the entries (`cache`, `results` or None), and entries.
+
+    A run of torn entries is one None.
+    """
     try:
         data = json.loads(text)
         for member in ("cache", "results"):
@@ -79,8 +83,11 @@ def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
 
 
 def _whole_objects(text: str) -> Iterator[Any]:
-    """The outermost objects in `text` that are whole, and None where some are torn. Ends after _MOST_TORN braces in a
-    row, or when torn objects have cost _MOST_SCANS scans of the text: each brace may cost one of the rest."""
+    """The outermost complete JSON objects in `text`, with one None for each run of torn ones.
+
+    Stops after _MOST_TORN consecutive braces without a complete object, or when torn objects have cost _MOST_SCANS
+    passes over the text: each brace may cost a scan of the rest.
+    """
     decoder = json.JSONDecoder()
     position = text.find("{") + 1 if text.lstrip(": \n\t").startswith("{") else 0
     torn = scanned = 0
@@ -89,7 +96,7 @@ def _whole_objects(text: str) -> Iterator[Any]:
             value, position = decoder.raw_decode(text, position)
             torn = 0
             yield value
-        except ValueError as error:  # one without a position is of a number that is too long
+        except ValueError as error:  # an overlong number raises one without `pos`
             scanned += getattr(error, "pos", len(text)) - position
             if not torn:
                 yield None
@@ -100,15 +107,15 @@ def _whole_objects(text: str) -> Iterator[Any]:
 
 
 def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
-    """Why no time was read from a file with this content, and what to give instead."""
+    """Explain why a file with this content gave no times, and say which file to give instead."""
     remedy = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
     count = sum(entry is not None for entry in entries)
     if not content.strip():
-        return f"empty, or cut short before anything; {remedy}"
+        return f"empty, or truncated at its beginning; {remedy}"
     try:
         first = json.loads(content.strip().partition("\n")[0])
         if isinstance(first, dict) and first.get("format") == "tuner results":
-            return "a store of results, which `tune merge` reads"
+            return "a file of the store; import it with `tune merge`"
     except (ValueError, RecursionError):
         pass
     try:
@@ -119,5 +126,5 @@ def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
         if not count:
             return f"not JSON: {error}; {remedy}"
     if member is None:
-        return f"has neither `cache`, `results` nor, as a T1 file has, `KernelSpecification`; {remedy}"
-    return f"no configuration with a time in it: none of {count} in `{member}` has one; {remedy}"
+        return f"has none of `cache`, `results` and (in a T1 file) `KernelSpecification`; {remedy}"
+    return f"no configuration with a time: none of the {count} in `{member}` has one; {remedy}"

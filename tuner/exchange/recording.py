@@ -1,8 +1,8 @@
-"""Recordings of spaces: Kernel Tuner's cache files and T4 files, plain or compressed, whole or cut short.
+"""Recordings of spaces, as Kernel Tuner cache files and T4 files: plain or compressed, complete or truncated.
 
-A cache is a JSON object whose member `cache` has an entry per configuration; a T4 file has a list `results`. Kernel
-Tuner appends to a cache while it runs, and closes its braces at the end. So a file may stop anywhere, and the cache of
-a run that was continued may have a torn entry in the middle. All whole entries are read. Nothing in a file is executed.
+A cache is a JSON object whose member `cache` has one entry per configuration; a T4 file has a list `results`. Kernel
+Tuner appends to a cache while it runs, and closes the braces at the end. So a file may stop anywhere, and the cache of
+a resumed run may have a torn entry in the middle. All complete entries are read. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 Row = tuple[Value, ...]  # a configuration's values, in the order of a recording's parameters
-_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
-_CORRECT = ("correct", "valid")  # the invalidity of a T4 result that is valid
+_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # unit: ms per unit
+_CORRECT = ("correct", "valid")  # `invalidity` of a valid T4 result
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
-TIMINGS = {  # Kernel Tuner's names of what a configuration took, and those of T4
+TIMINGS = {  # Kernel Tuner's names of the phases of a trial: T4's names
     "compile_time": "compilation",
     "verification_time": "validation",
     "benchmark_time": "benchmark",
@@ -38,13 +38,13 @@ TIMINGS = {  # Kernel Tuner's names of what a configuration took, and those of T
     "framework_time": "framework",
 }
 
-METADATA = "metadata"  # how the name of a file beside a recording ends
+METADATA = "metadata"  # a recording x.json has its metadata in x-metadata.json
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The result of one configuration: its median time and all times, in ms, or why it failed. `extra` is what else
-    the file says of it, under the file's names (compile_time, timestamp)."""
+    """The result of one configuration: its median time and all times in ms, or the reason of its failure. `extra` has
+    the entry's other members, under the file's names (compile_time, timestamp)."""
 
     time_ms: float | None
     times: tuple[float, ...] = ()
@@ -54,13 +54,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Recording:
-    """A space with measurements of all its configurations, or of many.
+    """A space with measurements of all or many of its configurations.
 
-    parameters: the declared values by name.
-    entries: the results by configuration, which is a row of values in the order of `parameters`.
+    parameters: the declared values by parameter name.
+    entries: the results by configuration, given as a row of values in the order of `parameters`.
     size: Kernel Tuner's problem_size, or the sizes by name.
-    about: what else the file's header says.
-    ignored: how many entries of the file are torn, or lack a parameter.
+    about: the other members of the file's header.
+    ignored: number of entries in the file that are torn or lack a parameter.
     """
 
     kernel: str
@@ -73,17 +73,17 @@ class Recording:
 
     @property
     def optimum_ms(self) -> float:
-        """The least time."""
+        """The fastest time in ms."""
         return min(entry.time_ms for entry in self.entries.values() if entry.time_ms is not None)
 
     @property
     def is_unverified(self) -> bool:
-        """Whether its file says that no output was compared."""
+        """Whether the file says that outputs were not verified."""
         return self.about.get("verified") == "none"
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the kernel that its file tells; all others were at their defaults."""
+        """The kernel's options that the file names; all others were at their defaults."""
         options = self.about.get("options")
         return options if isinstance(options, dict) else {}
 
@@ -101,7 +101,7 @@ def of_trials(
     device: str,
     trials: Iterable[Trial],
 ) -> Recording:
-    """The recording of these trials."""
+    """The recording of `trials`, all of one space, problem and device."""
     entries: dict[Row, Entry] = {}
     for trial in trials:
         outcome = trial.outcome
@@ -119,18 +119,19 @@ def of_trials(
 
 
 def about_options(space: Space, options: Mapping[str, float]) -> dict[str, Any]:
-    """What a file's header says of options: those that are not at their defaults."""
+    """The header member `options`: those that are not at their defaults; empty if all are."""
     changed = {name: value for name, value in options.items() if value != space.operation.options.get(name)}
     return {"options": changed} if changed else {}
 
 
 def files(folder: Path, stem: str = "") -> list[Path]:
-    """The recordings in a folder whose names begin with `stem`, without the files that describe them."""
+    """The recordings in a folder whose names begin with `stem`, without their metadata files."""
     return [path for path in sorted(folder.glob(f"{stem}*.json*")) if not path.name.endswith(f"-{METADATA}.json")]
 
 
 def read(path: Path) -> Recording:
-    """The recording in a .json or .json.gz file. Raises RequestError where no configuration in it succeeded."""
+    """The recording in a .json or .json.gz file. Raises RequestError if the file cannot be read, or no configuration in
+    it succeeded."""
     text = jsonfile.text(path)
     header, member, objects = jsonfile.parts(text)
     recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
@@ -142,8 +143,7 @@ def read(path: Path) -> Recording:
 def write(path: Path, recording: Recording) -> None:
     """Write `recording` as a cache file that Kernel Tuner's simulation mode reads, compressed if `path` ends in .gz.
 
-    Equal recordings give equal bytes. A crash leaves the old file or the new one. Raises RequestError where the file
-    cannot be written.
+    Equal recordings give equal bytes. The file is replaced atomically. Raises RequestError if it cannot be written.
     """
     header = {
         "device_name": recording.device,
@@ -172,7 +172,7 @@ def write(path: Path, recording: Recording) -> None:
         paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise RequestError(
-            f"{shown(path)}: cannot be written: {error.strerror}; name another place by --output"
+            f"{shown(path)}: cannot be written: {error.strerror}; name another file with --output"
         ) from None
 
 
@@ -202,12 +202,12 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
 
 
 def _name(value: Any) -> str:
-    """`value` if it is a text, else an empty one."""
+    """`value` if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def _from_t4(path: Path, objects: list[Any]) -> Recording:
-    """Raises RequestError for a time in an unknown unit."""
+    """The recording in a T4 file. Raises RequestError for a time in an unknown unit."""
     names: list[str] = []
     entries: dict[Row, Entry] = {}
     ignored = 0
@@ -230,7 +230,7 @@ def _from_t4(path: Path, objects: list[Any]) -> Recording:
 
 
 def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
-    """The measurement in ms of the first objective, or of `time`, whichever comes first."""
+    """The first measurement, in ms, that is named as the first objective or `time`."""
     objectives, measurements = data.get("objectives"), data.get("measurements")
     names = [*(objectives[:1] if isinstance(objectives, list) else []), "time"]
     for measurement in measurements if isinstance(measurements, list) else []:
@@ -238,13 +238,13 @@ def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
             unit = measurement.get("unit", "")
             if not isinstance(unit, str) or unit not in _UNITS:
                 units = ", ".join(filter(None, _UNITS))
-                raise RequestError(f"{shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {units}")
+                raise RequestError(f"{shown(path)}: unknown time unit {str(unit)[:40]!r}; known units: {units}")
             return milliseconds(measurement.get("value"), unit)
     return None
 
 
 def _values(parameters: Mapping[str, Any], entries: Mapping[Row, Entry]) -> dict[str, tuple[Value, ...]]:
-    """The values of each parameter: those that `parameters` declares, then any others in the entries, ascending."""
+    """The values of each parameter: the declared ones, then any others that occur in the entries, ascending."""
     values: dict[str, tuple[Value, ...]] = {}
     for column, (name, declared) in enumerate(parameters.items()):
         declared = dict.fromkeys(filter(is_value, declared)) if isinstance(declared, list) else {}
@@ -259,7 +259,7 @@ def is_value(value: Any) -> bool:
 
 
 def milliseconds(value: Any, unit: str = "") -> float | None:
-    """A time in ms; None for anything else, such as the name of a failure."""
+    """`value`, a time in `unit`, in ms; None if it is not a time, such as the name of a failure."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
         return None  # old versions of Kernel Tuner wrote a failure as 1e20
     time_ms = value * _UNITS[unit]

@@ -1,4 +1,4 @@
-"""A search strategy run over a recording, without a device."""
+"""Replay: a search strategy run on a recording instead of a device."""
 
 import time
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from tuner.space.config import Config
 from tuner.space.expressions.arithmetic import MAX_NUMBER
 from tuner.space.model import MAX_VALUES
 
-BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names for the threads of a block
+BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names of the block's dimensions
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The run of a strategy over a recording.
+    """The run of a strategy on a recording.
 
-    optimum_ms: the least time in the recording.
-    evaluations: the time in ms of each configuration that the strategy asked for, in the order of the results; None
-        for one that failed in the recording.
-    seconds_in_strategy: processor time of the strategy itself.
-    notes: what the strategy could not do.
+    optimum_ms: the fastest time in the recording.
+    evaluations: the time in ms of each configuration that the strategy asked for, in the order in which results were
+        reported; None for a configuration that failed in the recording.
+    seconds_in_strategy: CPU time of the strategy itself.
+    notes: messages of the strategy, about what it could not do.
     """
 
     strategy: str
@@ -39,12 +39,12 @@ class Replay:
     notes: Sequence[str] = ()
 
     def fraction(self, evaluations: int) -> float:
-        """The optimum over the best time of the first `evaluations`: 1 where that is the optimum, 0 if all failed."""
+        """The optimum divided by the best time of the first `evaluations`: 1 at the optimum, 0 if all failed."""
         times = [time_ms for time_ms in self.evaluations[:evaluations] if time_ms is not None]
         return self.optimum_ms / min(times) if times else 0.0
 
     def within(self, share: float) -> int | None:
-        """How many evaluations it took to come within `share` (0.05: 5 %) of the optimum; None if it never did."""
+        """The number of evaluations until a time was within `share` (0.05 = 5 %) of the optimum; None if never."""
         for number, time_ms in enumerate(self.evaluations, start=1):
             if time_ms is not None and time_ms <= self.optimum_ms * (1 + share):
                 return number
@@ -59,14 +59,16 @@ def replay(
     workers: int = 1,
     warm: Sequence[Config] = (),
 ) -> Replay:
-    """Run `strategy`, by default the one that tuning would choose, over `recording`.
+    """Run `strategy` (default: the one that tuning would choose) on `recording`.
 
     The search begins with the `warm` configurations. `workers` configurations are outstanding at a time, and finish in
-    random order. Raises RequestError for an unknown strategy, for a recording that cannot be searched, and for a budget
-    in time, because a replay takes less time than the measurements did.
+    random order. Raises RequestError for an unknown strategy, a recording that cannot be searched, or a time budget: a
+    replay does not spend the time that the measurements took.
     """
     if budget.seconds is not None:
-        raise RequestError("--budget: a replay does not take the time that measuring took; write a number, such as 100")
+        raise RequestError(
+            "--budget: a replay measures nothing, so it takes no time budget; write a number of trials, such as 100"
+        )
     strategies.check(strategy)
     try:
         _check_values(recording)
@@ -96,10 +98,11 @@ def replay(
 
 
 def _check_values(recording: Recording) -> None:
-    """Raise ValueError for a number, or more values, than a space may have: strategies compute with all of them."""
+    """Raise ValueError if a parameter has more values, or larger numbers, than a space allows: strategies compute with
+    all of them."""
     for name, values in recording.parameters.items():
         if len(values) > MAX_VALUES:
-            raise ValueError(f"{name} has {len(values)} values; a parameter has at most {MAX_VALUES}")
+            raise ValueError(f"{name} has {len(values)} values; at most {MAX_VALUES} are allowed")
         for value in values:
             if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
-                raise ValueError(f"{name} = {quoted(value)}; a number is between -2**64 and 2**64")
+                raise ValueError(f"{name} = {quoted(value)}; numbers must be between -2**64 and 2**64")

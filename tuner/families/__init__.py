@@ -1,1 +1,1 @@
-"""Families: kernels of one operation. The arrays of a call decide which one runs, and in which configuration."""
+"""Families: kernels of one operation. The arrays of a call decide which kernel runs, in which configuration."""

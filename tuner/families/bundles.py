@@ -1,4 +1,4 @@
-"""Exported builds that `tuner.dispatch` takes in place of compiling."""
+"""Read exported builds, with which `tuner.dispatch` runs without compiling."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from tuner.space.model import Space
 from tuner.space.sources import rendering as sources
 
 DISPATCH = ("tuner dispatch bundle", 2)  # format and version of DISPATCH_FILE
-DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family
+DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in a folder that `tune export --to dispatch` wrote
 MOST_CHARACTERS = 10_000_000  # of a dispatch.json
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """Builds by the digests of their sources. Of a folder that serves a family at any size there is the folder of its
-    records, the code of its kernels by their names, and what all its builds are for."""
+    """Exported builds, by the digests of their sources.
+
+    The other fields are set only for a folder that `tune export --to dispatch` wrote: `folder` itself; `records`, its
+    folder of records; `kernels`, the code of each exported kernel by name; and `target`, the devices that its builds
+    are for, in words.
+    """
 
     builds: dict[str, Build] = field(default_factory=dict)
     records: Path | None = None
@@ -35,8 +39,10 @@ class Binaries:
 
     @staticmethod
     def read(folder: Path) -> Binaries:
-        """What `tune export --to dispatch` wrote, or `--to cubin`, or a folder of several of the latter. Raises
-        RequestError."""
+        """Read a folder that `tune export` wrote with `--to dispatch` or `--to cubin`, or a folder of the latter.
+
+        Raises RequestError if it is none of these.
+        """
         if (folder / DISPATCH_FILE).is_file():
             return _of_family(folder)
         files = (
@@ -46,17 +52,18 @@ class Binaries:
             if not folder.is_dir():
                 raise RequestError(f"{folder}: there is no such folder")
             raise RequestError(
-                f"{folder}: not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of the latter"
+                f"{folder}: not a folder that `tune export` wrote with --to dispatch or --to cubin, and no folder of "
+                "the latter"
             )
         bundled = (build for bundle in files for build in bundles.read(bundle, None))
         return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
 
     def names_of(self, code: str) -> list[str]:
-        """The names under which a kernel of this code was exported: its file may have another name here."""
-        return [name for name, held in self.kernels.items() if held == code]
+        """The names under which a kernel with this code was exported; its file may have another name now."""
+        return [name for name, exported in self.kernels.items() if exported == code]
 
     def check_kernels(self, family: str, spaces: Iterable[Space]) -> None:
-        """Warn where a kernel of a family is not what it was when it was exported. Raise RequestError where none is."""
+        """Warn about each kernel that has changed since the export. Raises RequestError if all have."""
         if not self.kernels:
             return
         codes = {space.name: sources.code(space) for space in spaces}
@@ -67,7 +74,7 @@ class Binaries:
             )
         for name, code in self.kernels.items():
             if name in codes and not self.names_of(codes[name]):
-                why = f"{name} has changed since it was exported: it has no records and no builds there"
+                why = f"{name} has changed since it was exported: the export has no records and no builds for it"
             elif code not in codes.values():
                 why = f"no kernel of {family} has the code that {name} had when it was exported"
             else:
@@ -75,22 +82,24 @@ class Binaries:
             warnings.warn(f"{self.folder}: {why}; export it again", stacklevel=4)
 
     def check(self, device: Device) -> None:
-        """Raise DeviceError where its builds do not run on a device."""
-        here = _target(device.kind, device.architecture, device.name)
-        if self.target not in (None, here):
-            raise DeviceError(f"{self.folder}: its builds are for {self.target}, not for {here}; export it there")
+        """Raise DeviceError if the builds do not run on this device."""
+        target = _target(device.kind, device.architecture, device.name)
+        if self.target not in (None, target):
+            raise DeviceError(f"{self.folder}: its builds are for {self.target}, not for {target}; export it there")
 
 
 def _target(kind: str, architecture: str, name: str) -> str:
-    """What builds of a kind are for: the devices of an architecture, or only those of one name. Of a processor, the
-    number of cores at the end of its name does not matter."""
+    """The devices on which builds run, in words: those of an architecture, or only those of one name.
+
+    The number of cores at the end of a CPU's name is ignored.
+    """
     if BACKENDS[kind].binaries is not None:
         return f"{kind} {architecture}"
     return f"{kind} {architecture}, {re.sub(' x[0-9]+$', '', name)}"
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first name, and how many more there are."""
+    """The first name and the number of others, in words."""
     first, *others = names
     return f"{first} and {len(others)} more" if others else first
 

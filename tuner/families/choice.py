@@ -1,4 +1,4 @@
-"""Which kernel of a family runs at a size on a device, and in which configuration: the look-up over all its kernels."""
+"""The look-up over all kernels of a family: which kernel runs at a size on a device, in which configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
-from tuner.families.fallback import Elsewhere
+from tuner.families.fallback import Fallback
 from tuner.families.forecast import Forecast
 from tuner.families.known import Known, distance
 from tuner.prediction.grids import Sizes
@@ -30,12 +30,12 @@ from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
 
 NO_BINARIES = Binaries()
-NEAR = 0.1  # the distance of sizes whose own times tell more than a sibling's, where no model can be trusted
+NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel in a configuration; or, where `space` is None, the vendor's library."""
+    """A configuration of a kernel, or the vendor library if `space` is None."""
 
     space: Space | None
     candidate: Candidate
@@ -47,8 +47,11 @@ class Choice:
 
 
 class _Entry(NamedTuple):
-    """What was measured, how it matches here, the sizes whose record is nearest, the expected regret, and the sibling
-    whose times predict it."""
+    """A measured configuration with its match.
+
+    `sizes` are those at which it was measured, or the problem's if its time is predicted. `regret` is the expected
+    regret. `sibling` is the device whose times are used, empty for this device.
+    """
 
     known: Known
     match: Match
@@ -58,7 +61,7 @@ class _Entry(NamedTuple):
 
 
 class FamilyTable:
-    """What the records of a family say of one device, with one set of options and types."""
+    """The records and time tables of a family for one device, with one set of options and types."""
 
     def __init__(
         self,
@@ -69,9 +72,12 @@ class FamilyTable:
         results: Path | None = None,
         exported: Binaries = NO_BINARIES,
     ) -> None:
-        """`scope` has options and types, and says the order of sizes, but not which. `library`: whether the vendor's is
-        a candidate. `exported` are builds besides those in the cache; records lie under the names that its kernels
-        had."""
+        """Read the records and time tables of `spaces`.
+
+        `scope` has options and types, and defines the order of sizes; their values do not matter. `library`: whether
+        the vendor library is a candidate. `results` is the folder of records, by default the user's own. `exported` has
+        builds besides those in the build cache, and the names under which records of its kernels are stored.
+        """
         self.spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self.spaces]
@@ -80,10 +86,10 @@ class FamilyTable:
         self._code = {id(space): SizedCode(space) for space in self.spaces}
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
-        self._elsewhere = Elsewhere(self._stores, self._queries)
+        self._fallback = Fallback(self._stores, self._queries)
         read = [time_tables.read(store.files) for store in self._stores]
         self._problems += [problem for _, problems in read for problem in problems]
-        tables = [found for found, _ in read]
+        tables = [each for each, _ in read]
         name = time_tables.sibling_of(self._queries, tables, device.units)
         self._sibling = None if name is None else self._forecast(tables, name)
         self._own = self._forecast(tables, sibling=self._sibling)
@@ -94,18 +100,18 @@ class FamilyTable:
 
     @property
     def notes(self) -> list[str]:
-        """What cannot be read of stores and tables."""
+        """Warnings about records and time tables that could not be read."""
         return list(dict.fromkeys(self._problems))
 
     def _forecast(
         self, tables: Sequence[Sequence[TimeTable]], of: str = "", sibling: Forecast | None = None
     ) -> Forecast:
-        """That of this device, or of the one of this name."""
+        """The forecast from the times of this device, or of the device named `of`."""
         records = [store.records for store in self._stores]
         return Forecast(self._queries, records, tables, self.device, self._library, self._tiles, of, sibling)
 
     def _tiles(self, scope: Scope) -> Tiles | None:
-        """How the library runs the operation at the sizes of `scope`, if it tells."""
+        """How the library tiles a problem; None if it does not report this."""
         return products.tiles(self.spaces[0], scope, self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
@@ -113,9 +119,12 @@ class FamilyTable:
         return self._scope.at(dict(sizes))
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be
-        compiled precedes what must be, and code that is for one size alone comes last. Where there are exported builds,
-        these precede all else. Raises NoConfiguration where nothing is valid."""
+        """The valid choices at these sizes, best first, but rather those that need no compilation.
+
+        If there is no exact match, choices that must be compiled follow those that need not, and choices whose code
+        serves only one size come last. If there are exported builds, the choices that they serve precede all others.
+        Raises NoConfiguration if none is valid.
+        """
         scope = self.scope(sizes)
         if not self._exported:
             yield from self._judged(scope)
@@ -129,8 +138,8 @@ class FamilyTable:
         yield from others
 
     def _judged(self, scope: Scope) -> Iterator[Choice]:
-        """The same without regard to exported builds: what failed verification here comes last."""
-        wrong: list[Choice] = []
+        """The choices without regard to exported builds; those that failed verification on this machine come last."""
+        rejected: list[Choice] = []
         judges: dict[int, Rejections] = {}
 
         def judge(space: Space) -> Rejections:
@@ -143,29 +152,29 @@ class FamilyTable:
             if not candidate.rejected:
                 yield choice
             else:
-                wrong.append(replace(choice, candidate=candidate))
-        yield from wrong
+                rejected.append(replace(choice, candidate=candidate))
+        yield from rejected
 
     def _ranked(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
-        """The same with what failed verification in its place; only a kernel's own look-up has it last."""
-        found = False
+        """The choices without moving rejected ones last, except within the fallback look-up of a kernel."""
+        is_empty = True
         for choice in self._by_code(self._comparable(scope), scope):
-            found = True
+            is_empty = False
             yield choice
         failure = NoConfiguration(f"no kernel of the family runs on {self.device.id}")
         try:
-            for space, candidate in self._elsewhere.candidates(scope, judge):
-                found = True
+            for space, candidate in self._fallback.candidates(scope, judge):
+                is_empty = False
                 yield Choice(space, candidate)
         except NoConfiguration as error:
             failure = error
         if self._library:
-            yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
-        if not found:
+            yield Choice(None, Candidate({}, "default"))  # the library may support a problem that no kernel does
+        if is_empty:
             raise failure
 
     def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
-        """`entries`, the best first, as valid choices in the order of `choices`."""
+        """`entries`, given best first, as valid choices in the order that `choices` describes."""
         uncompiled: list[_Entry] = []
         for_one_size: list[_Entry] = []
         for entry in entries:
@@ -173,7 +182,7 @@ class FamilyTable:
             if known.space is None or entry.match == "exact" or known.has_code(self._code[id(known.space)], scope):
                 for choice in self._valid([entry], scope):
                     better = list(itertools.islice(self._valid(uncompiled, scope), 1))
-                    # Where this is not built either, something is to be compiled anyway.
+                    # If this choice is not built either, one of the two must be compiled anyway: the better one.
                     if better and (self._is_built(better[0], scope) or not self._is_built(choice, scope)):
                         yield from self._valid(uncompiled, scope)
                         uncompiled = []
@@ -185,7 +194,7 @@ class FamilyTable:
         yield from self._valid([*uncompiled, *for_one_size], scope)
 
     def _is_built(self, choice: Choice, scope: Scope) -> bool:
-        """Whether there is a build of a choice."""
+        """Whether a choice has a build, exported or in the build cache."""
         if choice.space is None:
             return True
         try:
@@ -196,17 +205,20 @@ class FamilyTable:
             return False
 
     def _sources(self, choice: Choice, scope: Scope) -> frozenset[str]:
-        """The digests of the sources of a choice, which is not the library."""
+        """The digests of the sources of a choice other than the library."""
         assert choice.space is not None
         try:
             steps = rendering.render(Instance(choice.space, choice.candidate.config, scope))
         except TrialError:
-            return frozenset([""])  # no build is of that
+            return frozenset([""])  # matches no build
         return frozenset(step.source.digest for step in steps)
 
     def _comparable(self, scope: Scope) -> Iterator[_Entry]:
-        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest sizes.
-        What a sibling tells comes before all but the nearest of these."""
+        """The measured configurations, best first: exact matches, then the predicted ones.
+
+        If the time model is not trusted, those of the nearest sizes take the place of the predicted ones. Then the
+        sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
+        """
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "exact")
         if self._own.regret is not None:
@@ -225,18 +237,21 @@ class FamilyTable:
         yield from self._at(self._own, nearest[len(near) :], "nearest_size")
 
     def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[_Entry]:
-        """What was measured at these sizes, one after the other."""
+        """The configurations measured at each of these sizes in turn, fastest first."""
         for each in sizes:
             yield from self._ordered([known for known in forecast.known if each in known.times], each, match)
 
-    def _ordered(self, there: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
-        """What was measured at a size, the least time first."""
-        best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
-        for known in sorted(there, key=lambda known: self._exact_time(known, sizes, best)):
+    def _ordered(self, measured: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
+        """The configurations `measured` at these sizes, fastest first."""
+        best = min((known.times[sizes] for known in measured if known.space is not None), default=math.inf)
+        for known in sorted(measured, key=lambda known: self._exact_time(known, sizes, best)):
             yield _Entry(known, match, sizes)
 
     def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
-        """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
+        """The time in ms of a configuration; for the library, scaled to the run that measured the best kernel.
+
+        `best` is the best kernel's time, infinite if no kernel was measured.
+        """
         if known.space is not None or sizes not in known.records or not math.isfinite(best):
             return known.times[sizes]
         record, _ = known.records[sizes]
@@ -244,10 +259,10 @@ class FamilyTable:
         return best * record.library_ms / record.time_ms
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
-        """Those of `entries` that are valid here."""
+        """Those of `entries` that are valid for this problem, as choices."""
         for known, match, sizes, regret, sibling in entries:
             if not known.is_valid(scope):
                 continue
-            is_between = match in ("predicted", "architecture")
-            record, rank = known.nearest_record(sizes) if is_between else known.records.get(sizes, (None, 0))
+            is_predicted = match in ("predicted", "architecture")
+            record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
             yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret, sibling=sibling))

@@ -1,4 +1,4 @@
-"""How the code of a kernel depends on sizes: what is compiled once may serve many of them."""
+"""Find out how a kernel's code depends on sizes, since one build may serve many sizes."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 
-MOST_KEPT = 4096
-FACTOR = 1009  # sizes times a prime are odd, even, or multiples of a tile as they were, and are no others
+MOST_CACHED = 4096
+FACTOR = 1009  # a prime: sizes times it have the same parity and divisibility by tiles, but other values
 
 Code = tuple[Any, ...]
 
 
 class SizedCode:
-    """The macros of a kernel whose values depend on sizes, and what names and options of the compiler take of these:
-    equal ones make the same code."""
+    """The size-dependent macro values of a kernel, including those in kernel names and compiler options.
+
+    Two sizes with equal values share one build.
+    """
 
     def __init__(self, space: Space) -> None:
         self._space = space
         options = [option for options in space.compile_options.values() for option in options]
         in_braces = {name for text in (*options, *(step.kernel for step in space.steps)) for name in braces.names(text)}
         self._names = sorted((space.sized_names & space.derived.keys()) - (rendering.unused(space) - in_braces))
-        self.parameters = space.parameters_behind(self._names)  # that they depend on
-        self._kept: dict[tuple[Any, ...], Code] = {}
+        self.parameters = space.parameters_behind(self._names)  # the parameters on which the values depend
+        self._cache: dict[tuple[Any, ...], Code] = {}
 
-    def at(self, config: Config, scope: Scope, sizes: Sequence[int] | None = None) -> Code:
-        """Their values in a configuration at a size: that of `scope`, or another one, in the same order."""
+    def values_at(self, config: Config, scope: Scope, sizes: Sequence[int] | None = None) -> Code:
+        """The macro values of a configuration. `sizes`, in the operation's order, default to those of `scope`."""
         if not self._names:
             return ()
         key = (*(scope.sizes.values() if sizes is None else sizes), *(config[name] for name in self.parameters))
-        code = self._kept.get(key)
+        code = self._cache.get(key)
         if code is None:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            elsewhere = {} if sizes is None else dict(zip(scope.sizes, sizes, strict=True))
-            code = self._kept[key] = self._evaluated({**elsewhere, **config}, scope)
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
+            others = {} if sizes is None else dict(zip(scope.sizes, sizes, strict=True))
+            code = self._cache[key] = self._evaluated({**others, **config}, scope)
         return code
 
     def is_for_one_size(self, config: Config, scope: Scope) -> bool:
-        """Whether the code holds a size itself, and not only what kind of size it is."""
+        """Whether the code contains a size itself, and not only a property of it such as its parity."""
         if not self._names:
             return False
-        return self.at(config, scope) != self.at(config, scope, [FACTOR * size for size in scope.sizes.values()])
+        multiplied = [FACTOR * size for size in scope.sizes.values()]
+        return self.values_at(config, scope) != self.values_at(config, scope, multiplied)
 
     def _evaluated(self, config: Config, scope: Scope) -> Code:
         names = self._space.names(config, scope)
         try:
             return tuple([names[name] for name in self._names])
         except ExpressionError:
-            return (object(),)  # equal to none
+            return (object(),)  # equal to no other

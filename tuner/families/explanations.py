@@ -1,4 +1,4 @@
-"""What a call of a family runs, and why, in words."""
+"""Explain in words which kernel a call of a family runs, and why."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from tuner.launch.kernel import Kernel
 
 
-AS_THEY_LIE = "as they lie"
+WITHOUT_COPIES = "without copies"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
-    of the look-up, as `Kernel` says; `how` says what became of arrays that a kernel does not take as they lie, and
-    `why` all of it in words."""
+    """What a call runs, and why; `str()` says all of it in one line.
+
+    `kernel` is a kernel's name, or `library`; `config` its configuration, `sizes` the sizes, `device` the device's
+    name. `match` and `regret` are as in `Kernel`: how the record fits, and the expected regret (0.02 = 2 %). `how` says
+    which arrays are copied, or `without copies`. `why` is the reason for the choice, in words.
+    """
 
     kernel: str
     config: Config
@@ -29,20 +32,20 @@ class Explanation:
     regret: float | None
     device: str
     sizes: Mapping[str, int]
-    how: str = AS_THEY_LIE
+    how: str = WITHOUT_COPIES
     why: str = ""
 
     def __str__(self) -> str:
         config = f": {config_text(self.config)}" if self.config else ""
         regret = "" if self.regret is None else f", expected regret {self.regret:.1%}"
-        how = "" if self.how == AS_THEY_LIE else f"; with {self.how}"
+        how = "" if self.how == WITHOUT_COPIES else f"; with {self.how}"
         return (
             f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}){how}; {self.why}"
         )
 
 
-def explained(kernel: Kernel | LibraryKernel, how: str = AS_THEY_LIE, because: str = "") -> Explanation:
-    """What a loaded kernel is, and why it was taken."""
+def explained(kernel: Kernel | LibraryKernel, how: str = WITHOUT_COPIES, because: str = "") -> Explanation:
+    """The explanation of a loaded kernel; `because` replaces the reason that its match gives."""
     candidate, sizes = kernel.candidate, kernel.scope.sizes
     return Explanation(
         kernel.name, kernel.config, candidate.match, candidate.regret, kernel.device.name, sizes, how,
@@ -55,14 +58,14 @@ def _reason(kernel: Kernel | LibraryKernel) -> str:
     where = size_text(record.sizes) if record is not None else ""
     match kernel.match:
         case "exact":
-            return "the least time that was measured at this size"
+            return "the fastest measured at this size"
         case "predicted":
             sibling = kernel.candidate.sibling
-            return "the least time that the times at other sizes predict" + (f", of {sibling}" if sibling else "")
+            return "the fastest predicted from the times at other sizes" + (f", of {sibling}" if sibling else "")
         case "nearest_size":
-            return "the least time that was measured at the nearest size" + (f", {where}" if where else "")
+            return "the fastest measured at the nearest size" + (f", {where}" if where else "")
         case "architecture" if sibling := kernel.candidate.sibling:
-            return f"what the times of {sibling}, the same chip, tell"
+            return f"the fastest according to the times of {sibling}, which has the same chip"
         case "default":
-            return "nothing of the family was measured; the default"
+            return "the default, because nothing of the family was measured"
     return f"measured on {record.device if record else 'another device'} at {where}"

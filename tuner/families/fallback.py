@@ -1,4 +1,4 @@
-"""What a family gives where nothing of it was measured on a device: the look-ups of its kernels, the best first."""
+"""Fallback if nothing of the family was measured on this device: the look-ups of its kernels, the best match first."""
 
 from __future__ import annotations
 
@@ -16,53 +16,55 @@ from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
-_Order = tuple[int, bool, int]  # of a match, of what is stale, and of kernels, the last one first
+_Order = tuple[int, bool, int]  # index of the match, stale, negative index of the kernel
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel's look-up, the records that may serve it at some size, and the best match that one may have."""
+    """A kernel's query, the records that may serve it at some size, and the best match (index) that one may have."""
 
     query: Query
     records: Sequence[Record]
     best: int
 
 
-class Elsewhere:
-    """The look-ups of kernels, which know nothing of one another."""
+class Fallback:
+    """The look-ups of several kernels, whose times are not compared with one another."""
 
     def __init__(self, stores: Sequence[Store], queries: Sequence[Query]) -> None:
-        """`queries` are those of the kernels on one device; their sizes do not matter."""
+        """`queries` are of the kernels on one device; their sizes do not matter."""
         self._stores, self._queries = stores, queries
 
     def candidates(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[tuple[Space, Candidate]]:
-        """The first candidate of each kernel, the best match first. A kernel is looked up once no other can be better
-        than the best that it may have. Raises NoConfiguration, after all others, where a kernel has none and no other
-        does."""
-        waiting: list[tuple[_Order, Candidate | None]] = [
+        """The first candidate of each kernel, the best match first.
+
+        A kernel is looked up only when its best possible match is next in order. Raises NoConfiguration if no kernel
+        has a candidate.
+        """
+        queue: list[tuple[_Order, Candidate | None]] = [
             ((kernel.best, False, -position), None) for position, kernel in enumerate(self._kernels)
         ]
         failure, is_empty = None, True
-        while waiting:
-            order, candidate = heapq.heappop(waiting)
+        while queue:
+            order, candidate = heapq.heappop(queue)
             query, records = self._kernels[-order[2]].query, self._kernels[-order[2]].records
             if candidate is not None:
                 is_empty = False
                 yield query.space, candidate
                 continue
             try:
-                found = lookup.candidates(records, replace(query, scope=scope, units=0))
-                candidate = next(judge(query.space).last(found))
+                candidates = lookup.candidates(records, replace(query, scope=scope, units=0))
+                candidate = next(judge(query.space).last(candidates))
             except NoConfiguration as error:
                 failure = error
                 continue
-            heapq.heappush(waiting, ((MATCHES.index(candidate.match), candidate.stale, order[2]), candidate))
+            heapq.heappush(queue, ((MATCHES.index(candidate.match), candidate.stale, order[2]), candidate))
         if is_empty and failure is not None:
             raise failure
 
     @cached_property
     def _kernels(self) -> list[_Kernel]:
-        """It takes a while, and most devices need it at no size."""
+        """Computed when first needed, because it is slow and most devices never need it."""
         return [_kernel(store, query) for store, query in zip(self._stores, self._queries, strict=True)]
 
 
@@ -70,6 +72,6 @@ def _kernel(store: Store, query: Query) -> _Kernel:
     space = query.space
     records = [r for r in store.records if any(space.possible(config, query.scope) for config in r.configs)]
     matches = [fit.match for fit in lookup.best_fits(records, query)]
-    # At another size, what is of this device may be exact.
+    # A record of this device that is of the nearest size now may be exact at another size.
     levels = [MATCHES.index("exact" if match == "nearest_size" else match) for match in matches]
     return _Kernel(query, records, min(levels, default=MATCHES.index("default")))

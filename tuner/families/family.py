@@ -1,4 +1,4 @@
-"""A family: the kernels of one operation, by the folder that they are in or by their names."""
+"""Find a family: the kernels of one operation, by their folder or by their names."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ Kernels = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's.
-    `address` is what finds it in another process, which may run in another folder; None for a list, and for a kernel
-    alone."""
+    """Kernels that take the same arrays and compute the same outputs.
+
+    `name` is the family's, or the first kernel's if they were given as a list. `address` is a name or a path with which
+    a process in another folder finds the family; None for a list or a single kernel.
+    """
 
     name: str
     spaces: tuple[Space, ...]
@@ -28,15 +30,16 @@ class Family:
 
     @property
     def operation(self) -> Operation:
-        """What all of them compute: that of the first. Scratch and leading dimensions may differ."""
+        """The operation of the first kernel. Scratch arrays and leading dimensions of the others may differ."""
         return self.spaces[0].operation
 
 
 def find(kernels: Kernels) -> Family:
-    """The family `sgemm`, whose kernels are called `sgemm/...`; that of the space files in a folder; that of the
-    kernels in a list, each as `tuner.load` takes it; or a kernel alone.
+    """The family named by `kernels`.
 
-    Raises RequestError where there is none, and where two of its kernels compute different things.
+    `kernels` is a name such as "sgemm", for all kernels called `sgemm/...`; a folder of space files; a list of kernels,
+    each as `tuner.load` takes it; or one kernel. Raises RequestError if there is none, or if two of the kernels compute
+    different operations.
     """
     if isinstance(kernels, str | Path):
         name, members = str(kernels), _members(str(kernels))
@@ -55,7 +58,10 @@ def find(kernels: Kernels) -> Family:
 
 
 def _address(name: str, spaces: Sequence[Space]) -> str | None:
-    """What finds the kernels that `name` finds here: of files of the user's their folder, where it has no others."""
+    """The name or path with which another process finds the same kernels; None if there is none.
+
+    For space files of the user, this is their folder, if it contains no other space files.
+    """
     files = {kernel_names.address(space) for space in spaces}
     folders = {os.path.dirname(file) for file in files}
     if name and all(map(os.path.isabs, files)) and len(folders) == 1:
@@ -66,30 +72,31 @@ def _address(name: str, spaces: Sequence[Space]) -> str | None:
 
 
 def _members(name: str) -> list[str]:
-    """What `catalog.load` finds the kernels of a family by, in the order of their names."""
+    """The names or paths of a family's kernels, as `catalog.load` takes them, in the order of names."""
     if Path(name).suffix in (".yaml", ".yml"):
         return [name]
     shipped, own = catalog.shipped(), catalog.own()[0]
-    found = _called(name, shipped) or _called(name, own)
-    if not found and any(entry.name == name for entry in (*shipped, *own)):
-        return [name]  # wheels, which take long to look at, are not asked
-    if not found and os.path.isdir(name):
+    members = _files_below(name, shipped) or _files_below(name, own)
+    if not members and any(entry.name == name for entry in (*shipped, *own)):
+        return [name]  # without searching wheels, which is slow
+    if not members and os.path.isdir(name):
         problems: list[str] = []
-        found = sorted(str(file) for file in space_files(Path(name), problems))
-        if not found:
+        members = sorted(str(file) for file in space_files(Path(name), problems))
+        if not members:
             raise RequestError(
                 f"family {quoted(name)}: {problems[0] if problems else 'no space file is in the folder'}"
             )
-    return found or _called(name, catalog.of_wheels()[0]) or [catalog.find(name)[1]]
+    return members or _files_below(name, catalog.of_wheels()[0]) or [catalog.find(name)[1]]
 
 
-def _called(name: str, entries: Iterable[catalog.CatalogEntry]) -> list[str]:
+def _files_below(name: str, entries: Iterable[catalog.CatalogEntry]) -> list[str]:
+    """The files of the entries whose names begin with `name/`, sorted by name."""
     files = {entry.name: str(entry.file) for entry in entries if entry.name.startswith(f"{name.rstrip('/')}/")}
     return [files[each] for each in sorted(files)]
 
 
 def _difference(one: Operation, other: Operation) -> str | None:
-    """What callers of two operations would notice; None if nothing."""
+    """The first difference between two operations that callers would notice, in words; None if there is none."""
     for what, first, second in (
         ("sizes", list(one.sizes.items()), list(other.sizes.items())),
         ("options", dict(one.options), dict(other.options)),

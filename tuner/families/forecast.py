@@ -1,4 +1,4 @@
-"""What the times of one device foretell at any size of a family: of this device, or of its sibling."""
+"""Predict a family's times at any size from the times of one device: this one, or its sibling."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from tuner.store.record import Record
     from tuner.store.time_tables import TimeTable
 
-SHARED = 8  # sizes at which both were measured, with which a sibling's times of a configuration are lent
+SHARED = 8  # sizes measured on both devices that suffice to scale a sibling's times of a configuration
 
 
 class Forecast:
-    """The configurations that were measured on one device, and a model of their times between sizes."""
+    """The configurations measured on one device, and a time model trained on them.
+
+    `known` are the configurations, `launch_ms` the usual launch overhead of their times.
+    """
 
     def __init__(
         self,
@@ -40,9 +43,11 @@ class Forecast:
         of: str = "",
         sibling: Forecast | None = None,
     ) -> None:
-        """`queries` are those of the kernels on `device`, which share the order of sizes, and by kernel there are
-        `records` and `tables`; those of the device named `of` count, in the place of its own. `library`: whether the
-        vendor's is a candidate, and `tiles` tells how that runs at a size. A `sibling` lends the model its times."""
+        """Collect the times of the kernels of `queries`; each has an item in `records` and in `tables`.
+
+        The times are those of `device`, or of the device named `of`. `library`: whether the vendor library is a
+        candidate; `tiles` returns how it tiles a problem. The times of `sibling` complete the training data.
+        """
         self.device = of or device.name
         knowledge = Knowledge(library)
         for query, own, measured in zip(queries, records, tables, strict=True):
@@ -51,40 +56,41 @@ class Forecast:
             for table in measured:
                 knowledge.add_table(table, query)
         self.known: list[Known] = knowledge.all()
-        self.launch_ms = knowledge.launch_ms  # what is usual
+        self.launch_ms = knowledge.launch_ms
         self._scope, self._units, self._cache = queries[0].scope if queries else None, device.units, device.last_cache
-        self._tiles, self._lender = tiles, sibling
+        self._tiles, self._sibling = tiles, sibling
 
     @cached_property
     def _model(self) -> TimeModel | None:
         if self._scope is None or len(self.known) < 2:
             return None
-        times = [{**self._lent_elsewhere(each), **each.times} for each in self.known]
-        times += [each.times for each in self._borrowed]
+        times = [{**self._scaled_at_other_sizes(each), **each.times} for each in self.known]
+        times += [each.times for each in self._only_on_sibling]
         entries = [Measured(e.space, e.config, of) for e, of in zip(self._candidates, times, strict=True)]
         return TimeModel(entries, self._scope, self._units, self._cache or 0, self._tiles)
 
     @cached_property
-    def _borrowed(self) -> list[Known]:
-        """What was measured on the sibling alone, at several sizes, of kernels that were measured here; with the times
-        that are expected here."""
-        if self._lender is None:
+    def _only_on_sibling(self) -> list[Known]:
+        """The configurations measured only on the sibling, of kernels measured on this device, with scaled times."""
+        if self._sibling is None:
             return []
-        others = [each for each in self._lender.known if _key(each) not in self._own and len(each.times) >= SHARED]
-        lent = [(each, self._lent(each)) for each in others]
-        return [Known(each.space, each.config, times, sibling=self._lender.device) for each, times in lent if times]
+        others = [each for each in self._sibling.known if _key(each) not in self._own and len(each.times) >= SHARED]
+        scaled = [(each, self._scaled(each)) for each in others]
+        return [Known(each.space, each.config, times, sibling=self._sibling.device) for each, times in scaled if times]
 
     @cached_property
     def _candidates(self) -> list[Known]:
-        return [*self.known, *self._borrowed]
+        return [*self.known, *self._only_on_sibling]
 
-    def _lent_elsewhere(self, known: Known) -> dict[Sizes, float]:
-        """What is lent at sizes where nothing was measured here."""
-        return {sizes: time_ms for sizes, time_ms in self._lent(known).items() if sizes not in self._sizes}
+    def _scaled_at_other_sizes(self, known: Known) -> dict[Sizes, float]:
+        """The sibling's scaled times at sizes at which nothing was measured on this device."""
+        return {sizes: time_ms for sizes, time_ms in self._scaled(known).items() if sizes not in self._sizes}
 
-    def _lent(self, known: Known) -> dict[Sizes, float]:
-        """The sibling's times of a configuration, times the median of the ratios of those that both have; where these
-        are few, that of the kernel's configurations."""
+    def _scaled(self, known: Known) -> dict[Sizes, float]:
+        """The sibling's times of a configuration, scaled to this device by the ratio of the two devices' times.
+
+        The ratio is the configuration's; if too few sizes are shared, the median of the kernel's configurations.
+        """
         of_kernel = self._ratios.get(id(known.space), {})
         if not of_kernel:
             return {}
@@ -93,23 +99,28 @@ class Forecast:
 
     @cached_property
     def _ratios(self) -> dict[int, dict[ConfigKey, float]]:
-        """By kernel and configuration the median of the ratios of times here to the sibling's, where there are
-        several."""
-        found: dict[int, dict[ConfigKey, float]] = {}
+        """By kernel and configuration, the median ratio of this device's times to the sibling's.
+
+        Only configurations with SHARED shared sizes have one.
+        """
+        medians: dict[int, dict[ConfigKey, float]] = {}
         for known in self.known:
-            theirs = self._sibling_times.get(_key(known), {})
-            ratios = [known.times[sizes] / theirs[sizes] for sizes in known.times.keys() & theirs.keys()]
+            of_sibling = self._sibling_times.get(_key(known), {})
+            ratios = [known.times[sizes] / of_sibling[sizes] for sizes in known.times.keys() & of_sibling.keys()]
             if len(ratios) >= SHARED:
-                found.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
-        return found
+                medians.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
+        return medians
 
     @cached_property
     def _sibling_times(self) -> dict[tuple[int, ConfigKey], dict[Sizes, float]]:
-        """The sibling's times, as where a launch takes what it does here."""
-        if self._lender is None:
+        """Sibling times, with this device's launch overhead."""
+        if self._sibling is None:
             return {}
-        there, here = self._lender.launch_ms, self.launch_ms
-        return {_key(known): launch_overhead.all_adjusted(known.times, there, here) for known in self._lender.known}
+        measured_ms, target_ms = self._sibling.launch_ms, self.launch_ms
+        return {
+            _key(known): launch_overhead.all_adjusted(known.times, measured_ms, target_ms)
+            for known in self._sibling.known
+        }
 
     @cached_property
     def _own(self) -> frozenset[tuple[int, ConfigKey]]:
@@ -117,20 +128,19 @@ class Forecast:
 
     @property
     def regret(self) -> float | None:
-        """What choices by the model are expected to lose; None where it is not to be trusted."""
+        """The expected regret of the model's choices (0.02 = 2 %); None if the model is not to be trusted."""
         return None if self._model is None else self._model.regret
 
     def nearest(self, sizes: Sizes) -> list[Sizes]:
-        """The sizes at which something was measured, the nearest first."""
-        return sorted(self._sizes, key=lambda there: distance(there, sizes))
+        """The measured sizes, the nearest first."""
+        return sorted(self._sizes, key=lambda each: distance(each, sizes))
 
     @cached_property
     def _sizes(self) -> frozenset[Sizes]:
         return frozenset(sizes for known in self.known for sizes in known.times)
 
     def ranked(self, scope: Scope) -> Iterator[Known]:
-        """What has a time by the model at the size of `scope`, the least first; nothing where that is not to be
-        trusted."""
+        """The configurations by predicted time for this problem, shortest first; none if the model is not trusted."""
         if self._model is None or self.regret is None:
             return
         times = self._model.times(scope.sizes)

@@ -1,4 +1,4 @@
-"""What is known of the kernels of a family on one device: configurations with their times, of records and tables."""
+"""Collect the measured times of a family's configurations on one device, from records and time tables."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ from tuner.store.record import Record
 if TYPE_CHECKING:
     from tuner.store.time_tables import TimeTable
 
-LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
+LOSING = 2.0  # a configuration that is slower than this times the family's best at every measured size is dropped
 
 
 @dataclass(eq=False)
 class Known:
-    """A configuration of a kernel, or the library where `space` is None, its times in ms by size, and the records that
-    have some of them. `sibling` is the device that lends them, where nothing was measured on this one."""
+    """The measured times of a configuration, or of the library if `space` is None.
+
+    `times` are in ms, by sizes. `records` has, by sizes, the record that contains the time, and the configuration's
+    rank in it. `sibling` is the device from which the times are taken, empty if they are this device's.
+    """
 
     space: Space | None
     config: Config
     times: dict[Sizes, float] = field(default_factory=dict)
-    records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
+    records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)
     sibling: str = ""
-    _is_possible: bool | None = None  # at some size; None: not looked at
-    _codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured, as far as they were looked at
+    _is_possible: bool | None = None  # valid at some size; None: not evaluated yet
+    _codes: set[Code] = field(default_factory=set)  # at the measured sizes that have been evaluated
 
     def is_valid(self, scope: Scope) -> bool:
-        """Whether it may run at a size. What sizes do not change is looked at once: scopes differ in nothing else."""
+        """Whether it is valid for this problem. Restrictions that do not depend on sizes are evaluated only once."""
         space = self.space
         if space is None:
             return True
@@ -49,49 +52,54 @@ class Known:
         return self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
 
     def has_code(self, code: SizedCode, scope: Scope) -> bool:
-        """Whether its code at a size is that of one at which it was measured."""
-        here = code.at(self.config, scope)
-        while here not in self._codes and self._unseen:
-            self._codes.add(code.at(self.config, scope, self._unseen.pop()))
-        return here in self._codes
+        """Whether its code for this problem equals that at a size at which it was measured."""
+        values = code.values_at(self.config, scope)
+        while values not in self._codes and self._unevaluated:
+            self._codes.add(code.values_at(self.config, scope, self._unevaluated.pop()))
+        return values in self._codes
 
     def nearest_record(self, sizes: Sizes) -> tuple[Record | None, int]:
-        """The record at the size that is nearest to this one, if there is any, and the rank in it."""
+        """The record of the nearest size, None if there is none, and the configuration's rank in it."""
         if not self.records:
             return None, 0
-        here = _logarithms(sizes)
-        distances = [math.dist(there, here) for there in self._places]  # each choice asks for it
-        return self._in_order[distances.index(min(distances))]
+        logarithms = _logarithms(sizes)
+        distances = [math.dist(each, logarithms) for each in self._record_logarithms]
+        return self._record_ranks[distances.index(min(distances))]
 
     @cached_property
-    def _places(self) -> list[tuple[float, ...]]:
+    def _record_logarithms(self) -> list[tuple[float, ...]]:
         return [*map(_logarithms, self.records)]
 
     @cached_property
-    def _in_order(self) -> list[tuple[Record, int]]:
+    def _record_ranks(self) -> list[tuple[Record, int]]:
         return [*self.records.values()]
 
     @cached_property
-    def _unseen(self) -> list[Sizes]:
+    def _unevaluated(self) -> list[Sizes]:
         return [*self.times]
 
 
 class Knowledge:
-    """The configurations of several kernels whose times may be compared, and the library's times beside them."""
+    """Collects the times of several kernels' configurations on one device, and the library's times.
+
+    `launch_ms` is the usual launch overhead in ms, to which `all` adjusts the times; None if unknown.
+    """
 
     def __init__(self, library: bool) -> None:
-        """`library`: whether that is a candidate."""
+        """`library`: whether to collect the library's times."""
         self._with_library = library
-        self._taken: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with what a launch took
-        self.launch_ms: float | None = None  # what is usual, where it is told
-        self._found: dict[tuple[int, ConfigKey], Known] = {}
+        self._added: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with the launch overhead
+        self.launch_ms: float | None = None
+        self._known: dict[tuple[int, ConfigKey], Known] = {}
         self._library = Known(None, {})
 
     def all(self) -> list[Known]:
-        """The configurations, and the library where its times are known; without those that lose at every size. Times
-        are as where a launch takes what is usual."""
+        """The configurations, and the library if its times are known, without those that lose at every size.
+
+        Times are normalised to the usual launch overhead.
+        """
         self._attach_times()
-        known = [*self._found.values(), *([self._library] if self._library.times else [])]
+        known = [*self._known.values(), *([self._library] if self._library.times else [])]
         best: dict[Sizes, float] = {}
         for each in known:
             for sizes, time_ms in each.times.items():
@@ -99,29 +107,29 @@ class Knowledge:
         return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
 
     def _attach_times(self) -> None:
-        """Give what was taken in to those that it is of. The library's times in records count before all others."""
+        """Attach the collected times to their configurations; library times from records win."""
         counts = Counter[float]()
-        for _, times, launch_ms in self._taken:
+        for _, times, launch_ms in self._added:
             if launch_ms:
                 counts[launch_ms] += len(times)
         self.launch_ms = launch_overhead.usual(counts)
-        for known, times, launch_ms in self._taken:
+        for known, times, launch_ms in self._added:
             known.times = {**launch_overhead.all_adjusted(times, launch_ms, self.launch_ms), **known.times}
         for sizes, (record, _) in self._library.records.items():
             assert record.library_ms is not None
             self._library.times[sizes] = launch_overhead.adjusted(record.library_ms, record.launch_ms, self.launch_ms)
-        self._taken.clear()
+        self._added.clear()
 
     def _of(self, space: Space, config: Config) -> Known:
-        return self._found.setdefault((id(space), config_key(config)), Known(space, config))
+        return self._known.setdefault((id(space), config_key(config)), Known(space, config))
 
     def add_records(self, records: Iterable[Record], query: Query) -> None:
-        """Take in records of the query's kernel."""
+        """Add the comparable records of the query's kernel."""
         space, names = query.space, list(query.space.operation.sizes)
-        signatures: dict[Sizes, str] = {}  # the latest: with other inputs, times differ
-        # At no size of their own, records are merely those of the device.
-        anywhere = replace(query, scope=_at(query.scope, names, (1,) * len(names)))
-        for record in lookup.comparable(records, anywhere):
+        signatures: dict[Sizes, str] = {}  # of the best-fitting record by sizes; with other inputs, times differ
+        # The look-up needs some size; its order by distance does not matter here.
+        any_size = replace(query, scope=_scope_at(query.scope, names, (1,) * len(names)))
+        for record in lookup.comparable(records, any_size):
             sizes = tuple(record.sizes[name] for name in names)
             if signatures.setdefault(sizes, record.signature) != record.signature:
                 continue
@@ -129,26 +137,26 @@ class Knowledge:
                 known = self._of(space, config) if space.declares(config) else None
                 if known is not None and sizes not in known.records:
                     known.records[sizes] = record, rank
-                    self._taken.append((known, {sizes: time_ms}, record.launch_ms))
+                    self._added.append((known, {sizes: time_ms}, record.launch_ms))
             if self._with_library and record.library_ms:
-                held, _ = self._library.records.get(sizes, (None, 0))
-                # Beside the best of ours.
+                present, _ = self._library.records.get(sizes, (None, 0))
+                # The library's time counts from the record whose own configuration is fastest.
                 if (
-                    held is None
-                    or launch_overhead.adjusted(record.time_ms, record.launch_ms, held.launch_ms) < held.time_ms
+                    present is None
+                    or launch_overhead.adjusted(record.time_ms, record.launch_ms, present.launch_ms) < present.time_ms
                 ):
                     self._library.records[sizes] = record, 0
 
     def add_table(self, table: TimeTable, query: Query) -> None:
-        """Take in a table that serves the query. Times of records count before those of tables."""
+        """Add a time table if it serves the query. Times from records, added before, take precedence."""
         space = query.space
         if not table.serves(query):
             return
         for key, config in table.configs.items():
             if space.declares(config):
-                self._taken.append((self._of(space, config), table.times[key], table.launch_ms))
+                self._added.append((self._of(space, config), table.times[key], table.launch_ms))
         if self._with_library:
-            self._taken.append((self._library, table.library, table.launch_ms))
+            self._added.append((self._library, table.library, table.launch_ms))
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -157,9 +165,9 @@ def _logarithms(sizes: Sizes) -> tuple[float, ...]:
 
 
 def distance(one: Sizes, other: Sizes) -> float:
-    """How far two sizes are apart: the Euclidean distance of their logarithms."""
+    """The Euclidean distance between the logarithms of two sizes."""
     return math.dist(_logarithms(one), _logarithms(other))
 
 
-def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:
+def _scope_at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:
     return scope.at(dict(zip(names, sizes, strict=True)))

@@ -1,4 +1,4 @@
-"""Where arrays lie: the device of the first array of a call, whichever library it is of."""
+"""Find the device of a call's first array, whichever array library it is from."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from tuner import devices
 from tuner.errors import ArgumentError
 
-Place = Callable[[Any], int | str]  # of an array: the number of a GPU, negative on the host, or a device's name
+Place = Callable[[Any], int | str]  # returns an array's CUDA device number (-1: the host) or a device's name
 
 
 class Places(dict[type, Place]):
-    """By the type of an array: a function that tells where one lies. An entry is created when its type first occurs."""
+    """Maps an array type to the function that returns its device. An entry is created when its type first occurs."""
 
     def __init__(self, fixed: str | None = None) -> None:
-        """With `fixed`, all lie on the device of this name."""
+        """With `fixed`, every array is taken to be on the device of this name."""
         super().__init__()
         self._fixed = fixed
 
@@ -29,7 +29,7 @@ class Places(dict[type, Place]):
 
 
 def _place(kind: type) -> Place:
-    """Raises ArgumentError for a type of no library's arrays."""
+    """The function for arrays of this type. A type of no known array library gets one that raises ArgumentError."""
     if issubclass(kind, np.ndarray):
         return _host
     for module, name, place in (
@@ -45,7 +45,7 @@ def _place(kind: type) -> Place:
 
 
 def device_name(place: int | str) -> str:
-    """The device at a place."""
+    """The name of the device that a `Place` function returned."""
     if isinstance(place, str):
         return place
     return f"cuda:{place}" if place >= 0 else "host:0"
@@ -91,7 +91,7 @@ def _of_address(array: Any) -> int:
 
 
 def _address(array: Any) -> int:
-    """Where it begins in the memory of a GPU. Raises ArgumentError for what is no array."""
+    """The address of an array in GPU memory. Raises ArgumentError if it lacks the CUDA array interface."""
     try:
         address: int = array.__cuda_array_interface__["data"][0]
     except (AttributeError, TypeError, KeyError):

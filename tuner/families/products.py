@@ -1,4 +1,4 @@
-"""The matrix product that an operation is, as a vendor's library takes it."""
+"""Express an operation as a matrix product that the vendor library can run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tuner.space.scope import Scope
 
 
 def specs(space: Space, scope: Scope) -> list[ArraySpec]:
-    """What the arrays of an operation must be, where no kernel asks for more."""
+    """The shapes and dtypes that the operation requires of its arrays, without a kernel's alignment."""
     return [ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), alignment=1) for a in space.operation.arrays]
 
 
 def tiles(space: Space, scope: Scope, device: Device) -> Tiles | None:
-    """How the library would run the operation of `space`; None if it does not tell."""
+    """The tiles into which the library would cut the operation of `space`; None if it does not report them."""
     plan = product(space, scope)
     return None if plan is None else device.tiles(plan)
 
 
 def product(space: Space, scope: Scope) -> MatrixProduct | None:
-    """The matrix product that the operation of `space` says to be (`library: gemm`); None if it says none."""
+    """The matrix product that the operation of `space` declares to be (`library: gemm`); None if it declares none."""
     op = space.operation
     if (
         op.library != "gemm"
@@ -34,13 +34,13 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
     C, A, B = (operation.shape(argument, scope) for argument in op.arrays)
     if not {"alpha", "beta"} <= scope.options.keys() or not len(C) == len(A) == len(B) == 3:
         return None
-    (batch, M, N), turned = C, op.transposed
-    K = A[1 if "A" in turned else 2]
+    (batch, M, N), transposed = C, op.transposed
+    K = A[1 if "A" in transposed else 2]
     c, a, b = (dtype(argument, scope).name for argument in op.arrays)
-    given = Matrices.packed(M, N), Matrices.packed(*A[1:], "A" in turned), Matrices.packed(*B[1:], "B" in turned)
-    return MatrixProduct(M, N, K, batch, (a, b, c), *given)
+    left, right = (Matrices.packed(*x[1:], name in transposed) for name, x in (("A", A), ("B", B)))
+    return MatrixProduct(M, N, K, batch, (a, b, c), Matrices.packed(M, N), left, right)
 
 
-def is_turned(space: Space, name: str) -> bool:
-    """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
+def is_transposed(space: Space, name: str) -> bool:
+    """Whether the operation stores operand `name` transposed, such as B of shape [batch, N, K]."""
     return name in space.operation.transposed

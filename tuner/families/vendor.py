@@ -1,4 +1,4 @@
-"""The vendor's library as a kernel of a family."""
+"""The vendor library as a member of a family."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
 
-MOST_FACTORS = 64  # sets of options whose factors are kept
+MOST_FACTORS = 64  # sets of options whose alpha and beta are cached
 
 
 class LibraryKernel:
-    """A vendor's routine at one size, called as a `Kernel` is. `record` is the one that holds its time."""
+    """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time."""
 
     def __init__(self, space: Space, scope: Scope, device: Device, candidate: Candidate, launch: ProductLaunch) -> None:
         self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
@@ -30,7 +30,7 @@ class LibraryKernel:
 
     @property
     def name(self) -> str:
-        """`library`, and which one, where that is known."""
+        """`library`, with the library's name and version if they are known."""
         record = self.record
         return f"library ({record.library})" if record is not None and record.library else "library"
 
@@ -47,18 +47,18 @@ class LibraryKernel:
         return self.candidate.record
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
-        """Enqueue the routine on these arrays, as `Kernel.__call__` does. Raises the same."""
+        """Enqueue the routine on these arrays, as `Kernel.__call__` does, with the same errors."""
         factors = self._plain if not options else self._factors.get(repr(options)) or self._of(options)
         if len(arrays) != self._count:
             check_count(products.specs(self.space, self.scope), arrays)
         self._launch(arrays, stream, *factors)
 
     def check(self, *arrays: Any) -> None:
-        """Raise ArgumentError unless there are as many arrays as it takes; the rest is seen by a call."""
+        """Raise ArgumentError if the number of arrays is wrong; a call checks the rest."""
         check_count(products.specs(self.space, self.scope), arrays)
 
     def _of(self, options: Mapping[str, float]) -> tuple[float, float]:
-        """Alpha and beta with these options, kept because programs repeat them."""
+        """Alpha and beta for these options, cached because programs repeat them."""
         values = {**self.scope.options, **operation.parse_options(options, self.space.operation, self.scope.types)}
         for name in self.scope.options.keys() - options.keys():
             values[name] = self.scope.options[name]
@@ -72,7 +72,7 @@ class LibraryKernel:
 
 
 def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:
-    """The library's routine for the operation of `space`; None where there is none, or where it is not installed."""
+    """The library's routine for the operation of `space`; None if there is none or the library is not installed."""
     plan = products.product(space, scope)
     launch = device.product(plan, products.specs(space, scope)) if plan is not None else None
     return None if launch is None else LibraryKernel(space, scope, device, candidate, launch)

@@ -45,7 +45,7 @@ class Anchors:
         if len(hopeful) <= FINALISTS:
             return hopeful
         times = interleave(self._device, self._stopwatch, hopeful, SCREEN_SECONDS).times
-        ranked = sorted((median(taken), position) for position, taken in enumerate(times) if taken)
+        ranked = sorted((median(series), position) for position, series in enumerate(times) if series)
         return [hopeful[position] for _, position in ranked[:FINALISTS]]
 
     def _is_right(self, library: Library) -> bool:

@@ -81,10 +81,10 @@ class Bench:
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], Built]:
-        """Build `config`, load it and bind it to `workbench` (default: the bench's own). Returns the launch and the
-        build.
+        """Build `config`, load it and bind it to `workbench` (default: the bench's own).
 
-        Raises TrialError if the geometry cannot be computed, or if the configuration does not build or load.
+        Returns the launch and the build. Raises TrialError if the geometry cannot be computed, or if the configuration
+        does not build or load.
         """
         bench = workbench or self.workbench
         built = build(self.device.compiler, Instance(self.space, config, bench.scope))
@@ -181,7 +181,8 @@ class Bench:
         at once for each one whose result is wrong.
 
         `seconds` is the time for all rounds. `quick` runs fewer rounds and only the library's default algorithm. If
-        `sustained` is given, the best configuration and the library then run back to back for that many seconds a turn.
+        `sustained` is given, the best configuration and the library then run back to back, in periods of that many
+        seconds.
         """
         self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's follow
@@ -242,7 +243,7 @@ class Bench:
     ) -> None:
         """Run the best configuration and the anchors back to back, and put their sustained times into `finals`.
 
-        Each runs for `seconds` a turn. If the best configuration becomes wrong, it fails and the next best takes its
+        Each runs in periods of `seconds`. If the best configuration becomes wrong, it fails and the next best takes its
         place.
         """
         while right := [position for position in range(failures.count) if position not in failures]:
@@ -266,10 +267,9 @@ class Bench:
         return objective_values(self.method.objectives[:1], final.time_ms, final.energy_mj, NO_FIGURES)[0]
 
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
-        """Run the checks of the finals without timing. Returns for each configuration why it is wrong, or None if it is
-        right.
+        """Run the checks of the finals without timing.
 
-        `found_wrong` is called as in `finals`.
+        Returns for each configuration why it is wrong, or None if it is right. `found_wrong` is called as in `finals`.
         """
         self.renew()
         failures = FailedConfigs(len(configs), found_wrong)

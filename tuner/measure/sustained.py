@@ -16,16 +16,16 @@ from tuner.measure.results import Sustained
 if TYPE_CHECKING:
     from tuner.devices.base import Device, Timer
 
-SECONDS = 2.0  # least measured time of each turn
-WARM_UP = 0.25  # warm-up before a turn, as a fraction of its measured time
+SECONDS = 2.0  # least measured time of each period
+WARM_UP = 0.25  # warm-up before a period, as a fraction of its measured time
 LEAST_SUSTAINED_MS = 0.025  # a shorter run ends before the host has enqueued the next one
-BATCH_MS, MOST_IN_BATCH = 20.0, 256  # launches between two sensor readings; the driver queues about 1000
+BATCH_MS, MOST_IN_BATCH = 20.0, 256  # a batch: the launches between two sensor readings; the driver queues about 1000
 AHEAD = 3  # batches in the queue at any time
-LOOK_SECONDS = 0.001  # between two polls of a batch
+POLL_SECONDS = 0.001  # between two polls of a batch
 
 
-class TurnConditions(Protocol):
-    """Prepares the arrays before a turn and checks the outputs after it."""
+class PeriodConditions(Protocol):
+    """Prepares the arrays before a period and checks the outputs after it."""
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`."""
@@ -42,7 +42,7 @@ class TurnConditions(Protocol):
 
 @dataclass
 class _Tally:
-    """Totals over all turns of one call."""
+    """Totals over all periods of one call."""
 
     launches: int = 0
     ms: float = 0.0
@@ -56,12 +56,16 @@ class _Tally:
 
 
 def sustain(
-    device: Device, arrays: TurnConditions, calls: Sequence[tuple[Callable[[], None], float]], seconds: float = SECONDS
+    device: Device,
+    arrays: PeriodConditions,
+    calls: Sequence[tuple[Callable[[], None], float]],
+    seconds: float = SECONDS,
 ) -> list[Sustained | None]:
-    """Launch each of `calls` back to back for `seconds` a turn; several calls get two turns each, in mirrored order.
+    """Launch each of `calls` back to back in periods of `seconds`.
 
-    Each call is given with the time of one run in ms. Raises WrongResult if the first call becomes wrong, and
-    LaunchError if any call fails to launch; None stands for any other call that becomes wrong.
+    Several calls get two periods each, in mirrored order. Each call is given with the time of one run in ms. Raises
+    WrongResult if the first call becomes wrong, and LaunchError if any call fails to launch. None stands for any other
+    call that becomes wrong.
     """
     tallies: dict[int, _Tally] = {position: _Tally() for position in range(len(calls))}
     for position in [*tallies, *reversed(tallies)] if len(calls) > 1 else [0]:
@@ -71,7 +75,7 @@ def sustain(
         arrays.expect(call)
         arrays.prepare()
         try:
-            _take_turn(device, call, time_ms, seconds, tallies[position])
+            _run_period(device, call, time_ms, seconds, tallies[position])
             arrays.check_repeated()
         except WrongResult:
             if position == 0:
@@ -80,25 +84,25 @@ def sustain(
     return [tallies[position].sustained() if position in tallies else None for position in range(len(calls))]
 
 
-def _take_turn(device: Device, call: Callable[[], None], time_ms: float, seconds: float, tally: _Tally) -> None:
-    """Add one turn to the tally. AHEAD batches stay enqueued, so that the device never waits for the host."""
+def _run_period(device: Device, call: Callable[[], None], time_ms: float, seconds: float, tally: _Tally) -> None:
+    """Add one period to the tally. AHEAD batches stay enqueued, so that the device never waits for the host."""
     count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / time_ms)))
     batches = _batches(device, call, count)
     warming_ms = WARM_UP * seconds * 1e3
     while warming_ms > 0:
         warming_ms -= next(batches)
-    began, energy, needed_ms = time.perf_counter(), _energy(device), seconds * 1e3
-    while needed_ms > 0:
-        needed_ms -= (ms := next(batches))
+    began, energy, remaining_ms = time.perf_counter(), _energy(device), seconds * 1e3
+    while remaining_ms > 0:
+        remaining_ms -= (ms := next(batches))
         tally.ms += ms
         tally.launches += count
         if device.sensors is not None and (clock := device.sensors.clock_mhz()) is not None:
             tally.clocks.append(clock)
-    used, took = _energy(device), time.perf_counter() - began
+    final_energy, took = _energy(device), time.perf_counter() - began
     batches.close()
     device.synchronize()
-    if energy is not None and used is not None:
-        tally.energy_mj += used - energy
+    if energy is not None and final_energy is not None:
+        tally.energy_mj += final_energy - energy
     tally.seconds += took
 
 
@@ -115,7 +119,7 @@ def _batches(device: Device, call: Callable[[], None], count: int) -> Generator[
             enqueued.append(timer)
         oldest = enqueued.popleft()
         while not oldest.finished():
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         yield oldest.milliseconds()
         idle = [oldest]
 

@@ -22,9 +22,9 @@ from tuner.errors import RequestError
 logger = logging.getLogger(__name__)
 
 VARIABLE = "TUNER_TURNS"  # the path of the lock file; empty: no turns
-PATIENCE_SECONDS = (
-    150.0  # longest wait for one turn: longer than a configuration that hangs, as a suspended run keeps its lock
-)
+# The longest wait for one turn: longer than a configuration that hangs may take. It is limited because a suspended run
+# keeps its lock.
+PATIENCE_SECONDS = 150.0
 SILENT_SECONDS = 3.0  # of waiting, before the user is told
 POLL_SECONDS = 0.001
 NAME = 16  # bytes of a turn's random name

@@ -58,7 +58,7 @@ class Workbench:
     buffers: Mapping[str, Buffer]
     _kernels: BenchKernels
     _layouts: list[Layout]
-    _drawn: int  # number of input sets so far, which is the next seed
+    _drawn: int  # input sets drawn so far; the next one has this seed
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Workbench:
 
     @property
     def set_count(self) -> int:
-        """How many input sets kernels have run on."""
+        """How many input sets the workbench has had."""
         return len(self._layouts) + self._is_renewed
 
     @property
@@ -160,10 +160,9 @@ class Workbench:
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
-        """A workbench on the same arrays with other option values, which reveals a kernel that ignores or rounds an
-        option.
+        """A workbench on the same arrays with other option values; None if no option may differ.
 
-        None if no option may differ, or if the reference does not cover other values.
+        It reveals a kernel that ignores or rounds an option. None also if the reference does not cover other values.
         """
         scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope))
         if scope is None or not self._referee.covers(scope):

@@ -146,7 +146,7 @@ class Learner:
         return np.concatenate(by_pair).astype(np.float32), every, *self._validated(predicted, kept)
 
     def _unseen_in(self, relative: Array) -> Mask:
-        """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms], jointly for all library routines."""
+        """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms]; all library routines are one."""
         seen: Mask = np.any(relative[..., TERMS:] > 0, axis=0)
         seen[~self._is_kernel] = seen[~self._is_kernel].any(axis=0)
         return ~seen
@@ -179,7 +179,7 @@ class Learner:
         return CAUTIONS[chosen], float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
 
     def _compared(self, predicted: Array, kept: Mask, places: Array, elsewhere: Array) -> tuple[Array, Array, Array]:
-        """Compare the model with the best, the library and the nearest size at held-out sizes with at least two entries.
+        """Compare the model with the best, the library and the nearest size, at held-out sizes of at least two entries.
 
         Returns the regrets of the predictions, [held-out sizes, cautions]; their slowdowns over the library, of the
         same shape; and the regrets of taking the best entry of the nearest size, [held-out sizes]. `kept` marks the

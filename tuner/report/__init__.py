@@ -1,1 +1,1 @@
-"""Pages and pictures of what was measured: data in, text out."""
+"""Reports: analysis of stored measurements, shown as text, tables, pages and pictures."""

@@ -22,7 +22,7 @@ from tuner.space import operation
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates, verdicts
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.rates import Rates
 from tuner.store.record_file import read
 from tuner.store.store import Record
@@ -129,7 +129,7 @@ def compare(
     known = dict.fromkeys(kernel for _, kernel, _, _ in found)
     chosen = {name: None for text in kernels for name in _named(text, list(known))}
     _check_filters([(kernel, record, options) for _, kernel, record, options in found if kernel in chosen], sizes, on)
-    ceilings = KeptCeilings(stores[0] if stores else None)
+    ceilings = StoredCeilings(stores[0] if stores else None)
     latest: dict[tuple[str, ...], Competitor] = {}
     for store, kernel, record, options in found:
         at = _size_of(record, options)
@@ -237,7 +237,7 @@ def _is_on(record: Record, name: str) -> bool:
     return name == record.kind or name.casefold() in record.device.casefold()
 
 
-def _rates(kernel: str, record: Record, ceilings: KeptCeilings) -> tuple[Rates, Roofline | None]:
+def _rates(kernel: str, record: Record, ceilings: StoredCeilings) -> tuple[Rates, Roofline | None]:
     """The rates of a record; its shares of ceilings, and its roofline, from those that are known today, where the
     kernel is."""
     kept = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)

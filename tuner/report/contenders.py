@@ -1,4 +1,4 @@
-"""The best configuration beside the default and the vendor's library."""
+"""The contenders of a study: the best configuration, the default, and the vendor library."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ FINALS, SEARCH = "finals", "search"
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that has a time in ms: its name, its configuration, where the time is from (FINALS, SEARCH), the spread
-    where it is known, and its rates. `ties` says whether it ties with the best; None where the record does not tell."""
+    """A configuration or library with a time.
+
+    origin: the source of the time: FINALS, SEARCH or, in an explanation, interleaved measurement.
+    config: the configuration; None for a library.
+    spread: the relative spread of the time; None if unknown.
+    ties: whether it is indistinguishable from the best; None if the record does not say.
+    """
 
     name: str
     time_ms: float
@@ -31,16 +36,16 @@ class Contender:
     ties: bool | None = None
 
     def verdict(self, other: Contender) -> str:
-        """Why the time of another cannot be told from that of the best, as the finals found, else as their spreads
-        say."""
+        """Why `other` is indistinguishable from this best one, by its `ties`, else by the two spreads; empty if it is
+        not."""
         if other.ties is not None:
-            return verdicts.word(self.time_ms, other.time_ms) if other.ties else ""
+            return verdicts.tie_or_noisy(self.time_ms, other.time_ms) if other.ties else ""
         return verdicts.of_medians(self.time_ms, self.spread, other.time_ms, other.spread)
 
 
 def contenders(subject: Subject) -> list[Contender]:
-    """The best; then, where they are known, the default, the library, and the best of its algorithms. The finals
-    measured all in the same rounds."""
+    """The best; then, if known, the default, the vendor library's default algorithm, and its best algorithm. The finals
+    measured all of them in the same rounds."""
     finals = subject.finals
     best, timings = subject.config(subject.best), subject.timings
     if finals is not None:
@@ -51,7 +56,7 @@ def contenders(subject: Subject) -> list[Contender]:
     if default is not None and default != subject.best:
         config, same = subject.config(default), subject.is_same_code(subject.best, default)
         if finals is not None and finals.default_ms:
-            # Earlier records have no spread of a default that took part in the finals, as a fast one did.
+            # Old records lack the default's spread even if it took part in the finals, as defaults up to SLOW did.
             in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
             ties = same or finals.default_ties or (False if finals.default_spread is not None else None)
@@ -66,12 +71,12 @@ def contenders(subject: Subject) -> list[Contender]:
     return [with_rates(subject, contender) for contender in found]
 
 
-def _of_search(name: str, found: Timing, config: Config, ties: bool | None = None) -> Contender:
-    return Contender(name, found.time_ms, SEARCH, config, found.spread, ties=ties)
+def _of_search(name: str, timing: Timing, config: Config, ties: bool | None = None) -> Contender:
+    return Contender(name, timing.time_ms, SEARCH, config, timing.spread, ties=ties)
 
 
 def with_rates(subject: Subject, contender: Contender) -> Contender:
-    """The same with its rates, where the kernel is known."""
+    """`contender` with its rates, if the kernel is known."""
     if subject.space is None or subject.scope is None:
         return contender
     known = rates.of(subject.space, subject.scope, contender.time_ms, subject.ceilings)

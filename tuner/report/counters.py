@@ -1,4 +1,4 @@
-"""Counters of a GPU for one launch of a configuration, by NVIDIA's profiler `ncu`, in a process of its own."""
+"""Hardware counters of one launch of a configuration, from NVIDIA's profiler `ncu`, which runs a separate process."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from tuner.report.subject import Subject
     from tuner.space.config import Config
 
-SECONDS = 300.0  # for one profile; it launches the kernel many times over
+SECONDS = 300.0  # timeout of one profile: ncu replays the kernel many times
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 _STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-COUNTERS: Mapping[str, str] = {  # what people call them, by ncu's names
+COUNTERS: Mapping[str, str] = {  # ncu's metric names: the labels shown, which are JSON members too
     "gpu__time_duration.sum": "time under the profiler",
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "arithmetic and issue, of peak",
     "l1tex__throughput.avg.pct_of_peak_sustained_active": "L1 and shared memory, of peak",
@@ -48,7 +48,7 @@ COUNTERS: Mapping[str, str] = {  # what people call them, by ncu's names
 
 
 def program() -> str:
-    """The profiler. Raises RequestError where it is not installed."""
+    """The path of `ncu`. Raises RequestError if it is not installed."""
     found = shutil.which("ncu") or next((place for place in PLACES if Path(place).exists()), None)
     if found is None:
         raise RequestError("--counters: ncu is not installed; install NVIDIA Nsight Compute, or leave --counters out")
@@ -56,13 +56,14 @@ def program() -> str:
 
 
 def profile(subject: Subject, config: Config, device: str) -> dict[str, str]:
-    """The counters of a launch of `config`, as texts with their units, under the names of COUNTERS.
+    """The counters of one launch of `config`, as texts with units, under the labels of COUNTERS.
 
-    Raises RequestError where the profiler is missing, is not allowed to read counters, or says nothing.
+    Raises RequestError if `device` is not a CUDA device, or the profiler is missing, may not read counters, or reports
+    none.
     """
     problem = subject.problem
     if problem is None or devices.split(device)[0] != "cuda":
-        raise RequestError(f"--counters: ncu profiles GPUs of NVIDIA, not {device}; leave --counters out")
+        raise RequestError(f"--counters: ncu profiles only NVIDIA GPUs, not {device}; leave --counters out")
     request = {
         "space": launch_form.to_json(problem.space),
         "sizes": dict(problem.sizes),
@@ -90,15 +91,15 @@ def profile(subject: Subject, config: Config, device: str) -> dict[str, str]:
                 env=paths.child_environment(),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise RequestError(f"--counters: ncu does not run: {error}; leave --counters out") from None
-    found = parse(done.stdout)
-    if not found:
-        raise RequestError(f"--counters: ncu counted nothing: {_why(done.stdout + done.stderr)}")
-    return found
+            raise RequestError(f"--counters: ncu failed to run: {error}; leave --counters out") from None
+    profile = parse(done.stdout)
+    if not profile:
+        raise RequestError(f"--counters: ncu reported no counters: {_why(done.stdout + done.stderr)}")
+    return profile
 
 
 def parse(text: str) -> dict[str, str]:
-    """The counters in what `ncu --csv --page raw` prints: a line of names, a line of units, a line for each launch."""
+    """The counters in the output of `ncu --csv --page raw`: a line of names, a line of units, a line per launch."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     table = list(csv.reader(lines))
     if len(table) < 3:
@@ -112,17 +113,18 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _why(text: str) -> str:
+    """The reason why ncu reported no counters, from its output, and the next step."""
     if "ERR_NVGPUCTRPERM" in text:
         return (
             "this user may not read counters; ask an administrator to load the driver with "
             "NVreg_RestrictProfilingToAdminUsers=0, or leave --counters out"
         )
-    said = [line for line in text.splitlines() if "error" in line.casefold()] or text.splitlines()[-1:]
-    return f"{shown(' '.join(said[:2])) or 'it says nothing'}; leave --counters out"
+    errors = [line for line in text.splitlines() if "error" in line.casefold()] or text.splitlines()[-1:]
+    return f"{shown(' '.join(errors[:2])) or 'it gives no reason'}; leave --counters out"
 
 
 def main() -> None:
-    """The process that is profiled: launches and verifies the configuration of the request in a file."""
+    """The profiled process: launches and verifies the configuration of the request in the file argv[1]."""
     request: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     device = devices.open_device(request["device"])
     space = launch_form.from_json(request["space"])

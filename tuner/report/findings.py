@@ -10,7 +10,7 @@ from tuner.report import contenders, importance, landscape, noise, restrictions
 from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
-from tuner.store.verdicts import TOLD
+from tuner.store.verdicts import RELEVANT
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _notes(subject: Subject) -> list[str]:
     if finals is not None:
         notes += [sentence(text) for text in finals.conclusions]
         searched = subject.timings[subject.best]
-        if abs(finals.time_ms / searched.time_ms - 1) > TOLD and subject.trials.origin != "record":
+        if abs(finals.time_ms / searched.time_ms - 1) > RELEVANT and subject.trials.origin != "record":
             notes.append(
                 f"The finals time the best in turns: it took {finals.time_ms:.4g} ms{spread(finals.spread)}. Figures "
                 f"over many trials use the times of the {subject.source}, where it took {searched.time_ms:.4g} ms"

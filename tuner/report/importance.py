@@ -1,6 +1,7 @@
-"""How much each parameter matters: the share of the variance of log time that it explains by itself (fANOVA).
+"""Importance of parameters: the share of the variance of log(time) that each one explains by itself (fANOVA).
 
-Hutter, Hoos, Leyton-Brown: An Efficient Approach for Assessing Hyperparameter Importance, ICML 2014, as Optuna has it.
+Hutter, Hoos, Leyton-Brown: An Efficient Approach for Assessing Hyperparameter Importance, ICML 2014, in Optuna's
+implementation.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ if TYPE_CHECKING:
 
 
 METHOD = "fANOVA of Optuna"
-TREES = 16  # with more, shares change in their second digit, and a page takes seconds longer
-MOST_TRIALS = 2000  # that a forest is grown from, drawn at random
-FEWEST_TRIALS = 20  # fewer tell nothing
+TREES = 16  # of the random forest; more change only the second digit of shares, and take seconds longer
+MOST_TRIALS = 2000  # to which the forest is fitted, drawn at random
+FEWEST_TRIALS = 20  # below this, shares are meaningless
 
 
 def why_no_shares(subject: Subject) -> str:
-    """Why nothing can be told, as a sentence; empty where something can."""
+    """Why there are no shares, as a sentence; empty if there are."""
     count = len(subject.times)
     if count < FEWEST_TRIALS:
-        return f"{count} trials have a time; fewer than {FEWEST_TRIALS} tell nothing."
+        return f"{count} trials have a time; importance needs at least {FEWEST_TRIALS}."
     if not _varying(subject):
-        return "No parameter varies in what was measured."
+        return "No parameter varies among the trials."
     return "" if len(set(subject.times.values())) > 1 else "All trials took the same time."
 
 
 def shares(subject: Subject) -> dict[str, float]:
-    """The share of each parameter that varies, the largest first; what their sum lacks to 1 depends on several of them
-    together. Empty for too few trials, or where all take the same time."""
+    """The share (0 to 1) of each parameter that varies, the largest first. Interactions of parameters explain the rest,
+    to 1. Empty if there are too few trials, or all took the same time."""
     if why_no_shares(subject):
         return {}
     rows, varying = list(subject.times), _varying(subject)
@@ -46,9 +47,9 @@ def shares(subject: Subject) -> dict[str, float]:
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    places = {name: list(subject.parameters).index(name) for name in varying}
-    # A parameter's values are numbered: a forest splits their order, and needs one column for each.
-    numbers = {name: {value: i for i, value in enumerate(declared)} for name, declared in varying.items()}
+    positions = {name: list(subject.parameters).index(name) for name in varying}
+    # Values are encoded by their index: the forest splits on their order, and needs one numeric column per parameter.
+    codes = {name: {value: i for i, value in enumerate(declared)} for name, declared in varying.items()}
     distributions = {name: IntDistribution(0, len(declared) - 1) for name, declared in varying.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,21 +57,21 @@ def shares(subject: Subject) -> dict[str, float]:
         study.add_trials(
             [
                 optuna.trial.create_trial(
-                    params={name: numbers[name][row[place]] for name, place in places.items()},
+                    params={name: codes[name][row[position]] for name, position in positions.items()},
                     distributions=dict(distributions),
                     value=math.log(subject.times[row]),
                 )
                 for row in rows
             ]
         )
-        found = get_param_importances(
+        importances = get_param_importances(
             study, evaluator=FanovaImportanceEvaluator(n_trees=TREES, seed=0), normalize=False
         )
-    return {name: float(share) for name, share in found.items()}
+    return {name: float(share) for name, share in importances.items()}
 
 
 def _varying(subject: Subject) -> dict[str, list[Value]]:
-    """The declared values of the parameters that vary in what was measured."""
+    """The declared values of the parameters that vary among the trials that succeeded."""
     measured = {
         name: dict.fromkeys(row[position] for row in subject.times) for position, name in enumerate(subject.parameters)
     }

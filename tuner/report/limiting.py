@@ -1,4 +1,4 @@
-"""What limits a configuration: its share of the roofline, the blocks that a multiprocessor holds, spills, waves."""
+"""Performance limiters of a configuration: its share of the roofline, occupancy, register spills, and waves."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limiting:
-    """What limits a configuration, as far as it is known: the figures of its build, how many `blocks` of it a
-    multiprocessor has room for by what would limit them, and its grid in `waves` of all that run at once."""
+    """Occupancy and waves of a configuration.
+
+    figures: registers, spills and shared memory of its build.
+    occupancy: the theoretical occupancy, 0 to 1; None if unknown.
+    threads: threads per block. grid: number of blocks.
+    blocks: for each resource, how many resident blocks it allows per multiprocessor.
+    waves: the grid divided by the blocks that run concurrently on the device; None if unknown.
+    """
 
     figures: Figures
     occupancy: float | None
@@ -32,13 +38,13 @@ class Limiting:
 
     @property
     def limiter(self) -> str:
-        """What limits the number of blocks; empty where it is not known."""
+        """The resource, or resources, that limit the resident blocks per multiprocessor; empty if unknown."""
         least = min(self.blocks.values(), default=0)
         return " and ".join(name for name, count in self.blocks.items() if count == least)
 
 
 def bounds_of(subject: Subject, row: Row) -> Limiting | None:
-    """What limits a configuration; None where its build is not known, or where it has several steps."""
+    """The occupancy and waves of a configuration; None if its build is unknown, or it has several steps."""
     space, scope, entry = subject.space, subject.scope, subject.entry(row)
     if space is None or scope is None or entry is None or len(space.steps) != 1 or "registers" not in entry.extra:
         return None
@@ -48,7 +54,7 @@ def bounds_of(subject: Subject, row: Row) -> Limiting | None:
     static = None if shared is None else max(0, shared - geometry.shared_memory)
     blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, scope.limits)
     grid = math.prod(geometry.grid)
-    at_once = min(blocks.values(), default=0) * (subject.here.units if subject.here else 0)
+    concurrent = min(blocks.values(), default=0) * (subject.local_device.units if subject.local_device else 0)
     occupancy = entry.extra.get("occupancy")
     return Limiting(
         figures,
@@ -56,7 +62,7 @@ def bounds_of(subject: Subject, row: Row) -> Limiting | None:
         math.prod(geometry.block),
         grid,
         blocks,
-        grid / at_once if at_once else None,
+        grid / concurrent if concurrent else None,
     )
 
 
@@ -65,34 +71,34 @@ def _count(value: Any) -> int | None:
 
 
 def sentences(contender: Contender, ceilings: Ceilings | None, bounds: Limiting | None) -> list[str]:
-    """What limits a configuration in words: its share of the roofline, and where it is known, `bounds`."""
+    """The limiters of a configuration as sentences: its share of the roofline, then `bounds`, if known."""
     lines = []
     known = contender.rates
     roof = roofline.of(known, ceilings)
     if roof is not None and known is not None:
         lines.append(
-            f"It reaches {roof.share(known):.1%} of the roofline: at {roof.intensity:,.3g} FLOP per byte "
-            f"the {roof.bound} ceiling bounds it."
+            f"It reaches {roof.share(known):.1%} of the roofline: at an arithmetic intensity of {roof.intensity:,.3g} "
+            f"FLOP/byte, the {roof.bound} ceiling bounds it."
         )
     elif known is not None and known.vs_memory:
         lines.append(f"It reaches {known.vs_memory:.1%} of the {known.memory} ceiling.")
     elif ceilings is None:
-        lines.append("The ceilings of the device are not known; `tune devices --measure` measures them.")
+        lines.append("The ceilings of the device were not measured; run `tune devices --measure` on it.")
     if bounds is None:
         return lines
     if bounds.blocks:
         count = min(bounds.blocks.values())
         lines.append(
-            f"A multiprocessor holds {count} of its blocks of {bounds.threads} threads at once, which "
-            f"{bounds.limiter} {'limit' if ' and ' in bounds.limiter or bounds.limiter.endswith('s') else 'limits'}"
-            + (f": occupancy {bounds.occupancy:.1%}." if bounds.occupancy is not None else ".")
+            f"A multiprocessor holds {count} resident {'block' if count == 1 else 'blocks'} of {bounds.threads} "
+            f"threads, limited by {bounds.limiter}"
+            + (f": theoretical occupancy {bounds.occupancy:.1%}." if bounds.occupancy is not None else ".")
         )
     if bounds.figures.spills:
-        lines.append(f"Its registers spill {bounds.figures.spills} bytes per thread to memory.")
+        lines.append(f"Registers spill {bounds.figures.spills} bytes per thread to local memory.")
     if bounds.waves is not None:
         full = bounds.waves / math.ceil(bounds.waves)
         lines.append(
-            f"Its {bounds.grid:,} blocks run in {bounds.waves:.2f} waves, so {full:.0%} of the places are filled on "
-            "average."
+            f"Its {bounds.grid:,} blocks run in {bounds.waves:.2f} waves: on average, {full:.0%} of the slots for "
+            "resident blocks are filled."
         )
     return lines

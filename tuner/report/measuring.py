@@ -1,4 +1,4 @@
-"""What a report lacks, measured on the device of its trials: verified, timed and written into the ledger."""
+"""Measurement of configurations that a report lacks: verified, timed and added to the ledger as trials."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remeasured:
-    """A subject with more trials, the device that measured them, and the Finals of rows that were timed in turns, by
-    row; the library's, where there is one."""
+    """A subject with added trials, and the device that measured them. `finals` has the results of the rows that were
+    measured interleaved; `library` the vendor library's, if there is one."""
 
     subject: Subject
     device: DeviceInfo
@@ -39,7 +39,7 @@ class Remeasured:
 
 
 def neighbours(subject: Subject, storage: str | None, progress: Progress) -> Subject:
-    """`subject` with the neighbours of the best that had no time. Raises RequestError as `measure` does."""
+    """`subject` with trials of the neighbours of the best that had none. Raises RequestError as `measure` does."""
     missing = [neighbour.row for neighbour in landscape.neighbours(subject) if neighbour.is_missing]
     return measure(subject, missing, storage, progress).subject if missing else subject
 
@@ -49,29 +49,29 @@ def measure(
     rows: Sequence[Row],
     storage: str | None,
     progress: Progress,
-    in_turns: bool = False,
+    interleaved: bool = False,
 ) -> Remeasured:
-    """`subject` with trials of these valid rows: those of the ledger, or new ones. `in_turns`: then all of them that
-    are not much slower than the best are timed in turns, as finalists are.
+    """`subject` with trials of `rows`, which must be valid: the ledger's, or new ones.
 
-    Raises RequestError for a recording of an unknown kernel, where the device of the trials is not here, and where they
-    are not of times with warm caches.
+    With `interleaved`, all of them that are not much slower than the best are then measured interleaved, as finalists
+    are. Raises RequestError if the kernel is unknown, this machine lacks the device, or the trials were not tuned for
+    time with warm caches.
     """
     problem = subject.problem
     if problem is None:
-        raise RequestError(f"{subject.kernel}: is not known here, so nothing can be measured")
+        raise RequestError(f"{subject.kernel}: unknown kernel, so it cannot be measured")
     space = problem.space
-    if subject.here is None:
+    if subject.local_device is None:
         raise RequestError(
-            f"{subject.recording.device} is not here, and times of different devices cannot be put together; "
-            "measure where it is, or name it by --device"
+            f"this machine has no {subject.recording.device}, and times of different devices are not comparable; "
+            "measure on a machine that has it, or select it with --device"
         )
     if subject.trials.peculiar:
         raise RequestError(
-            f"{subject.kernel}: these trials are with {subject.trials.peculiar}, and nothing is measured so for a "
-            "report; tune it for time with warm caches first"
+            f"{subject.kernel}: these trials are with {subject.trials.peculiar}, but reports measure only time with "
+            "warm caches; tune it for that first"
         )
-    name = subject.here.id
+    name = subject.local_device.id
     request = TuningRequest(space.name, None, name, storage=storage, results=problem.results)
     task = Task(space, dict(problem.sizes), dict(problem.options), types=dict(problem.types))
     checked = CheckedRequest(request, task, [name], UNLIMITED, Store.of(space, problem.results))
@@ -79,21 +79,23 @@ def measure(
     with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
         crew, trials = search.crew, search.trials
         more = recordings.of_trials(space, problem.sizes, problem.types, problem.options, crew.device.name, trials)
-        known = subject.trials.and_also(space, more, trials)
-        found = Remeasured(
-            replace(subject, trials=known, scope=crew.scope, here=crew.device, pinned=subject.best), crew.device
+        known = subject.trials.with_more(space, more, trials)
+        remeasured = Remeasured(
+            replace(subject, trials=known, scope=crew.scope, local_device=crew.device, pinned=subject.best), crew.device
         )
         final_round = FinalRound(crew.lead, search.ledger, progress.noted)
-        return _in_turns(final_round, found, trials, progress) if in_turns else found
+        return _with_finals(final_round, remeasured, trials, progress) if interleaved else remeasured
 
 
-def _in_turns(final_round: FinalRound, found: Remeasured, trials: Sequence[Trial], progress: Progress) -> Remeasured:
-    """`found` with the finals of those trials that are not too slow beside the best: the least time of a search may be
-    luck."""
-    best_ms = found.subject.times[found.subject.best]
+def _with_finals(
+    final_round: FinalRound, remeasured: Remeasured, trials: Sequence[Trial], progress: Progress
+) -> Remeasured:
+    """`remeasured` with the finals of the trials that are not much slower than the best: the fastest time of a search
+    may be luck."""
+    best_ms = remeasured.subject.times[remeasured.subject.best]
     likely = [trial for trial in trials if trial.time_ms is not None and not is_too_slow(trial.time_ms, best_ms)]
     progress.finals(len(likely))
     finals = final_round.measured(likely)
-    rows = [tuple(trial.config[name] for name in found.subject.parameters) for trial in likely]
+    rows = [tuple(trial.config[name] for name in remeasured.subject.parameters) for trial in likely]
     good = {row: final for row, final in zip(rows, finals.candidates, strict=True) if final.failure is None}
-    return replace(found, finals=good, library=finals.library)
+    return replace(remeasured, finals=good, library=finals.library)

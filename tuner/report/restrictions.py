@@ -1,4 +1,4 @@
-"""Which restriction removes how many of all combinations of values."""
+"""Statistics of restrictions: the share of all combinations of values that each one removes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from tuner.space.model import Restriction, Space
     from tuner.space.scope import Scope
 
-MOST_COMBINATIONS = 10_000  # that are all evaluated
-SAMPLE = 4_000  # of more, drawn at random
+MOST_COMBINATIONS = 10_000  # up to this number, all combinations are evaluated
+SAMPLE = 4_000  # random combinations evaluated if there are more
 
 
 @dataclass(frozen=True)
 class Removal:
-    """The share of all combinations that one restriction removes, 0 to 1, and of those that no other one removes."""
+    """The share of all combinations (0 to 1) that one restriction removes, and the share that only it removes."""
 
     restriction: Restriction
     share: float
@@ -27,8 +27,13 @@ class Removal:
 
 @dataclass(frozen=True)
 class Removals:
-    """All restrictions, the greediest first; the number of combinations, the share that is valid, and the number of
-    those that were looked at. `known` is how many are valid, where that was counted."""
+    """The removals of all restrictions, the largest share first.
+
+    combinations: number of combinations of all values.
+    valid: the share of valid ones, 0 to 1.
+    examined: number of combinations that were evaluated.
+    known: number of valid combinations; None if they were not counted.
+    """
 
     rows: list[Removal]
     combinations: int
@@ -37,14 +42,14 @@ class Removals:
     known: int | None = None
 
     def margin(self, share: float) -> float:
-        """How far a share that was found in what was looked at may be off, 19 times in 20: 0 where that was all. (The
-        normal approximation of the binomial distribution.)"""
+        """The half-width of the 95 % confidence interval of a share among the examined combinations; 0 if all were
+        examined. Uses the normal approximation of the binomial distribution."""
         return 0.0 if self.examined == self.combinations else 1.96 * math.sqrt(share * (1 - share) / self.examined)
 
 
 def removals(space: Space, scope: Scope, counted: int | None = None) -> Removals:
-    """What each restriction removes at this size on this device. One without a value, as after a division by zero,
-    removes a combination. `counted` is the number of valid combinations, if it is known."""
+    """The removals of each restriction for the problem of `scope`. A restriction that fails to evaluate, as in a
+    division by zero, removes a combination. `counted` is the number of valid combinations, if known."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     draw = random.Random(0)  # noqa: S311
     all_of_them = combinations <= MOST_COMBINATIONS

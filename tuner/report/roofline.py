@@ -1,4 +1,7 @@
-"""The roofline that a kernel lies under: which of the device's ceilings bounds it, and how near it comes."""
+"""The roofline of a kernel: the measured ceiling that bounds it, and the attainable rate.
+
+Williams, Waterman, Patterson: Roofline: An Insightful Visual Performance Model for Multicore Architectures, CACM 2009.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The ceilings that bound a kernel of this arithmetic intensity, in FLOP per byte: `memory` and `peak` are names of
-    ceilings with their rates in GB/s and GFLOP/s; `attainable` is the lower bound of the two in GFLOP/s.
+    """The memory and compute ceilings above a kernel.
 
-    `in_cache`: the caches may hold all arrays, so memory may not bound them. (Williams, Waterman, Patterson: Roofline,
-    CACM 2009.)
+    intensity: arithmetic intensity in FLOP per byte of compulsory traffic.
+    memory: the name of the memory ceiling, and its bandwidth in GB/s.
+    peak: the name of the arithmetic ceiling, and its rate in GFLOP/s.
+    in_cache: all arrays may fit in the cache, so the memory ceiling may not apply.
     """
 
     intensity: float
@@ -28,30 +32,31 @@ class Roofline:
 
     @property
     def attainable(self) -> float:
+        """The attainable rate in GFLOP/s: the lower of the two ceilings at this intensity."""
         return min(self.peak[1], self.intensity * self.memory[1])
 
     @property
     def ridge(self) -> float:
-        """The intensity above which arithmetic is the bound."""
+        """The ridge point in FLOP per byte: above it, a kernel is compute-bound."""
         return self.peak[1] / self.memory[1]
 
     @property
-    def is_of_memory(self) -> bool:
-        """Whether memory is the bound."""
+    def is_memory_bound(self) -> bool:
+        """Whether the memory ceiling bounds the kernel."""
         return self.intensity < self.ridge
 
     @property
     def bound(self) -> str:
-        """The name of the ceiling that is the bound."""
-        return self.memory[0] if self.is_of_memory else self.peak[0]
+        """The name of the ceiling that bounds the kernel."""
+        return self.memory[0] if self.is_memory_bound else self.peak[0]
 
     def share(self, rates: Rates) -> float:
-        """The part of what is attainable that a run of these rates reaches."""
+        """The share (0 to 1) of the attainable rate that a run with these rates reaches."""
         return (rates.gflops or 0.0) / self.attainable
 
 
 def of(rates: Rates | None, ceilings: Ceilings | None) -> Roofline | None:
-    """The roofline above a run of these rates; None where its work or the ceilings are not known."""
+    """The roofline above a run with these rates; None if its FLOP, its bytes or the ceilings are unknown."""
     if ceilings is None or rates is None or not rates.gflops or not rates.gbytes:
         return None
     memory = rates.memory or COPY
@@ -67,12 +72,12 @@ def of(rates: Rates | None, ceilings: Ceilings | None) -> Roofline | None:
 
 
 def why_none(rates: Rates | None, ceilings: Ceilings | None) -> str:
-    """Why there is none, and what to do, as a sentence."""
+    """Why there is no roofline, and the next step, as a sentence."""
     if ceilings is None:
-        return "The ceilings of the device were not measured; on it, `tune devices --measure` measures them."
+        return "The ceilings of the device were not measured; run `tune devices --measure` on it."
     if rates is None:
-        return "The kernel is not known here, so nothing counts its work."
+        return "The kernel is unknown on this machine, so its FLOP and bytes are unknown."
     missing = [f"`{key}:`" for key, rate in (("flops", rates.gflops), ("bytes", rates.gbytes)) if not rate]
     if missing:
-        return f"The work is not counted: the operation has no {' and no '.join(missing)}."
-    return "No ceiling was measured for arithmetic on the types of this kernel."
+        return f"The kernel's work is unknown: the operation has no {' and no '.join(missing)}."
+    return "No arithmetic ceiling was measured for the types of this kernel."

@@ -1,4 +1,4 @@
-"""Markdown tables of the records in the store."""
+"""Selection of the store's records for Markdown tables, and insertion of the tables into a file."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
@@ -14,17 +14,16 @@ from tuner.report.markdown import GALLERY, LADDER_SIZE, ReportRow, family
 from tuner.space.texts import options_text, short_size
 from tuner.store.store import Place, Record, Store
 
-GIVEN = "given"  # the strategy of records that no search has made
+GIVEN = "given"  # `strategy` of records of a cover, whose configurations no search chose
 
 
 def rows(
     device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None
 ) -> list[ReportRow]:
-    """The records of all kernels, by kernel, device and size, the latest of a problem first. `device` is a kind of
-    device, or part of a name.
+    """The records of all kernels, by kernel, device and size, the latest of a problem first.
 
-    `say` gets a message for each line that holds no record. Raises RequestError if there are records, but none of
-    `device`.
+    `device` is a kind of device, or part of a name. `say` receives a message for each line of a store file that is not
+    a record. Raises RequestError if there are records, but none of `device`.
     """
     roots = [results or paths.user_results(), paths.shipped("results")]
     of_wheels = [wheel.folder / "results" for wheel in wheels.installed()[0]]
@@ -33,13 +32,13 @@ def rows(
         for root in (*roots, *of_wheels)
         for path in root.rglob("*.jsonl")
     }
-    table, told = [], set[str]()
+    table, reported = [], set[str]()
     for kernel in sorted(files):
         store = Store(kernel, results, [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels])
         for problem in store.problems:
-            if problem not in told:  # one of a folder is each kernel's
+            if problem not in reported:  # each kernel's store repeats the problems of the folder
                 say(problem)
-            told.add(problem)
+            reported.add(problem)
         records = sorted((record for record in store.records if record.is_plain), key=lambda r: r.date, reverse=True)
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     entries = catalog.every()[0]
@@ -47,29 +46,31 @@ def rows(
     defaults = default_options(entries, {row.kernel for row in table if row.record.options})
     table = [replace(row, options=changed_options(row.kernel, row.record, defaults)) for row in table]
     known = {row.record.key for row in table if row.kernel in current}
-    table = [row for row in table if row.kernel in current or row.record.key not in known]  # those of a kernel renamed
+    table = [row for row in table if row.kernel in current or row.record.key not in known]  # drops renamed kernels
     matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
     if table and not matches:
         names = ", ".join(sorted({row.record.device for row in table}))
-        raise RequestError(f"--device {shown(device)}: the store knows none of this name; it has {names}")
+        raise RequestError(f"--device {shown(device)}: the store has no records of such a device; it has {names}")
     return matches
 
 
 def default_options(entries: Iterable[CatalogEntry], kernels: Container[str]) -> dict[str, Mapping[str, float]]:
-    """The options of these `kernels` where nothing sets them, as far as they are among `entries`."""
-    asked = [entry for entry in entries if entry.name in kernels]
-    return {entry.name: space.operation.options for entry, space in catalog.loaded(asked, [])}
+    """The default options of those `kernels` that are among `entries`, by kernel."""
+    wanted = [entry for entry in entries if entry.name in kernels]
+    return {entry.name: space.operation.options for entry, space in catalog.loaded(wanted, [])}
 
 
 def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[str, float]]) -> str:
-    """`, alpha=2`: the options of a record that are not at the defaults of the kernel, as far as it is known here."""
+    """`, alpha=2`: the options of a record that differ from the kernel's `defaults`; empty for an unknown kernel."""
     known = defaults.get(kernel, {})
     return options_text({name: value for name, value in record.options.items() if name in known}, known)
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
-    """The Markdown tables, by name: `results` and, where the store has records for them, `gains`, `ladder` and
-    `gallery`. What the last one shows is in no other. The many sizes of a cover are in none, where a family has others.
+    """The Markdown tables by name: `results` and, if the store has records for them, `gains`, `ladder` and `gallery`.
+
+    Gallery kernels are only in `gallery`. Records of a cover are in none, unless the family has no others on the
+    device.
     """
     searched = {(family(row.kernel), row.record.device) for row in table if row.record.strategy != GIVEN}
     table = [r for r in table if r.record.strategy != GIVEN or (family(r.kernel), r.record.device) not in searched]
@@ -86,7 +87,7 @@ def tables(table: list[ReportRow]) -> dict[str, str]:
 def put_into(file: Path, tables: Mapping[str, str]) -> None:
     """Replace the text between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table NAME.
 
-    Tables without markers are left out. Raises RequestError if no table has markers, or a marker has no end.
+    Tables without markers are skipped. Raises RequestError if no table has markers, or a begin marker has no end.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -96,7 +97,7 @@ def put_into(file: Path, tables: Mapping[str, str]) -> None:
     present = {name: pair for name, pair in markers.items() if pair[0] in text}
     if not present:
         lines = ", or ".join(f"{begin} and {end}" for begin, end in markers.values())
-        raise RequestError(f"{file}: there is no place for a table; add the lines {lines}")
+        raise RequestError(f"{file}: has no markers for a table; add the lines {lines}")
     for name, (begin, end) in present.items():
         head, _, rest = text.partition(begin)
         _, closing, tail = rest.partition(end)

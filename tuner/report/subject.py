@@ -29,7 +29,7 @@ from tuner.space.operation import problem_words
 from tuner.space.scope import Scope
 from tuner.space.sources import preprocessor
 from tuner.space.sources.rendering import Version
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.store import Record, Store
 from tuner.store.verdicts import Timing, of_median, of_times
 
@@ -38,7 +38,7 @@ from tuner.store.verdicts import Timing, of_median, of_times
 class Subject:
     """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is not known here.
 
-    here: the device, where this machine has it.
+    local_device: the device of the trials, if this machine has it.
     record: the store's record of this problem on this device, if there is one of this version of the kernel.
     ceilings: what the device does at most, where it was measured.
     pinned: the best, if that is not to change with what is measured for a report.
@@ -47,7 +47,7 @@ class Subject:
     trials: Trials
     problem: Problem | None = None
     scope: Scope | None = None
-    here: DeviceInfo | None = None
+    local_device: DeviceInfo | None = None
     record: Record | None = None
     ceilings: Ceilings | None = None
     pinned: Row | None = None
@@ -187,14 +187,14 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
             f"`tune failures {shown(space.name)} {words}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
-    here = _here(kind, trials.recording.device, device)
-    limits = here.limits if here else devices.BACKENDS[kind].limits_of(trials.architecture)
+    local_device = _local_device(kind, trials.recording.device, device)
+    limits = local_device.limits if local_device else devices.BACKENDS[kind].limits_of(trials.architecture)
     scope = problem.scope(devices.BACKENDS[kind].language, limits)
-    ceilings = KeptCeilings(problem.results).of_name(kind, trials.recording.device, trials.toolchain)
+    ceilings = StoredCeilings(problem.results).of_name(kind, trials.recording.device, trials.toolchain)
     record = _record(problem, trials, kind)
     if not trials.toolchain and record is not None:
         trials = replace(trials, architecture=record.architecture)
-    return Subject(trials, problem, scope, here, record, ceilings)
+    return Subject(trials, problem, scope, local_device, record, ceilings)
 
 
 def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
@@ -210,7 +210,7 @@ def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
     return max(found, key=lambda record: record.date, default=None)
 
 
-def _here(kind: str, name: str, device: str | None) -> DeviceInfo | None:
+def _local_device(kind: str, name: str, device: str | None) -> DeviceInfo | None:
     """The device of this kind and name, if it is the one that is asked for, or the first of its kind here."""
     if not devices.count(kind):
         return None

@@ -1,1 +1,1 @@
-"""The store: the best configurations found so far, kept in files."""
+"""The store: the best configurations found so far, as files of records."""

@@ -1,4 +1,4 @@
-"""Ceilings that were measured once, in `ceilings.json` of a folder of results: the user's own before the shipped."""
+"""Store the measured ceilings of devices in `ceilings.json` of a folder of results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ FILE, FORMAT, VERSION = "ceilings.json", "tuner ceilings", 1
 MOST = 10_000_000  # characters of a file
 
 
-class KeptCeilings:
-    """The ceilings in several folders. Those of the first count before the others, and only it is written."""
+class StoredCeilings:
+    """The ceilings in the user's results and in those that ship with tuner.
+
+    The user's take precedence, and only they are written. `problems` are messages about invalid entries.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` replaces the user's own; those that ship are always read too."""
+        """`folder` replaces the folder of the user's results."""
         self._paths = [root / FILE for root in (folder or paths.user_results(), paths.shipped("results"))]
         self.problems: list[str] = []
         self._all: list[Ceilings] = []
@@ -33,18 +36,17 @@ class KeptCeilings:
             self.problems += problems
 
     def of(self, device: Device | DeviceInfo) -> Ceilings | None:
-        """The ceilings of a device: measured with its toolchain, else with another one; the user's own first. None
-        where nobody has measured any."""
+        """The ceilings of a device, preferably measured with its toolchain; None if they were not measured."""
         return self.of_name(device.kind, device.name, device.toolchain)
 
     def of_name(self, kind: str, name: str, toolchain: str = "") -> Ceilings | None:
-        """The same for a device of this kind and name, which need not be here."""
-        here = [c for c in self._all if (c.kind, c.device) == (kind, name)]
-        same = [c for c in here if c.toolchain == toolchain]
-        return next(iter(same or here), None)
+        """`of` for a device that need not be in this machine."""
+        of_device = [c for c in self._all if (c.kind, c.device) == (kind, name)]
+        of_toolchain = [c for c in of_device if c.toolchain == toolchain]
+        return next(iter(of_toolchain or of_device), None)
 
     def check_writable(self) -> None:
-        """Raise RequestError if `keep` could not write. To be called before anything is measured."""
+        """Raise RequestError if `save` could not write. Call this before measuring."""
         path = self._paths[0]
         _entries(path)
         try:
@@ -52,14 +54,19 @@ class KeptCeilings:
         except OSError as error:
             raise _unwritable(path, error) from None
 
-    def keep(self, ceilings: Ceilings) -> Path:
-        """Write `ceilings` in place of those with the same key, and return the file. Raises RequestError if it cannot
-        be written, or holds something else."""
+    def save(self, ceilings: Ceilings) -> Path:
+        """Write `ceilings`, replacing those with the same key, and return the file.
+
+        Raises RequestError if the file cannot be written, or is no file of ceilings.
+        """
         return self._write([ceilings])
 
     def merge(self, ceilings: Iterable[Ceilings]) -> int:
-        """Write those that are new here, or later than those with the same key; return how many. Raises as `keep`."""
-        dates = {kept.key: kept.date for kept in read(self._paths[0])[0]}
+        """Write those that are new, or later than the stored ones with the same key, and return how many.
+
+        Raises as `save` does.
+        """
+        dates = {stored.key: stored.date for stored in read(self._paths[0])[0]}
         later: dict[tuple[str, str, str], Ceilings] = {}
         for one in ceilings:
             if one.date > dates.get(one.key, ""):
@@ -83,22 +90,25 @@ class KeptCeilings:
 
 
 def read(path: Path) -> tuple[list[Ceilings], list[str]]:
-    """The ceilings of a file, none if it is not there; and messages about what holds none."""
+    """The ceilings of a file, none if it does not exist, and messages about invalid entries."""
     try:
         entries = _entries(path)
     except RequestError as error:
         return [], [str(error)]
-    found, problems = [], []
+    ceilings, problems = [], []
     for position, entry in enumerate(entries):
         try:
-            found.append(Ceilings.from_json(entry))
+            ceilings.append(Ceilings.from_json(entry))
         except ValueError as error:
             problems.append(f"{shown(path)}: devices: {position + 1}: {error}; it is ignored")
-    return found, problems
+    return ceilings, problems
 
 
 def _entries(path: Path) -> list[Any]:
-    """The devices in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
+    """The entries of a file, one per device; none if it does not exist.
+
+    Raises RequestError if it has another format, or cannot be read.
+    """
     where = shown(path)
     try:
         document = json.loads(paths.read_text(path, MOST))
@@ -112,12 +122,12 @@ def _entries(path: Path) -> list[Any]:
         raise RequestError(f"{where}: format is not {FORMAT!r}; move it, and run `tune devices --measure` again")
     if document.get("version") != VERSION or not isinstance(document.get("devices"), list):
         version = quoted(document.get("version"))
-        raise RequestError(f"{where}: version is {version}; this version of the package reads {VERSION}; update it")
+        raise RequestError(f"{where}: version is {version}; this version of tuner reads {VERSION}; update tuner")
     return list(document["devices"])
 
 
 def _key(entry: Any) -> tuple[str, str, str] | None:
-    """The key of an entry; None where it holds no ceilings."""
+    """The key of an entry; None if it is invalid."""
     try:
         return Ceilings.from_json(entry).key
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the vendor's library takes for a problem, as the finals of earlier runs measured it."""
+"""The vendor library's time for a problem, as the finals of earlier runs measured it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def known(
     types: Mapping[str, str],
     results: Path | None = None,
 ) -> LibraryTime | None:
-    """The latest measurement for this problem on the device of this name, beside this kernel or beside another one
-    that computes the same; None where there is none."""
+    """The latest measurement of the library for this problem on the device of this name; None if there is none.
+
+    It is taken from the records of this kernel, or else of another kernel of its family with the same operation.
+    """
     if space.operation.library is None:
         return None
     problem = dict(sizes), dict(options), dict(types)
@@ -47,7 +49,7 @@ def known(
 
 
 def _records(space: Space, results: Path | None) -> Iterator[list[Record]]:
-    """The records of this kernel, then those of each other kernel of its family that is of the same operation."""
+    """The records of this kernel, then those of each other kernel of its family with the same operation."""
     yield Store.of(space, results).records
     family = space.name.rpartition("/")[0]
     folders = [root / family for root in (results or paths.user_results(), paths.shipped("results"))]
@@ -57,5 +59,5 @@ def _records(space: Space, results: Path | None) -> Iterator[list[Record]]:
             other = catalog.load(name).operation
         except TunerError:
             continue
-        if replace(other, extent=space.operation.extent) == space.operation:  # the library knows no blocks
+        if replace(other, extent=space.operation.extent) == space.operation:  # the extent does not matter to a library
             yield Store(name, results).records

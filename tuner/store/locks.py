@@ -1,4 +1,4 @@
-"""Locks: one writer per file, even on a network file system without locks."""
+"""Lock a file for one writer, also on network file systems without flock."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 def of(path: Path) -> BaseFileLock:
     """The lock of `path`, not acquired yet. It is a file beside `path`.
 
-    The kernel's lock on that file ends with its process. On a file system without locks, the file's existence is the
-    lock. Raises OSError if the file cannot be created.
+    The operating system releases its lock on that file when the process ends. On a file system without flock, the
+    file's existence is the lock. Raises OSError if the file cannot be created.
     """
     from filelock import FileLock, SoftFileLock
 
     if _has_flock(path.with_suffix(".lock")):
         return FileLock(path.with_suffix(".lock"))
-    return SoftFileLock(path.with_suffix(".softlock"))  # another file: the kernel's lock leaves its own behind
+    return SoftFileLock(path.with_suffix(".softlock"))  # a different name, because FileLock leaves its file behind
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold the lock of `path`.
 
-    Raises RequestError if another process keeps it for PATIENCE_SECONDS, and OSError if there can be no lock.
+    Raises RequestError if another process holds it for PATIENCE_SECONDS, and OSError if the lock cannot be created.
     """
     from filelock import Timeout
 

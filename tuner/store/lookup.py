@@ -1,4 +1,4 @@
-"""The look-up: which record serves a device at a size, and which names mean the same device."""
+"""The look-up: rank the records for a problem on a device, and decide which device names are variants of one device."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 Match = Literal["exact", "predicted", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "predicted", "nearest_size", "architecture", "other_device", "default")
-MOST_PREDICTED = 3  # that come before those of the nearest size, in case the first does not launch
+MOST_PREDICTED = 3  # predicted candidates before those of the nearest size, in case the first does not launch
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a look-up is for: a kernel as it is now, its problem, and a device by name. `units` are its multiprocessors
-    or cores, and `cache` the bytes of its last cache; 0 if unknown."""
+    """The input of a look-up: a kernel in its current version, a problem, and a device by name.
+
+    `units` is the device's number of multiprocessors or cores, `cache` the size of its last-level cache in bytes; 0 if
+    unknown.
+    """
 
     space: Space
     scope: Scope
@@ -44,18 +47,19 @@ class Query:
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
         version = Version.of(space)
-        cache: int = getattr(device, "last_cache", None) or 0  # what is merely described has none
+        cache: int = getattr(device, "last_cache", None) or 0  # a DeviceInfo does not have it
         return Query(space, scope, device.name, device.kind, device.architecture, version, device.units, cache)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration that a look-up gives, how well it matches, and its record (None for the default).
+    """A configuration that a look-up offers, how well it matches, and its record (None for the default).
 
-    `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
-    record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the fraction by which
-    its time is expected to exceed the best of all that is known. `sibling` is the device whose times predict it, where
-    its own do not. `notes` are warnings for the user. `rejected` says why it failed verification here, where it did.
+    `stale`: the record is of an earlier version of the kernel. `variant`: the record is of a variant of the device, so
+    the match is at best `nearest_size`. `rank`: 0 for the record's best configuration, n for its n-th runner-up.
+    `regret`: the expected regret of a predicted configuration (0.02 = 2 %), else None. `sibling`: the device whose
+    times predict it, empty if they are this device's. `notes`: warnings for the user. `rejected`: why it failed
+    verification on this machine, empty if it did not.
     """
 
     config: Config
@@ -71,13 +75,13 @@ class Candidate:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its record is of this very code, problem and device, and was not proved wrong since."""
+        """Whether its record is of the same code, problem and device, and it has not failed verification since."""
         return self.match == "exact" and not self.stale and not self.rejected
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A record and how it fits a query. `same_code`: its options give the same code."""
+    """A record and how it fits a query. `same_code`: its options render to the same code as the query's."""
 
     record: Record
     match: Match
@@ -87,7 +91,7 @@ class Fit:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether its times may be compared with others of the same device."""
+        """Whether its times may be compared with other times of the same device."""
         of_device = self.match in ("exact", "nearest_size") and not self.variant
         return of_device and not self.stale and self.same_code and self.record.is_plain and self.record.is_verified
 
@@ -99,21 +103,24 @@ _FORMS = re.compile(r"pcie?|sxm\d?|nvl|\d+g(?:i?b)?|(?:hbm|g?ddr)\d\w*")
 
 @functools.lru_cache(maxsize=1024)
 def normalised(device: str) -> str:
-    """A device's name without what its variants differ in. Devices with the same normalised name and the same
-    architecture (compute capability) are variants of one device.
+    """A device's name without the parts in which variants of one device differ.
 
-    It drops case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce, Tesla, Quadro), form factors
-    (PCIe, SXM4, NVL) and memory (80GB, HBM3): H200 is H200 NVL, A100-SXM4-40GB is A100 80GB PCIe. All else stays,
-    because it names another chip or a part of one: Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a MIG slice
-    (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
+    Devices with the same normalised name and the same architecture (compute capability) are variants of one device.
+
+    Drops case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce, Tesla, Quadro), form factors (PCIe,
+    SXM4, NVL) and memory (80GB, HBM3): H200 equals H200 NVL, and A100-SXM4-40GB equals A100 80GB PCIe. Everything else
+    is part of the result, because it names another chip or a part of one: Ti, SUPER, Ada Generation, Laptop GPU, Max-Q,
+    a MIG slice (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
     """
     words = re.findall(r"[^\s,;:()/_-]+", _MARKS.sub(" ", device.casefold()))
     return " ".join([word for word in words if word not in _VENDORS and not _FORMS.fullmatch(word)] or words)
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
-    """The records of this operation with these types, the best fit first. Their configurations may not be valid at
-    this size."""
+    """The records with the same names of sizes and the same types as the query, the best fit first.
+
+    Their configurations may not be valid at the query's sizes.
+    """
     scope = query.scope
     entries, records = [], list(records)
     options = {name: scope.options[name] for name in query.space.fixed_options}
@@ -137,7 +144,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             distance,
             fit.variant,
             record.options != scope.options,
-            record.date < latest[record.problem],  # the same code may have been compared with something else since
+            record.date < latest[record.problem],  # a later record of the same code may have a different reference
             position,
         )
         entries.append((order, fit))
@@ -145,9 +152,12 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
 
 
 def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
-    """The configurations that are valid at this size on this device, best first: where there is no exact one, those
-    that the model predicts to be best; of each record its best and its runners-up; then the default. Raises
-    NoConfiguration if none is valid."""
+    """The configurations that are valid for this problem on this device, best first.
+
+    The order: exact matches, then at most MOST_PREDICTED that the time model predicts to be best if there is no exact
+    match, then the best configuration and the runners-up of each record, then the default. Raises NoConfiguration if
+    none is valid.
+    """
     space, scope = query.space, query.scope
     keys: set[ConfigKey] = set()
     fits = best_fits(records, query)
@@ -168,17 +178,17 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
 
 
 def comparable(records: Iterable[Record], query: Query) -> list[Record]:
-    """The records of this kernel, as it is now, whose times on this device may be compared, the best fit first."""
+    """The records of the kernel's current version whose times on this device may be compared, the best fit first."""
     return [fit.record for fit in best_fits(records, query) if fit.is_comparable]
 
 
 def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
-    """What the model of times takes for the best here, the least time first; nothing where it is not to be trusted."""
+    """The valid configurations by predicted time, shortest first; none if the time model is not to be trusted."""
     usable = [fit for fit in fits if fit.is_comparable]
     known = known_times((fit.record for fit in usable), list(query.scope.sizes))
     if not query.units or len(known) < 2:
         return
-    from tuner.prediction.model import TimeModel  # an exact match needs no model
+    from tuner.prediction.model import TimeModel  # imported only if there is no exact match
 
     entries = [Measured(query.space, config, times) for config, times in known.values()]
     model = TimeModel(entries, query.scope, query.units, query.cache)
@@ -195,7 +205,10 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
 
 
 def known_times(records: Iterable[Record], names: Sequence[str]) -> dict[ConfigKey, tuple[Config, dict[Sizes, float]]]:
-    """The configurations of records, best fit first, and the times of each, by sizes in the order of these names."""
+    """The configurations of records, each with its times in ms by sizes, in the order of `names`.
+
+    If several records have a time for a configuration and a size, the first record counts.
+    """
     known: dict[ConfigKey, tuple[Config, dict[Sizes, float]]] = {}
     for record in records:
         sizes = tuple(record.sizes[name] for name in names)
@@ -205,11 +218,11 @@ def known_times(records: Iterable[Record], names: Sequence[str]) -> dict[ConfigK
 
 
 def _fit(record: Record, query: Query, distance: float, options: Mapping[str, float]) -> Fit:
-    """`options` are those of the query that the code depends on."""
+    """How a record fits. `options` are the query's options on which the code depends."""
     is_device = (record.kind, record.device) == (query.kind, query.device)
     has_architecture = (record.kind, record.architecture) == (query.kind, query.architecture)
-    is_akin = record.kind == query.kind and record.architecture in (query.architecture, "")  # unknown if imported
-    is_variant = is_akin and not is_device and normalised(record.device) == normalised(query.device)
+    same_chip = record.kind == query.kind and record.architecture in (query.architecture, "")  # "" if imported
+    is_variant = same_chip and not is_device and normalised(record.device) == normalised(query.device)
     same_code = all(record.options.get(name) == value for name, value in options.items())
     match: Match = "architecture" if has_architecture else "other_device"
     if is_device or is_variant:
@@ -231,5 +244,5 @@ def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
 
 
 def size_distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
-    """The Euclidean distance between the logarithms of the sizes."""
+    """The Euclidean distance between the logarithms of two sets of sizes with the same names."""
     return math.sqrt(sum(math.log(a[name] / b[name]) ** 2 for name in a))

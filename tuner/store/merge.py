@@ -1,5 +1,7 @@
-"""`tune merge`: the records of several machines in one store. Of two with the same key, the better stays: see
-`record.preference`."""
+"""`tune merge`: merge the records, time tables and ceilings of several machines into one store.
+
+Of two records with the same key, the better one is stored (`record.preference`).
+"""
 
 import json
 import os
@@ -18,7 +20,7 @@ from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
 from tuner.space.texts import config_text
 from tuner.store import ceilings_file, time_tables
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.record import Record
 from tuner.store.record_file import read
 from tuner.store.store import Store
@@ -27,15 +29,18 @@ from tuner.store.time_tables import TimeTable
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """How many files and records were read, how many records were written for each kernel, and ceilings of devices; and
-    messages about what was not used."""
+    """What `merge` did.
+
+    `files` and `records` count what was read, `written` the records written for each kernel. `problems` are messages
+    about what was skipped.
+    """
 
     files: int
     records: int
     written: dict[str, int]
     problems: list[str]
-    unverified: int = 0  # of the records written
-    ceilings: int = 0  # written
+    unverified: int = 0  # records written that are unverified
+    ceilings: int = 0  # devices whose ceilings were written
 
     def __str__(self) -> str:
         total = sum(self.written.values())
@@ -50,12 +55,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
-    """Put the records of `sources`, files or folders, into the store, with the tables of times beside them, and the
-    ceilings of their devices.
+    """Merge the records of `sources`, which are files or folders, their time tables and ceilings into the store.
 
-    A record that is valid on no device is left out, and loses its place in the store to a valid one. Everything is read
-    before anything is written, and no source is changed. Raises RequestError for a source that is missing, cannot be
-    read, is not ours or is of a newer version, and if the store cannot be written.
+    `results` is the store's folder; by default, the user's own. A record that is valid on no device is skipped, and one
+    in the store is replaced by a valid one. All sources are read before anything is written, and no source is changed.
+
+    Raises RequestError if a source is missing, cannot be read, is no file of records or is of a newer version, and if
+    the store cannot be written.
     """
     records: dict[str, list[Record]] = {}
     problems: list[str] = []
@@ -72,18 +78,18 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
         kernel = _kernel(file)
         if not is_named and file.stem != kernel.rpartition("/")[2]:
             problems.append(
-                f"{shown(file)}:1: its header names {kernel}, whose results have another name; skipped; name the "
-                "file itself to merge it"
+                f"{shown(file)}:1: its header names {kernel}, whose file has another name; skipped; name the file "
+                "itself to merge it"
             )
             continue
         count += len(file_records)
         if is_named:
             _take_tables(time_tables.beside(file), kernel, tables, problems)
         test = tests.setdefault(kernel, usable(kernel))
-        useless = [record for record in file_records if not test(record)]
-        if useless:
-            example = f"such as {config_text(useless[0].config)[:200]}"
-            problems.append(f"{shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
+        invalid = [record for record in file_records if not test(record)]
+        if invalid:
+            example = f"such as {config_text(invalid[0].config)[:200]}"
+            problems.append(f"{shown(file)}: {len(invalid)} skipped that {kernel} allows on no device, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
     for folder in filter(Path.is_dir, sources):
         for file in _below(folder, time_tables.SUFFIX):
@@ -94,28 +100,33 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
         time_tables.write(kernel, group, results)
     unverified = sum(record.doubt == "unverified" for group in merged.values() for record in group)
     written = {kernel: len(group) for kernel, group in merged.items()}
-    return MergeSummary(len(files), count, written, problems, unverified, KeptCeilings(results).merge(ceilings))
+    return MergeSummary(len(files), count, written, problems, unverified, StoredCeilings(results).merge(ceilings))
 
 
 def _take_tables(file: Path, kernel: str | None, tables: dict[str, list[TimeTable]], problems: list[str]) -> None:
-    """Add the tables of a file to those of a kernel, by default the one that the file names, with messages about what
-    cannot be read."""
-    found, unread = time_tables.read_file(file)
+    """Add the tables of a file to `tables`, and messages about unreadable ones to `problems`.
+
+    `kernel` is by default the one that the file names.
+    """
+    read_tables, unread = time_tables.read_file(file)
     problems += unread
-    if found:
-        tables.setdefault(kernel or _safe(time_tables.kernel_of(file), file), []).extend(found)
+    if read_tables:
+        tables.setdefault(kernel or _safe(time_tables.kernel_of(file), file), []).extend(read_tables)
 
 
 def _ceilings(folder: Path, problems: list[str]) -> list[Ceilings]:
-    """The ceilings of a folder, with messages about what holds none."""
-    found, unread = ceilings_file.read(folder / ceilings_file.FILE) if folder.is_dir() else ([], [])
+    """The ceilings of a folder. Adds messages about invalid ones to `problems`."""
+    ceilings, unread = ceilings_file.read(folder / ceilings_file.FILE) if folder.is_dir() else ([], [])
     problems += unread
-    return found
+    return ceilings
 
 
 def usable(kernel: str) -> Callable[[Record], bool]:
-    """A test whether a record may serve on some device. It accepts every record of a kernel whose file is not here, or
-    is faulty, and of an earlier version of one: nothing is known of these."""
+    """A test of whether a record of this kernel may be valid on some device.
+
+    It accepts every record if the kernel's space file is missing or faulty, and every record of an earlier version of
+    the kernel, because these cannot be checked.
+    """
     try:
         space = catalog.load(kernel) if catalog.known(kernel) else None
     except TunerError:
@@ -127,7 +138,7 @@ def usable(kernel: str) -> Callable[[Record], bool]:
 
 
 def possible(space: Space, record: Record) -> bool:
-    """Whether the configuration of a record may be valid on some device."""
+    """Whether the configuration is valid on the device with the largest limits of the record's architecture."""
     backend = devices.BACKENDS.get(record.kind)
     if backend is None or backend.language not in space.languages:
         return False
@@ -142,7 +153,7 @@ def possible(space: Space, record: Record) -> bool:
 
 
 def _files(path: Path) -> list[tuple[Path, bool]]:
-    """The files to read, each with whether it was named itself."""
+    """The files to read, each with whether `path` names it directly."""
     try:
         if path.is_dir():
             files = sorted(_below(path, ".jsonl"))
@@ -161,8 +172,10 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
 
 
 def _below(folder: Path, suffix: str) -> list[Path]:
-    """The files in a folder whose names end so. Raises OSError for a folder that cannot be read, which `Path.rglob`
-    would skip."""
+    """The files below a folder whose names end with `suffix`.
+
+    Raises OSError if a folder cannot be read; `Path.rglob` would skip it.
+    """
 
     def stop(error: OSError) -> None:
         raise error
@@ -172,13 +185,13 @@ def _below(folder: Path, suffix: str) -> list[Path]:
 
 
 def _kernel(file: Path) -> str:
-    """The kernel that the header of a results file names. It must be safe as a path, since it becomes one."""
+    """The kernel that the header of a file of records names, if it is safe as a path."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         return _safe(json.loads(lines.readline()).get("kernel"), file)
 
 
 def _safe(name: object, file: Path) -> str:
-    """The name of a kernel, of which a path may be made."""
+    """The name, if it is a kernel's and safe as a path. Raises RequestError if not."""
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", name) or len(name) > 200:
         raise RequestError(f"{shown(file)}:1: its header names no kernel: {str(name)[:60]!r}")
     return name

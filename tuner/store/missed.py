@@ -1,6 +1,6 @@
-"""Misses: problems that a look-up had no exact record for, in a file of the user's, so that they can be tuned later.
+"""Misses: problems for which a look-up had no exact record, appended to a file of the user so that they can be tuned.
 
-Each process appends a line for a problem once. So the count of a problem is the number of processes that missed it.
+Each process appends at most one line per problem, so the count of a problem is the number of processes that missed it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 NAME = "missed.jsonl"
 SWITCH = "TUNER_MISSED"  # 0: nothing is written
-MOST_BYTES = 1 << 18  # of the file; then the least used problems are forgotten
+MOST_BYTES = 1 << 18  # of the file; beyond it, the least missed problems are dropped
 LONGEST = 1 << 12  # bytes of a line
 MOST_NOTED = 4096  # problems per process
-PATIENCE_SECONDS = 0.02  # for the file's lock; then a load goes on, and leaves no line
+PATIENCE_SECONDS = 0.02  # to wait for the file's lock; after that, the miss is not written
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A problem that a look-up had no exact record for.
+    """A problem for which a look-up had no exact record.
 
-    `kernel` is what `tuner.load` finds the kernel by in another process, or the name of a family; `device` is a name
-    such as NVIDIA H200, of a `kind`; `results` is the store that was looked at, where it is not the user's own.
-    `count`: so many processes have missed it.
+    `kernel` is a name or path with which `tuner.load` finds the kernel in another process, or the name of a family.
+    `device` is a name such as NVIDIA H200, of a `kind` such as cuda. `results` is the folder of the store, None for the
+    user's own. `count` is the number of processes that missed it.
     """
 
     kernel: str
@@ -50,17 +50,17 @@ class Miss:
 
     @property
     def key(self) -> str:
-        """The same for two misses of one problem."""
+        """Identifies the problem, whatever the count."""
         mappings = [sorted(each.items()) for each in (self.sizes, self.options, self.types)]
         return json.dumps([self.kernel, self.device, self.kind, self.results, *mappings])
 
     def to_line(self) -> bytes:
-        """The miss as a line of the file."""
+        """The line of the file."""
         return f"{json.dumps(vars(self))}\n".encode()
 
     @staticmethod
     def from_line(line: bytes) -> Miss:
-        """The miss in `line`. Raises ValueError where it holds none."""
+        """Parse a line. Raises ValueError if it holds no miss."""
         try:
             miss = Miss(**json.loads(line))
             texts = [miss.kernel, miss.device, miss.kind, *miss.types.values(), miss.results or ""]
@@ -81,7 +81,7 @@ def _names(miss: Miss) -> list[str]:
 
 Handler = Callable[[Miss, str], bool]
 _handler: ContextVar[Handler | None] = ContextVar("handler", default=None)
-_noted: set[str] = set()  # the keys that this process has written, or has tried to
+_noted: set[str] = set()  # the keys that this process has written or tried to write
 
 
 def note(
@@ -92,10 +92,10 @@ def note(
     types: Mapping[str, str] | None = None,
     results: str | Path | None = None,
 ) -> bool:
-    """Note that a look-up had no exact record. True where the caller is to look up again: see `handled`.
+    """Note that a look-up had no exact record. Returns True if the caller should look up again (see `handled`).
 
-    `kernel` is what finds the kernel in another process (`kernel_names.address`), or a family's name. Whatever goes
-    wrong here, the caller goes on; it waits PATIENCE_SECONDS at most, and only the first time.
+    For the arguments, see `Miss`; `kernel` is from `kernel_names.address`, or a family's name. Never raises. Waits at
+    most PATIENCE_SECONDS, and only the first time for each problem.
     """
     folder = None if results is None else os.path.abspath(results)
     miss = Miss(kernel, dict(sizes), device.name, device.kind, dict(options), dict(types or {}), folder)
@@ -104,7 +104,7 @@ def note(
 
 
 def keep(miss: Miss) -> bool:
-    """Write a miss to the file, unless this process has done so, or is not to. Always False."""
+    """Write a miss to the file, unless this process already has or SWITCH forbids it. Returns False."""
     with contextlib.suppress(Exception):
         if os.environ.get(SWITCH) != "0":
             _append_once(miss)
@@ -113,9 +113,9 @@ def keep(miss: Miss) -> bool:
 
 @contextlib.contextmanager
 def handled(handler: Handler) -> Iterator[None]:
-    """A block in which `handler` is called with each miss and the name of its device here, in place of the file.
+    """A context in which `handler` is called with each miss and its device's ID, instead of writing to the file.
 
-    It says whether the problem has an exact record now.
+    The handler returns True if the problem has an exact record now.
     """
     token = _handler.set(handler)
     try:
@@ -125,19 +125,21 @@ def handled(handler: Handler) -> Iterator[None]:
 
 
 def path() -> Path:
-    """The file. Raises RequestError where its folder cannot be made or trusted."""
+    """The file. Raises RequestError if its folder cannot be created or could be written by other users."""
     return paths.state() / NAME
 
 
 @functools.lru_cache(maxsize=8)
 def _checked_once(folder: Path) -> Path:
-    """The folder of states, which is looked at once per process: that takes longer than to append a line."""
+    """The state folder, checked once per process, because the check takes longer than appending a line."""
     return paths.private(folder)
 
 
 def read() -> list[Miss]:
-    """The misses of all processes, most used first. Raises RequestError where others could have written the file: what
-    it names is run."""
+    """The misses of all processes, most missed first.
+
+    Raises RequestError if other users could have written the file, because tuning a miss runs the kernel that it names.
+    """
     try:
         return _summed(paths.read_trusted(path()))
     except OSError:
@@ -145,10 +147,10 @@ def read() -> list[Miss]:
 
 
 def forget(keys: Iterable[str]) -> None:
-    """Remove the misses with these keys. A file that cannot be written stays as it is."""
-    gone = set(keys)
+    """Remove the misses with these keys. Does nothing if the file cannot be written."""
+    removed = set(keys)
     with contextlib.suppress(OSError), _locked(os.O_RDONLY, fcntl.LOCK_EX, patience=1.0) as descriptor:
-        _rewrite([miss for miss in _summed(_content(descriptor)) if miss.key not in gone])
+        _rewrite([miss for miss in _summed(_content(descriptor)) if miss.key not in removed])
 
 
 def _append_once(miss: Miss) -> None:
@@ -160,19 +162,21 @@ def _append_once(miss: Miss) -> None:
     if len(line) > LONGEST:
         return
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    # Lines that are appended at once do not mix; the lock is against a process that replaces the file.
+    # Appends of whole lines are atomic; the lock only excludes a process that replaces the file.
     with _locked(flags, fcntl.LOCK_SH, PATIENCE_SECONDS) as descriptor:
         if os.fstat(descriptor).st_size + len(line) <= MOST_BYTES:
             os.write(descriptor, line)
             return
     with _locked(flags, fcntl.LOCK_EX, PATIENCE_SECONDS) as descriptor:
-        _rewrite(_most_used([*_summed(_content(descriptor)), miss]))
+        _rewrite(_most_missed([*_summed(_content(descriptor)), miss]))
 
 
 @contextlib.contextmanager
 def _locked(flags: int, lock: int, patience: float) -> Iterator[int]:
-    """A descriptor of the file, whose lock, shared or exclusive, is held. Raises OSError where it is not to be had
-    within `patience` s."""
+    """Open the file, and hold its lock, shared or exclusive.
+
+    Raises OSError if another process holds it for `patience` s.
+    """
     deadline = time.monotonic() + patience
     while True:
         file = _checked_once(paths.state_folder()) / NAME
@@ -186,7 +190,7 @@ def _locked(flags: int, lock: int, patience: float) -> Iterator[int]:
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.001)
-            if os.path.samestat(os.fstat(descriptor), os.stat(file)):  # else another process has replaced it
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):  # not replaced by another process meanwhile
                 yield descriptor
                 return
         finally:
@@ -198,18 +202,18 @@ def _content(descriptor: int) -> bytes:
 
 
 def _summed(content: bytes) -> list[Miss]:
-    """The misses in `content`, most used first; lines that hold none are left out."""
-    found: dict[str, Miss] = {}
+    """The misses in `content`, with their counts added up, most missed first. Invalid lines are skipped."""
+    by_key: dict[str, Miss] = {}
     for line in content.splitlines():
         with contextlib.suppress(ValueError):
             miss = Miss.from_line(line)
-            earlier = found.get(miss.key)
-            found[miss.key] = miss if earlier is None else replace(earlier, count=earlier.count + miss.count)
-    return sorted(found.values(), key=lambda miss: -miss.count)
+            earlier = by_key.get(miss.key)
+            by_key[miss.key] = miss if earlier is None else replace(earlier, count=earlier.count + miss.count)
+    return sorted(by_key.values(), key=lambda miss: -miss.count)
 
 
-def _most_used(misses: list[Miss]) -> list[Miss]:
-    """The most used, and the latest, of as many misses as fill half of the file."""
+def _most_missed(misses: list[Miss]) -> list[Miss]:
+    """The last of these misses, then the others from the first on, as many as fit into half of MOST_BYTES."""
     kept: list[Miss] = []
     room = MOST_BYTES // 2
     for miss in [misses[-1], *misses[:-1]]:

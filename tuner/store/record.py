@@ -1,6 +1,6 @@
-"""A record of the store: the best configuration for one problem on one device, and how a file's line becomes one.
+"""A record of the store: the best configuration for one problem on one device, and its JSON form.
 
-Nobody vouches for the data in a file, so `from_line` refuses every record with a field that breaks a rule.
+Files are untrusted input, so `Record.from_line` rejects every record with a field that breaks a rule of `record_rules`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,37 @@ from tuner.store.record_rules import FIELDS
 if TYPE_CHECKING:
     from tuner.space.sources.rendering import Version
 
-RUNNERS_UP = 8  # per record of a search, at most
-LONGEST = 1 << 16  # characters per line
+RUNNERS_UP = 8  # most per record that a search writes
+LONGEST = 1 << 16  # characters of a line
 
 
 @dataclass(frozen=True)
 class Record:
-    """The best configuration for one problem on one device. Times are in ms, energies in mJ, `gflops` in GFLOP/s,
-    `gbytes` in GB/s. `vs_peak` and `vs_memory` are their shares of the device's ceilings `peak` and `memory`, where
-    these had been measured (`store.rates`).
+    """The best configuration for one problem on one device.
 
-    The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
-    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds, unless a default
-    was too slow for that: then its time is of the search. `default_ties` where nothing tells which of the two is
-    faster. `best_library` is the fastest of the library's algorithms, in these rounds too. `clock_mhz` and `throttled`
-    describe the board meanwhile. `sustained` is what was measured back to back for seconds, of RUNNERS by name, each
-    with `time_ms`, `clock_mhz` and `power_w` (W). Tuning minimised `objective`, with `caches` warm or cold before each
-    run. `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
-    compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
-    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
-    `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
-    (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
-    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
-    are those that were chosen, of a kernel that has a choice. `default_spread` is the spread of `default_ms`, where the
-    finals measured it, and `launch_ms` what a kernel that does nothing took, unless that is far below all of these
-    (earlier records tell neither). `conclusions` are what `tune` said of them (`tuning.conclusions`).
+    The problem is `sizes`, `options` and `types` (the chosen dtypes by name), on `device`, of a `kind` such as cuda and
+    an `architecture` such as sm_90a. Tuning minimised `objective` with warm or cold `caches`.
+
+    Times are in ms, energies in mJ, `gflops` in GFLOP/s, `gbytes` in GB/s. `vs_peak` and `vs_memory` are shares of the
+    device's ceilings named by `peak` and `memory`, if these had been measured (`store.rates`).
+
+    The finals measured in `rounds` interleaved rounds. `spread` is the interquartile range over the median. `next` are
+    the runners-up. `default_ms` and `default_spread` are of the space's default; `default_ties` is True if it is
+    indistinguishable from the best. A default that is too slow for the finals has its time from the search. `library`
+    is the vendor library's default algorithm, `best_library` its fastest, both from the same rounds; `vs_library` and
+    `vs_best_library` are their times over this record's. `launch_ms` is the launch overhead, None if it is negligible
+    or on a CPU. `clock_mhz` and `throttled` describe the device during the finals. `sustained` are measurements over
+    seconds of back-to-back runs, by one of RUNNERS, each with `time_ms`, `clock_mhz` and `power_w` (W). `conclusions`
+    are the sentences that `tune` printed (`tuning.conclusions`).
+
+    `error` and `bound` are the verification's, `verified` is the kind of reference, `none` if there was none; all three
+    are None in an imported record. The outputs were right on `input_sets` sets of inputs, except for `wrong` elements
+    that the tolerance allows. `skipped_mutants` are wrong outputs that the check need not reject, because they equal
+    the right one or the operation accepts them.
+
+    `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills` (bytes) and
+    `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is the version of the measurement protocol
+    (`measure.method`). Older records lack `verified`, `code`, `default_spread` and `launch_ms`.
     """
 
     device: str
@@ -107,26 +113,26 @@ class Record:
 
     @property
     def is_imported(self) -> bool:
-        """Whether somebody else measured it."""
+        """Whether it was measured elsewhere and imported without verification."""
         return not self.is_verified and self.verified is None
 
     @property
     def doubt(self) -> str:
-        """The word for a record that is not verified; empty for one that is."""
+        """The word "imported" or "unverified"; empty if the record is verified."""
         return "" if self.is_verified else "imported" if self.is_imported else "unverified"
 
     @property
     def origin(self) -> str:
-        """The doubt, or what its outputs were compared with if that is code; empty for expressions and Python."""
+        """The doubt; else a notice if the reference is a kernel or a configuration; else empty."""
         return self.doubt or NOTICES.get(self.verified or "", "")
 
     def is_of(self, version: Version) -> bool:
-        """Whether this version's code is what was measured, whatever it is compared with."""
+        """Whether the record was measured with this version's code; the reference may differ."""
         return self.code == version.code if self.code else self.signature == version.signature
 
     @property
     def value(self) -> float:
-        """What tuning minimised: ms, mJ, or their product."""
+        """The value of the objective: ms, mJ, or ms * mJ."""
         energy = self.energy_mj or 0.0
         return {"energy": energy, "edp": energy * self.time_ms}.get(self.objective, self.time_ms)
 
@@ -137,28 +143,28 @@ class Record:
 
     @property
     def timed(self) -> list[tuple[Config, float]]:
-        """Its best configuration and the runners-up, best first, each with its time in ms."""
+        """The best configuration and the runners-up, best first, each with its time in ms."""
         return [(self.config, self.time_ms), *((each["config"], each["time_ms"]) for each in self.next)]
 
     @property
     def configs(self) -> list[Config]:
-        """The same configurations alone."""
+        """The configurations of `timed`."""
         return [config for config, _ in self.timed]
 
     @property
     def key(self) -> str:
-        """Records with the same key answer the same question; a store keeps one of them."""
+        """Identifies the problem and the signature; a store has one record per key."""
         return json.dumps([self.problem, self.signature])
 
     @cached_property
     def problem(self) -> str:
-        """What was asked for, whatever the kernel and its reference were then."""
+        """Identifies the problem, regardless of the version of the kernel and its reference."""
         options = sorted((name, float(value)) for name, value in self.options.items())
         problem = [self.kind, self.device, sorted(self.sizes.items()), options, sorted(self.types.items())]
         return json.dumps([*problem, self.objective, self.caches])
 
     def to_json(self) -> dict[str, Any]:
-        """All its fields by name, those of a newer version included."""
+        """All fields by name, including unknown ones of a newer version."""
         data = asdict(self)
         unknown = data.pop("unknown")
         return {**data, **unknown}
@@ -169,7 +175,7 @@ class Record:
 
     @staticmethod
     def from_line(line: str) -> Record:
-        """The record in `line`. Raises ValueError, saying why, if it holds none."""
+        """Parse a line. Raises ValueError with the reason if it holds no valid record."""
         if len(line) > LONGEST:
             raise ValueError(f"{len(line)} characters; a record has at most {LONGEST}")
         try:
@@ -179,8 +185,10 @@ class Record:
 
 
 def better_first(records: Iterable[Record]) -> list[Record]:
-    """`records` in their order, except that those with the same key stand together, best first, in the first one's
-    place. A file that was edited by hand may hold several."""
+    """Group records with the same key, best first, at the position of the first of them.
+
+    A file that was edited by hand may contain several records of one key.
+    """
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.key, []).append(record)
@@ -188,13 +196,12 @@ def better_first(records: Iterable[Record]) -> list[Record]:
 
 
 def preference(record: Record) -> tuple[bool, int, float]:
-    """A sort key, least for the record that merging prefers: verified before others, a later protocol before an earlier
-    one, then by `value`."""
+    """Sort key of merging: verified records first, then later protocols, then smaller `value`."""
     return *rank(record), record.value
 
 
 def rank(record: Record) -> tuple[bool, int]:
-    """A sort key, least for the record that counts most, whatever the values."""
+    """Sort key that ignores the values: verified records first, then later protocols."""
     return not record.is_verified, -record.protocol
 
 

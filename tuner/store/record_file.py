@@ -1,6 +1,6 @@
-"""A file of records: a header line, then a record per line.
+"""Read a file of records: a header line, then one record per line.
 
-Lines that cannot be read are reported.
+Lines that cannot be read are reported and skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT = "tuner results"
 VERSION = 1
 
 MOST_BYTES = 1 << 26
-_MOST_REPORTED = 3  # unreadable lines that get a message each
+_MOST_REPORTED = 3  # unreadable lines with a message of their own
 
 
 def header(kernel: str) -> str:
@@ -26,10 +26,10 @@ def header(kernel: str) -> str:
 
 
 def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
-    """The records of a file, and messages about its other lines. No file is no records.
+    """The records of a file, and messages about its unreadable lines; both are empty if there is no file.
 
-    With `kernel`, the file has none if its header names another kernel. Raises RequestError for a file that is not
-    ours, is of a newer version, or cannot be read.
+    With `kernel`, a file whose header names another kernel is skipped. Raises RequestError if the file is no file of
+    records, is of a newer version, or cannot be read.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -53,7 +53,7 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
 
 
 def lines(path: Path) -> list[str]:
-    """All lines, the header first; none if there is no file. Raises RequestError for one that cannot be read."""
+    """All lines, the header first; none if there is no file. Raises RequestError if the file cannot be read."""
     where = shown(path)
     try:
         status = path.stat()
@@ -71,13 +71,16 @@ def lines(path: Path) -> list[str]:
 
 
 def misplaced(path: Path, header_kernel: object, kernel: str) -> str:
-    """What to say of a file of another kernel."""
+    """The message for a file at this kernel's path whose header names another kernel."""
     name = repr(str(header_kernel)[:60])
-    return f"{shown(path)}:1: its header names kernel {name}, not {kernel}, whose place this is"
+    return f"{shown(path)}:1: its header names kernel {name}, but this is the file of {kernel}"
 
 
 def kernel_of(path: Path, line: str) -> object:
-    """The kernel that the header names. Raises RequestError for a file that is not ours, or is of a newer version."""
+    """The kernel that the header names.
+
+    Raises RequestError if the file is no file of records, or is of a newer version.
+    """
     where = shown(path)
     try:
         header = json.loads(line)
@@ -89,14 +92,14 @@ def kernel_of(path: Path, line: str) -> object:
         raise RequestError(f"{where}:1: not a results file: its first line is not the header; move the file away")
     if version > VERSION:
         raise RequestError(
-            f"{where}:1: written by a newer tuner: a version that reads format {version} is needed, this one reads "
-            f"{VERSION}; update tuner"
+            f"{where}:1: written by a newer tuner: the file has format version {version}, this tuner reads {VERSION}; "
+            "update tuner"
         )
     return header.get("kernel")
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the files that killed writers of `path` left. The lock is held, so no writer is at work."""
+    """Remove temporary files that killed writers of `path` left behind. The caller holds the lock."""
     for file in path.parent.iterdir():
         if file.name.startswith(f".{path.name}."):
             file.unlink(missing_ok=True)

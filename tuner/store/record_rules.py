@@ -1,13 +1,13 @@
-"""What each field of a record may hold, since nobody vouches for the data in a file."""
+"""Validation rules for each field of a record, because files are untrusted input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
-LONGEST_TEXT = 1000  # characters of a line of text, which are fewer
-SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
+RUNNERS = ("kernel", "library", "best_library")  # the keys that `sustained` may have
+LONGEST_TEXT = 1000  # a line of text has fewer characters
+SHORTEST_MS = 1e-6  # every launch takes at least a nanosecond
 
 
 def _is_text(value: Any) -> bool:
@@ -61,7 +61,7 @@ def _are_paragraphs(value: Any) -> bool:
 
 
 class Rule(NamedTuple):
-    """Whether a field accepts a value, and the words for what it accepts."""
+    """A test of a field's value, and what it allows, in words."""
 
     accepts: Callable[[Any], bool]
     allowed: str

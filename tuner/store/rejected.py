@@ -1,7 +1,7 @@
-"""Configurations that failed verification on this machine, which a look-up must not give silently: a file for each
-kernel, with a line for each problem.
+"""Configurations that failed verification on this machine, so that a look-up does not offer them silently.
 
-Whatever verifies writes it, and every look-up reads it. So a record that was proved wrong later serves no longer.
+Each kernel has a file with one line per problem. Every verification writes it, and every look-up reads it, so that a
+record that proves wrong later is no longer used.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ if TYPE_CHECKING:
     from tuner.store.lookup import Candidate, Query
 
 MOST_CONFIGURATIONS = 1000  # of a problem
-MOST_BYTES = 1 << 20  # of a file; then the oldest problems are forgotten
+MOST_BYTES = 1 << 20  # of a file; beyond it, the oldest problems are dropped
 LONGEST_REASON = 200  # characters
 
 
 def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterable[Config] = ()) -> None:
-    """Write down which configurations of a problem failed verification, each with the reason, and forget it of those
-    that were `right` since. A file that cannot be written stays as it is."""
-    found = {config_key(config): shown(reason, LONGEST_REASON) for config, reason in reasons}
-    cleared = {config_key(config) for config in right} - found.keys()
+    """Record the configurations of a problem that failed verification, each with the reason.
+
+    Those in `right`, which have passed since, are removed from the file. Does nothing if the file cannot be written.
+    """
+    failed = {config_key(config): shown(reason, LONGEST_REASON) for config, reason in reasons}
+    cleared = {config_key(config) for config in right} - failed.keys()
     with contextlib.suppress(OSError, RequestError):
         path = _path(paths.state(), query)
-        if not found and not path.exists():
+        if not failed and not path.exists():
             return
         problem = _problem(query)
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.held(path):
-            known = {**_known(query), **found}
+            known = {**_known(query), **failed}
             rejected = [[_config(key), why] for key, why in known.items() if key not in cleared][-MOST_CONFIGURATIONS:]
             others = [line for line in _lines(path) if _parsed(line).get("problem") != problem]
             data = {"problem": problem, "signature": _signature(query), "rejected": rejected}
@@ -56,28 +58,28 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterab
 
 
 def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
-    """`candidates` in their order, but those that failed verification here last."""
+    """`candidates` in their order, except that those that failed verification on this machine come last."""
     return Rejections(query).last(candidates)
 
 
 class Rejections:
-    """What is known of a problem; it is read when the first candidate is judged."""
+    """The configurations of a problem that failed verification; the file is read when first needed."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
 
     def last(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """`candidates` in their order, but those that failed verification here last."""
-        wrong: list[Candidate] = []
+        """`candidates` in their order, except that those that failed verification on this machine come last."""
+        rejected: list[Candidate] = []
         for candidate in map(self.judged, candidates):
             if not candidate.rejected:
                 yield candidate
             else:
-                wrong.append(candidate)
-        yield from wrong
+                rejected.append(candidate)
+        yield from rejected
 
     def judged(self, candidate: Candidate) -> Candidate:
-        """The candidate, with the reason and a note where it failed verification here."""
+        """The candidate, with a reason and a note if it failed verification on this machine."""
         reason, query = self.reason(candidate.config), self._query
         if reason is None or candidate.rejected:
             return candidate
@@ -90,7 +92,7 @@ class Rejections:
         return replace(candidate, notes=(*candidate.notes, note), rejected=reason)
 
     def reason(self, config: Config) -> str | None:
-        """What was wrong with a configuration here; None where nothing is known to be."""
+        """Why a configuration failed verification on this machine; None if it is not known to have failed."""
         return self._known.get(config_key(config)) if self._known else None
 
     @cached_property
@@ -99,9 +101,9 @@ class Rejections:
 
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:
-    """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
+    """The configurations that failed, with their reasons, for the current space, reference and data."""
     with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
-        path = f"{paths.state_folder()}/{_name(query)}"  # each choice at a new size looks; a Path takes it longer
+        path = f"{paths.state_folder()}/{_name(query)}"  # faster than a Path, for every look-up at a new size
         status = os.stat(path)
         version = status.st_ino, status.st_mtime_ns, status.st_size
         data = _by_problem(path, version).get(json.dumps(_problem(query)), {})
@@ -112,12 +114,12 @@ def _known(query: Query) -> Mapping[ConfigKey, str]:
 
 @functools.lru_cache(maxsize=64)  # a program dispatches at many sizes
 def _by_problem(path: str, _version: tuple[int, ...]) -> Mapping[str, Mapping[str, Any]]:
-    """The lines of a file as it is, by their problem as text. Whoever writes it puts a new file in its place."""
+    """The lines of a file by their problem as JSON. A file that is replaced has another `_version`."""
     return {json.dumps(data["problem"]): data for data in map(_parsed, _lines(Path(path))) if "problem" in data}
 
 
 def _signature(query: Query) -> str:
-    from tuner.space import identity  # a launch of what was tuned does not need it
+    from tuner.space import identity  # imported only if a configuration was rejected
 
     return identity.of(query.space)
 
@@ -149,7 +151,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _parsed(line: str) -> Mapping[str, Any]:
-    """A line as a mapping; an empty one where it is none."""
+    """A line as a mapping; empty if it is none."""
     with contextlib.suppress(ValueError, RecursionError):
         data = json.loads(line)
         return data if isinstance(data, dict) else {}

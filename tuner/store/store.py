@@ -1,6 +1,6 @@
-"""The store: one JSON record per line in results/<family>/<stage>.jsonl, written by tuning, read by all.
+"""The store of one kernel: its JSON records, one per line of results/<family>/<stage>.jsonl.
 
-A file is replaced as a whole, under a lock. Lines that cannot be read are kept as they are and otherwise ignored.
+A file is replaced as a whole, under a lock. Unreadable lines are preserved, and otherwise ignored.
 """
 
 import itertools
@@ -23,13 +23,16 @@ from tuner.store.record import Record, better_first, preference, rank
 
 __all__ = ["MATCHES", "WARM", "Candidate", "Match", "Record", "Store"]
 
-SIMILAR, WARM = 3, 12  # of a warm start: records, and configurations from them
+SIMILAR, WARM = 3, 12  # for a warm start: how many records, and how many configurations from them
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file that may hold records of a kernel besides its own: its header names `kernel`, and those that it `accepts`
-    are the kernel's. `adopted`: a store that is written takes them over."""
+    """A file that may hold records of a kernel, perhaps under another name.
+
+    Its header names `kernel`, and those of its records that `accepts` allows are the kernel's. `adopted`: a store that
+    is written copies them into its own file.
+    """
 
     path: Path
     kernel: str
@@ -38,22 +41,26 @@ class Place:
 
 
 class Store:
-    """The records of one kernel from several folders. Those of the first hide the others, and only it is written."""
+    """The records of one kernel, from the user's results and those that ship with tuner.
+
+    The user's take precedence, and only they are written. `records` are all records, `files` the files that may hold
+    some, `problems` messages about what could not be read.
+    """
 
     def __init__(self, kernel: str, folder: Path | None = None, more: Iterable[Place] = ()) -> None:
-        """`folder` replaces the user's own; the shipped results are always read too, and `more` after them."""
+        """Read the records. `folder` replaces the folder of the user's results; `more` is read last."""
         roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
         self.paths = [(root / f"{kernel.lstrip('/')}.jsonl").resolve() for root in roots]
         self.kernel = kernel
         self.problems: list[str] = []
         self.records: list[Record] = []
-        if folder is not None and not os.path.exists(folder):  # false for an unreadable folder, without an exception
+        if folder is not None and not os.path.exists(folder):  # also False if the folder is not accessible
             self.problems.append(f"{shown(folder)}: there is no such folder; only the shipped results are read")
         self._adopted: list[Record] = []
         places = [*(Place(path, kernel) for path in self.paths), *more]
-        self.files = list(dict.fromkeys(place.path for place in places))  # that may hold records of it
+        self.files = list(dict.fromkeys(place.path for place in places))
         for place in places:
-            # An imported record hides no verified one, and one of an earlier protocol none of a later one.
+            # A verified record takes precedence over an imported one, and a later protocol over an earlier one.
             own = {record.key: rank(record) for record in self.records if record.is_verified}
             records, problems = record_file.read(place.path, place.kernel)
             records = [record for record in records if place.accepts(record)]
@@ -66,11 +73,11 @@ class Store:
 
     @staticmethod
     def of(space: Space, folder: Path | None = None, names: Iterable[str] = ()) -> "Store":
-        """The records of a space: those under its name; those of a user's file under other names that it had, on other
-        machines or in earlier versions, and under these `names`; and those of the wheel that it is in.
+        """The store of a space, with the records under its other names and those of the wheel that contains it.
 
-        Under another name, a record of the same code is this kernel's. One of other code is so only under the name that
-        earlier versions gave to the file, if no other kernel is known by it.
+        Other names are those that a user's file had on other machines or in earlier versions of tuner, and `names`. A
+        record under another name belongs to this kernel if its code is the same. A record of different code belongs to
+        it only under the name that earlier versions of tuner gave to the file, if no other kernel has that name.
         """
         more_names = (*names, *kernel_names.other_names(space))
         names = [name for name in dict.fromkeys(more_names) if name != space.name]
@@ -89,7 +96,7 @@ class Store:
         return Store(space.name, folder, more)
 
     def check_writable(self) -> None:
-        """Raise RequestError if `add` could not write. To be called before hours of tuning."""
+        """Raise RequestError if `add` could not write. Call this before hours of tuning."""
         for line in record_file.lines(self.paths[0])[:1]:
             self._check_header(line)
         try:
@@ -104,12 +111,12 @@ class Store:
     def add(
         self, record: Record, competes: Callable[[Record], bool] = lambda old: True, noise: float = math.inf
     ) -> bool:
-        """Write `record`, and return whether it was written.
+        """Write `record` unless the stored record of its key is better, and return whether it was written.
 
-        The old record of its key stays if it alone was verified, or if it is of a later protocol. It also stays if it
-        is of the same protocol and toolchain, still `competes`, and has a faster configuration, or the same one whose
-        spread is no `noise`, while that of `record` is more than that. Every other line of the file stays, readable or
-        not. Raises RequestError if the file cannot be written.
+        The stored record is better if only it is verified, or if it is of a later protocol. It is also better if it is
+        of the same protocol and toolchain, `competes` accepts it, and its configuration is faster; or is the same, with
+        a spread of at most `noise` while that of `record` is above it. All other lines of the file are preserved.
+        Raises RequestError if the file cannot be written.
         """
 
         def stays(old: Record, new: Record) -> bool:
@@ -119,18 +126,18 @@ class Store:
         return bool(self._write([record], stays))
 
     def _adopt(self) -> None:
-        """Write what lies under other names, where it stays, so that a worse record cannot hide it."""
+        """Copy the records under other names into the store's file, so that a worse record does not replace them."""
         best = {record.key: record for record in reversed(better_first(self._adopted))}
         if best:
             self._write(best.values(), lambda old, new: True)
         self._adopted = []
 
     def merge(self, records: Iterable[Record], usable: Callable[[Record], bool] = lambda old: True) -> list[Record]:
-        """Write those of `records` that are better than the old record of their key, and return them.
+        """Write those of `records` that are better than the stored record of their key, and return them.
 
-        A verified record is better than an imported one, and one of a later protocol better than one of an earlier.
-        Otherwise the one of lesser `value` is better, and any is better than an old one that is not `usable`. Merging
-        in any order gives the same records. Raises RequestError if the file cannot be written.
+        A verified record is better than an unverified one, and a later protocol better than an earlier one. Otherwise
+        the smaller `value` is better, and any record is better than a stored one that is not `usable`. The result does
+        not depend on the order of merging. Raises RequestError if the file cannot be written.
         """
 
         def stays(old: Record, new: Record) -> bool:
@@ -145,12 +152,14 @@ class Store:
         return self._write(best.values(), stays) if best else []
 
     def put(self, records: Iterable[Record]) -> None:
-        """Write `records` in the place of those with their keys, whatever else is known. Raises RequestError if the
-        file cannot be written."""
+        """Write `records`, replacing the stored ones of their keys. Raises RequestError if the file cannot be written.
+
+        Of several `records` with the same key, the best is written.
+        """
         self._write({record.key: record for record in reversed(better_first(records))}.values(), lambda old, new: False)
 
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
-        """Write each of `records`, which have different keys, unless the old record of its key `stays`."""
+        """Write each of `records`, which have different keys, unless `stays(stored, record)`; return those written."""
         path = self.paths[0]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,9 +169,9 @@ class Store:
                 if lines:
                     self._check_header(lines[0])
                 parsed = [(line, self._parse(line)) for line in lines[1:]]
-                stored = better_first(record for _, record in parsed if record is not None)
-                old = {record.key: record for record in reversed(stored)}
-                new = {r.key: r for r in records if r.key not in old or not stays(old[r.key], r)}
+                present = better_first(record for _, record in parsed if record is not None)
+                stored = {record.key: record for record in reversed(present)}
+                new = {r.key: r for r in records if r.key not in stored or not stays(stored[r.key], r)}
                 if not new:
                     return []
                 others = [line for line, record in parsed if record is None or record.key not in new]
@@ -175,13 +184,13 @@ class Store:
         return list(new.values())
 
     def _check_header(self, line: str) -> None:
-        """Raise RequestError if the file to be written is not ours, or belongs to another kernel."""
+        """Raise RequestError if the file to be written is no file of records, or belongs to another kernel."""
         kernel = record_file.kernel_of(self.paths[0], line)
         if kernel != self.kernel:
             raise RequestError(f"{record_file.misplaced(self.paths[0], kernel, self.kernel)}; move the file away")
 
     def _parse(self, line: str) -> Record | None:
-        """The record in `line`, if any. Each line is parsed once."""
+        """The record in `line`, None if it holds none. Each line is parsed once."""
         if line not in self._parsed:
             try:
                 self._parsed[line] = Record.from_line(line)
@@ -190,22 +199,24 @@ class Store:
         return self._parsed[line]
 
     def look_up(self, query: Query) -> Candidate:
-        """The best known configuration that is valid at this size on this device.
+        """The best known configuration that is valid for the query's problem and device.
 
-        Records are taken in this order: the device at this size; the device, or a variant of it (`lookup.normalised`),
-        at the nearest size, by the distance of the logarithms; the architecture; any other device. Imported records,
-        which were never verified, come after those of the architecture. Records tuned for energy or with cold caches
-        come next, and records of an earlier version of the source last.
+        Records are considered in this order: the device at this size; the device, or a variant of it
+        (`lookup.normalised`), at the nearest size, by the distance of logarithms; the architecture; any other device.
+        Imported records, which were never verified, follow those of the architecture. Then come records tuned for
+        energy or with cold caches, and last those of an earlier version of the kernel.
 
-        If a record's best is not valid here, its first runner-up that is takes its place. If no record serves, it is
-        the space's default, or the first valid combination. What failed verification here comes after all of these.
-        Raises NoConfiguration if nothing is valid.
+        If a record's best configuration is not valid, its first valid runner-up replaces it. If no record serves, the
+        result is the space's default, or its first valid configuration. Configurations that failed verification on this
+        machine come after all of these. Raises NoConfiguration if none is valid.
         """
         return next(self._candidates(query))
 
     def candidates(self, query: Query) -> list[Candidate]:
-        """All configurations known to be valid here, in case the best does not launch: `look_up`'s first, each record's
-        runners-up after its best, the default last. Raises as `look_up` does."""
+        """All known configurations that are valid, in the order of `look_up`, in case the first does not launch.
+
+        The runners-up of a record follow its best, and the default is last. Raises as `look_up` does.
+        """
         return list(self._candidates(query))
 
     def _candidates(self, query: Query) -> Iterator[Candidate]:
@@ -213,9 +224,9 @@ class Store:
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
     def similar(self, query: Query) -> list[Config]:
-        """At most WARM configurations to begin a search with, valid at this size on this device.
+        """At most WARM valid configurations with which a search starts.
 
-        They are the best of the SIMILAR records that fit best, then their second best, and so on.
+        They are the best configurations of the SIMILAR best-fitting records, then their second best, and so on.
         """
         space, scope = query.space, query.scope
         fits = lookup.best_fits(self.records, query)
@@ -229,13 +240,12 @@ class Store:
 
 
 def _outranks(old: Record, new: Record) -> bool:
-    """Whether only `old` is verified, or it is of a later protocol. Then it stays, whatever the values."""
+    """Whether only `old` is verified, or it is of a later protocol, so that it stays whatever the values."""
     return rank(old) < rank(new)
 
 
 def _still_better(old: Record, new: Record, noise: float) -> bool:
-    """Whether `old` is verified if `new` is, of the same protocol and toolchain, and has a faster configuration, or the
-    same one without the noise."""
+    """Whether `old` is comparable with `new` and is faster, or has the same configuration with less noise."""
     if rank(old) != rank(new) or old.toolchain != new.toolchain:
         return False
     if config_key(old.config) == config_key(new.config):

@@ -1,8 +1,8 @@
-"""Times of configurations at many sizes, from which the look-up between sizes learns besides records.
+"""Time tables: measured times of configurations at many sizes, training data of the time model besides the records.
 
-`results/FAMILY/STAGE.times.json` has a table for each machine and problem of a kernel: sizes, and the times of each
-configuration at these, with those of the vendor's library beside them. `tune cover` writes what it has measured. A
-record is of one size, and says more of it.
+`results/FAMILY/STAGE.times.json` has one table per machine and problem of a kernel: the sizes, the times of each
+configuration, and the vendor library's times. `tune cover` writes it. A record, in contrast, describes a single size in
+detail.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from tuner.store import locks
 from tuner.store.lookup import Query
 
 FORMAT, VERSION = "tuner times", 1
-SUFFIX = ".times.json"  # of files
+SUFFIX = ".times.json"
 MOST = 1 << 26  # characters of a file
-DIGITS = 5  # of a time
-CHIP = "cuda"  # the kind of device whose architecture and multiprocessors name a chip
+DIGITS = 5  # significant digits of a time
+CHIP = "cuda"  # the kind of device whose architecture and number of multiprocessors identify a chip
 
 
 @dataclass(frozen=True)
 class TimeTable:
-    """The times in ms of a kernel's configurations, by sizes in the order of `names`, and the library's. `code` is that
-    of the kernel when it was measured (`source.Version`). `units` are the multiprocessors of the device; `launch_ms` is
-    what a launch took on the machine that measured. Both are 0 where nothing tells."""
+    """The times in ms of a kernel's configurations and of the library, by sizes in the order of `names`.
+
+    `code` identifies the kernel's code when it was measured (`Version`). `units` is the device's number of
+    multiprocessors, `launch_ms` the launch overhead of the machine in ms; both are 0 if unknown.
+    """
 
     kind: str
     device: str
@@ -51,38 +53,38 @@ class TimeTable:
 
     @property
     def key(self) -> str:
-        """Tables with the same key are of the same problem, where a launch takes as long; a file has one of them."""
+        """Identifies the device, code, options, types and launch overhead; a file has one table per key."""
         options, types = sorted(self.options.items()), sorted(self.types.items())
         return json.dumps([self.kind, self.device, self.code, self.names, options, types, float(self.launch_ms)])
 
     @property
-    def at(self) -> list[Sizes]:
-        """The sizes of which there are times."""
+    def sizes(self) -> list[Sizes]:
+        """All sizes with a time, sorted."""
         return sorted({*self.library, *(sizes for times in self.times.values() for sizes in times)})
 
     def serves(self, query: Query) -> bool:
-        """Whether it is of the query's kernel as it is now, problem and device."""
+        """Whether it is of the query's device, of its kernel's current version, and of its options and types."""
         options, names = query.scope.options, tuple(query.space.operation.sizes)
-        is_here = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
+        is_current = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
         is_problem = self.names == names and self.types == query.scope.types
-        return is_here and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
+        return is_current and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
 
     def add(self, config: Config, sizes: Sizes, time_ms: float) -> None:
-        """Take in a time, in the place of an earlier one."""
+        """Add a time in ms, replacing an earlier one of the same configuration and sizes."""
         key = config_key(config)
         self.configs.setdefault(key, dict(config))
         self.times.setdefault(key, {})[sizes] = time_ms
 
     def take(self, other: TimeTable) -> None:
-        """Take in the times of another table of the same key, where this one has none."""
+        """Add the times of another table with the same key that this one lacks."""
         for key, config in other.configs.items():
             self.configs.setdefault(key, config)
             self.times[key] = {**other.times[key], **self.times.get(key, {})}
         self.library.update({**other.library, **self.library})
 
     def to_json(self) -> dict[str, Any]:
-        """The table as a file has it: sizes once, and a row of times for each configuration."""
-        sizes = self.at
+        """The table in a file's form: the sizes once, and a row of times for each configuration."""
+        sizes = self.sizes
         return {
             "kind": self.kind,
             "device": self.device,
@@ -102,7 +104,7 @@ class TimeTable:
 
     @staticmethod
     def from_json(data: Any) -> TimeTable:
-        """Raises ValueError for what is no table."""
+        """The table of a file's form. Raises ValueError if it is invalid."""
         try:
             sizes = [tuple(each) for each in data["sizes"]]
             names = tuple(data["names"])
@@ -139,33 +141,33 @@ def _row(times: Mapping[Sizes, float], sizes: Sequence[Sizes]) -> list[float | N
 
 
 def _timed(sizes: Sequence[Sizes], times: Sequence[float | None]) -> dict[Sizes, float]:
-    """The times that there are. Raises ValueError where one is no time, or none belongs to a size."""
-    found = {each: time for each, time in zip(sizes, times, strict=True) if time is not None}
-    values = found.values()
+    """The known times of a row, by sizes. Raises ValueError if a time is invalid or the lengths differ."""
+    known = {each: time for each, time in zip(sizes, times, strict=True) if time is not None}
+    values = known.values()
     if not {*map(type, values)} <= {int, float} or not math.isfinite(sum(values)) or min(values, default=1) <= 0:
         raise ValueError("a time is a positive number, or null")
-    return found
+    return known
 
 
 def path(kernel: str, root: Path) -> Path:
-    """The file of a kernel in a folder of results."""
+    """The file of a kernel's time tables in a folder of results."""
     return beside(root / f"{kernel.lstrip('/')}.jsonl")
 
 
 def beside(records: Path) -> Path:
-    """The file of the kernel whose records are in this file."""
+    """The file of the time tables of the kernel whose records are in this file."""
     return records.with_suffix(SUFFIX)
 
 
 def read(records: Iterable[Path]) -> tuple[list[TimeTable], list[str]]:
-    """The tables beside these files of records (`Store.files`), in their order; and messages about what cannot be
-    read."""
-    read_of = [read_file(beside(file)) for file in records]
-    return [table for tables, _ in read_of for table in tables], [told for _, problems in read_of for told in problems]
+    """The tables beside these files of records (`Store.files`), in their order, and messages about unreadable files."""
+    results = [read_file(beside(file)) for file in records]
+    tables = [table for tables, _ in results for table in tables]
+    return tables, [problem for _, problems in results for problem in problems]
 
 
 def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
-    """The tables of a file, none if it is not there; and messages about what cannot be read."""
+    """The tables of a file, none if it does not exist, and a message if it cannot be read."""
     try:
         return _tables(file), []
     except RequestError as error:
@@ -173,24 +175,24 @@ def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
 
 
 def kernel_of(file: Path) -> object:
-    """The kernel that a file, from which tables were read, says to be of."""
+    """The kernel named by a file from which tables were read."""
     return json.loads(paths.read_text(file, MOST)).get("kernel")
 
 
 def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], units: int) -> str | None:
-    """The sibling of a device with most times in `tables`; None where there is none, or the device itself has as many.
-    `queries` are those of kernels on the device, which has so many multiprocessors.
+    """The name of the sibling device with the most times; None if there is none, or the device itself has as many.
 
-    NVIDIA GPUs of one architecture with as many multiprocessors are siblings: the same chip, perhaps with another
-    memory, such as an H100 and an H200. Times differ, but what is fastest seldom does. Of processors, and of OpenCL's
-    devices, the architecture does not name the chip.
+    `queries` are of kernels on the device, `tables` the time tables of each kernel, `units` the device's number of
+    multiprocessors. NVIDIA GPUs of one architecture with the same number of multiprocessors are siblings: the same
+    chip, perhaps with different memory, such as an H100 and an H200. Their times differ, but rarely which configuration
+    is fastest. For CPUs and OpenCL devices, the architecture does not identify the chip.
     """
     counts: dict[str, int] = {}
     for query, measured in zip(queries, tables, strict=True):
         for table in measured:
             is_own = table.device == query.device
-            is_alike = query.kind == CHIP and (table.architecture, table.units) == (query.architecture, units)
-            if (is_own or is_alike) and table.serves(replace(query, device=table.device)):
+            is_sibling = query.kind == CHIP and (table.architecture, table.units) == (query.architecture, units)
+            if (is_own or is_sibling) and table.serves(replace(query, device=table.device)):
                 counts[table.device] = counts.get(table.device, 0) + sum(map(len, table.times.values()))
     own = counts.pop(queries[0].device, 0) if queries else 0
     most = max(sorted(counts), key=lambda name: counts[name], default=None)
@@ -198,21 +200,23 @@ def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[TimeTable]], 
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
-    """Add `tables` to those of a kernel in `folder`, or else the user's own: new times take the place of old ones, and
-    come before those of other machines. A file that cannot be read is left as it is. Raises RequestError where it
-    cannot be written."""
+    """Add `tables` to a kernel's file in `folder`, by default the user's own results.
+
+    New times replace old ones, and their tables come first. Raises RequestError if the file cannot be read, which
+    leaves it unchanged, or cannot be written.
+    """
     if not tables:
         return
     file = path(kernel, folder or paths.user_results())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with locks.held(file):
-            kept = {table.key: table for table in _tables(file)}
+            merged = {table.key: table for table in _tables(file)}
             for table in reversed(tables):
-                if table.key in kept:
-                    table.take(kept.pop(table.key))
-                kept = {table.key: table, **kept}
-            paths.replace(file, _text(kernel, kept.values()).encode())
+                if table.key in merged:
+                    table.take(merged.pop(table.key))
+                merged = {table.key: table, **merged}
+            paths.replace(file, _text(kernel, merged.values()).encode())
     except OSError as error:
         where = shown(file)
         raise RequestError(
@@ -221,7 +225,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
 
 
 def _tables(file: Path) -> list[TimeTable]:
-    """The tables in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
+    """The tables of a file; none if it does not exist. Raises RequestError if it is unreadable or of another format."""
     where = shown(file)
     try:
         document = json.loads(paths.read_text(file, MOST))
@@ -237,7 +241,7 @@ def _tables(file: Path) -> list[TimeTable]:
 
 
 def _text(kernel: str, tables: Iterable[TimeTable]) -> str:
-    """A document with a line for each configuration."""
+    """The text of a file, with one line per configuration."""
     parts = []
     for table in tables:
         data = table.to_json()

@@ -24,7 +24,7 @@ from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rejected
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
 from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.ledger.trial import Trial
@@ -137,7 +137,7 @@ def explored(
     if space.operation.reference.kind == "none":
         doubts.append("reference: none: no output is compared, and the results are unverified")
         crews.noted(doubts[-1])
-    kept = KeptCeilings(request.results)
+    kept = StoredCeilings(request.results)
     for problem in kept.problems:
         crews.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")

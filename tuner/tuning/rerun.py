@@ -29,7 +29,7 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rates, rejected
-from tuner.store.ceilings_file import KeptCeilings
+from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Candidate, Record
 
@@ -124,7 +124,7 @@ def main() -> None:
         bench = Workbench(device, space, scope)
         channel.reply({"missed_cases": bench.missed_cases})
         next(requests)
-        ceilings = KeptCeilings(_folder(request["results"])).of(device)
+        ceilings = StoredCeilings(_folder(request["results"])).of(device)
         with turns.taken(device.place):
             measured = _measure(bench, space, scope, device, candidate, ceilings)
         if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:

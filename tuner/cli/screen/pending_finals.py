@@ -74,6 +74,7 @@ class PendingFinals:
 
 
 def _fastest(study: StoredStudy, device: str) -> Trial | None:
+    """The study's fastest valid trial; None if it has none, or is of another device."""
     valid = [trial for trial in study.trials if study.device == device and trial.time_ms is not None]
     return min(valid, key=lambda trial: trial.time_ms or 0.0, default=None)
 

@@ -38,7 +38,7 @@ class SearchStatus:
     valid: int
     unproposed: set[ConfigKey] = field(default_factory=set)
     limit: float | None = None
-    done: int = 0
+    done: int = 0  # trials known of configurations that the search has proposed
     new: int = 0  # trials finished since this run began, on any machine
     best: Trial | None = None
     bests_ms: list[float] = field(default_factory=list)  # best time after each trial, from the first valid one on
@@ -74,7 +74,7 @@ class SearchStatus:
         return self.new / elapsed if elapsed > 0 else 0.0
 
     def seconds_left(self, elapsed: float) -> float | None:
-        """An estimate from the rate so far and the limit; None without a limit and with fewer than FEW new trials."""
+        """The estimated time left, by the rate so far and the limit; None without a limit and before FEW new trials."""
         rate = self.per_second(elapsed) if self.new >= FEW or self.done >= self.total else 0.0
         # Not negative: other machines may measure more configurations of the same study.
         ends = [max(0, self.total - self.done) / rate] if rate else []

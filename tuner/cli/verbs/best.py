@@ -20,7 +20,7 @@ from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, T
 def command(arguments: ProblemArguments, as_json: bool) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
-    Takes the first of these that there is: the record of this device and size; a prediction from times at other sizes,
+    Uses the first of these that exists: the record of this device and size; a prediction from times at other sizes,
     if it has proved better than the nearest size; the record of the nearest size; a record of the most similar device;
     the kernel's default. Also tells you if an interrupted search of this problem has yet to store a record.
 
@@ -50,7 +50,7 @@ def command(arguments: ProblemArguments, as_json: bool) -> None:
     pending = None if best.match == "exact" and not best.stale else PendingFinals.of(problem, name, arguments.kernel)
     waiting = {"waiting": pending and pending.document}
     data = {**about, **match, **rejected, **waiting, "config": best.config, "record": record and record.to_json()}
-    quality = f"{best.match}{', from a variant of the device' if best.variant else ''}{', stale' if best.stale else ''}"
+    quality = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
     quality += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
     options, record_options = options_texts(problem.options, record.options if record else problem.options, defaults)

@@ -67,12 +67,12 @@ def command(arguments: ProblemArguments, no_measure: bool, counters: bool, stora
     rows = explanation.rows(study)
     finals: dict[Any, Final] = {}
     is_default = len(rows) == 1  # the best is the default: there is nothing to compare
-    if not no_measure and not is_default and study.here is not None:
+    if not no_measure and not is_default and study.local_device is not None:
         from tuner.cli.screen import progress
         from tuner.report import measuring
 
         with progress.displayed() as listener:
-            measured = measuring.measure(study, rows, storage, listener, in_turns=True)
+            measured = measuring.measure(study, rows, storage, listener, interleaved=True)
         study = measured.subject
         finals = measured.finals
     elif not no_measure and not is_default:
@@ -80,11 +80,11 @@ def command(arguments: ProblemArguments, no_measure: bool, counters: bool, stora
     result = explanation.explain(study, finals)
     profiles: dict[str, dict[str, str]] = {}
     if counters:
-        if study.here is None:
+        if study.local_device is None:
             raise DeviceError(f"--counters: this machine has no {study.recording.device}; leave out --counters")
         for name, row in (("best", study.best), ("default", study.default)):
             assert row is not None
-            profiles[name] = counting.profile(study, study.config(row), study.here.id)
+            profiles[name] = counting.profile(study, study.config(row), study.local_device.id)
     output.answer(as_json, _data(result, profiles), _text(result, profiles))
 
 

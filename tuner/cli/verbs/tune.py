@@ -130,7 +130,7 @@ def command(
     sizes_of_kernel = catalog.load(kernel).operation.sizes if size is None else {}
     if missing := [name for name, default in sizes_of_kernel.items() if default is None]:
         example = "x".join(["1024"] * len(missing))
-        names = f"{' x '.join(missing)}, one number for all of them or each by itself, " if len(missing) > 1 else ""
+        names = f"{' x '.join(missing)} or one number for all of them, " if len(missing) > 1 else ""
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
     from tuner.cli.screen import logs, progress

@@ -1,1 +1,1 @@
-"""The formats that `tune export` writes."""
+"""Writers of the formats of `tune export`."""

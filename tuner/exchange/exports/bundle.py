@@ -1,4 +1,4 @@
-"""A folder that launches without tuner: cubins, their launches in C and in JSON, and an example in C."""
+"""Export of a bundle, which runs without tuner: cubins, their launches as C tables and JSON, and an example in C."""
 
 import json
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.version import VERSION
 
-EXAMPLE = Path(__file__).with_name("example.c")  # launches through CUDA, as launch.h says
+EXAMPLE = Path(__file__).with_name("example.c")  # launches the builds of launch.h through the CUDA driver API
 KIND = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the bundle into a folder. Raises RequestError where a device is not a CUDA device, or nothing compiles."""
+    """Write the bundle into a folder. Raises RequestError if kernel or device are not CUDA, or nothing compiles."""
     problem, folder = request.problem, request.path("")
     targets = _targets(request)
     builds = [BundledBuild.of(target) for target in targets]
@@ -43,20 +43,21 @@ def export(request: ExportRequest) -> Export:
 
 
 def _targets(request: ExportRequest) -> list[Target]:
-    """One target per architecture of the request, else the one of its device. Raises RequestError."""
+    """One target per requested architecture; without any, the target for the device. Raises RequestError if either is
+    not CUDA."""
     problem, device, architectures = request.problem, request.device, request.architectures
     if KIND not in devices.kinds_of(problem.space):
         written = ", ".join(problem.space.languages)
         raise RequestError(
-            f"{problem.space.name} is written in {written}: it has no cubins; --to dispatch writes its builds, --to cu "
-            "its source"
+            f"{problem.space.name} is written in {written}, which has no cubins; use --to dispatch for its builds, or "
+            "--to cu for its source"
         )
     targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
     if any(target.device.kind != KIND for target in targets):
         where = f"--device {shown(device or '')}"
         raise RequestError(
-            f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to dispatch "
-            "writes builds for any other"
+            f"{where}: --to cubin is for CUDA devices; name one with --device, or an architecture such as "
+            "--architecture sm_90a; for other devices use --to dispatch"
         )
     if architectures is None:
         return targets
@@ -69,7 +70,7 @@ def _targets(request: ExportRequest) -> list[Target]:
 
 
 def _target(problem: Problem, architecture: str, candidates: Sequence[TargetDevice]) -> Target:
-    """The target for an architecture: the best fit of the candidates that have it, else the architecture alone."""
+    """The target for an architecture: the best fit among its candidates, else the architecture without a device."""
     same = [device for device in candidates if (device.kind, device.architecture) == (KIND, architecture)]
     return best_fit(Target.of(problem, device) for device in same or [TargetDevice.remote(KIND, architecture)])
 
@@ -100,7 +101,7 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
         "time_ms": record.time_ms if record and candidate.rank == 0 else None,
         "verified": record.is_verified if record else None,
         "cubins": [
-            # The launcher finds a cubin by the digest of its source: equal sources and options make equal cubins.
+            # The launcher finds a cubin by the digest of its source: equal sources and options give equal cubins.
             binary_json(build.files[source], source.digest, made)
             for source, made in build.built.builds.items()
         ],
@@ -145,6 +146,6 @@ def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:
 
 
 def _number(value: np.generic) -> Any:
-    """A number; the two parts of a complex one."""
+    """`value` as a JSON number; a complex one as [real, imaginary]."""
     number = value.item()
     return [number.real, number.imag] if isinstance(number, complex) else number

@@ -1,4 +1,4 @@
-"""A build of a bundle: the first candidate of a target that compiles, as files, arguments and steps."""
+"""One build of a bundle: the first candidate of a target that compiles, with its files, arguments and steps."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from tuner.store.lookup import Candidate
 
 @dataclass(frozen=True)
 class BundledArgument:
-    """An argument in one configuration.
+    """A kernel argument in one configuration.
 
-    shape: of an array; None where it has no memory. dtype: None where it has no elements.
-    value: that of a scalar, or the contents of a constant array.
-    exported: how it is passed, where it is of a kind of its own.
+    dtype: the element type; None if the argument has no elements.
+    shape: the shape of an array; None if the argument has no device memory.
+    value: the value of a scalar, or the contents of a constant array.
+    exported: how the argument is passed, if it has a `kind` (tensor map, texture, constant).
     """
 
     argument: Argument
@@ -48,7 +49,7 @@ class BundledArgument:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its memory; 0 for a scalar."""
+        """The bytes of device memory; 0 for a scalar."""
         return 0 if self.shape is None or self.dtype is None else int(np.prod(self.shape)) * self.dtype.itemsize
 
 
@@ -62,8 +63,7 @@ class BundledBuild:
 
     @staticmethod
     def of(target: Target) -> BundledBuild:
-        """The best configuration that compiles and fits. Raises RequestError where there is none, and for an argument
-        that no bundle can hold."""
+        """The best configuration that compiles within the device's limits. Raises RequestError if none does."""
         space, device = target.problem.space, target.device
         compiler = devices.compiler_for(device.kind, device.architecture)
         first: TrialError | None = None
@@ -79,7 +79,7 @@ class BundledBuild:
 
     @property
     def scope(self) -> Scope:
-        """The problem with the configuration."""
+        """The problem on the target's device."""
         return self.built.instance.scope
 
     @property
@@ -92,13 +92,13 @@ class BundledBuild:
 
     @cached_property
     def files(self) -> Mapping[Source, str]:
-        """The name of each source's cubin: the architecture, and the source's own name where there are several."""
+        """The name of each source's cubin: the architecture, followed by the source's name if there are several."""
         suffix = devices.BACKENDS[self.target.device.kind].binaries
         if len(self.built.builds) == 1:
             return dict.fromkeys(self.built.builds, f"{self.architecture}{suffix}")
         space, names = self.target.problem.space, dict[Source, str]()
         paths: dict[Source, Path] = {
-            ours.source: step.source for ours, step in zip(self.steps, space.steps, strict=True)
+            rendered.source: step.source for rendered, step in zip(self.steps, space.steps, strict=True)
         }
         for source in self.built.builds:
             names[source] = identifier(f"{self.architecture} {paths[source].stem}", names.values())
@@ -114,22 +114,23 @@ class BundledBuild:
 
     def taken(self, step: StepSource) -> tuple[str, ...]:
         """The arguments that a step's kernel takes as parameters, in its order."""
-        without = {a.name for a in self.arguments if a.exported is not None and a.exported.symbol is not None}
-        return tuple(name for name in step.arguments if name not in without)
+        symbols = {a.name for a in self.arguments if a.exported is not None and a.exported.symbol is not None}
+        return tuple(name for name in step.arguments if name not in symbols)
 
     @cached_property
     def arguments(self) -> tuple[BundledArgument, ...]:
+        """All arguments, in the operation's order. Raises RequestError for one that no bundle can hold."""
         op = self._operation
         scalars = iter(operation.scalars(op, self.scope))
         constants = operation.constants(op, self.scope)
-        found = []
+        arguments = []
         for a in op.arguments:
             is_scalar = a.shape is None and a.kind is None
             value = next(scalars) if is_scalar else constants.get(a.name)
             element = dtype(a, self.scope) if a.shape is not None or is_scalar else None
             shape = None if a.shape is None else operation.shape(a, self.scope)
-            found.append(BundledArgument(a, element, shape, value, self._exported(a)))
-        return tuple(found)
+            arguments.append(BundledArgument(a, element, shape, value, self._exported(a)))
+        return tuple(arguments)
 
     def argument(self, name: str) -> Argument:
         return next(a for a in self._operation.arguments if a.name == name)
@@ -150,7 +151,7 @@ class BundledBuild:
         exported = argument.kind.export(argument, self)
         if exported is None:
             raise RequestError(
-                f"{self.target.problem.space.name}: {argument.name} is {argument.kind.name}, which no bundle can hold; "
-                "export --to cu"
+                f"{self.target.problem.space.name}: {argument.name}: a bundle cannot hold an argument of kind "
+                f"{argument.kind.name}; use --to cu"
             )
         return exported

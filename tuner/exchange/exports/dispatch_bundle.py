@@ -1,7 +1,7 @@
-"""A folder from which `tuner.dispatch` serves a family at any size without a compiler.
+"""Export of a folder from which `tuner.dispatch` serves a family at any size, without a compiler.
 
-It holds the records and tables of a device, by which configurations are chosen, and their binaries for every kind of
-size that was measured.
+The folder holds the records and time tables of one device, from which a launch chooses configurations, and binaries:
+one for each distinct code that a configuration has at the measured sizes.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
 from tuner.version import VERSION
 
-NAME = 20  # characters of a digest that name a file
-CLOSE = 1.1  # times the best of the family at some size: what is never as near is left out
-THREADS = 16  # that compile
-Job = tuple[Space, Config, Scope]
+NAME = 20  # characters of a source's digest in a file name
+CLOSE = 1.1  # a configuration is exported if, at some size, it takes at most this times the family's best
+THREADS = 16  # concurrent compilations
+Job = tuple[Space, Config, Scope]  # a configuration to compile at the sizes of a scope
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the folder. Raises RequestError where there is no record or table, where several devices have some, and
-    where nothing compiles."""
+    """Write the folder. Raises RequestError if there are no records or time tables, several devices have some, or
+    nothing compiles."""
     device, compiler = _target(request)
     language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
     records: dict[str, list[Record]] = {}
     tables: dict[str, list[TimeTable]] = {}
-    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # not which
+    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # placeholders: jobs set the sizes
     scope = Scope(sizes, problem.options, language, device.limits, problem.types)
     for space in request.spaces:
         query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
@@ -63,14 +63,14 @@ def export(request: ExportRequest) -> Export:
             knowledge.add_table(table, query)
     if not any(records.values()) and not any(tables.values()):
         raise RequestError(
-            f"{request.name}: no times of {device.name}; run `tune cover {request.name} --sizes ...` there first"
+            f"{request.name}: no times on {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
     jobs = list(_jobs(request.spaces, knowledge.all(), scope))
     builds, notes = _built(compiler, jobs)
     if not builds:
         raise RequestError(f"{request.name}: nothing compiles for {device.architecture}: {notes[0]}")
-    held = {space.name for space, _, _ in jobs}
-    spaces = [space for space in request.spaces if space.name in held]
+    exported = {space.name for space, _, _ in jobs}
+    spaces = [space for space in request.spaces if space.name in exported]
     folder = request.path("")
     files = [folder / _file(source, device) for source in builds]
     for file, made in zip(files, builds.values(), strict=True):
@@ -101,43 +101,44 @@ def export(request: ExportRequest) -> Export:
 
 
 def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
-    """The device whose records and tables are exported, and what compiles for it: one of this machine by its name, or
-    one in the store, which records name, or else tables alone. Raises RequestError."""
+    """The device whose records and time tables are exported, and its compiler: the requested device of this machine, or
+    the one device in the store with records, else with time tables. Raises RequestError if there is none, or several.
+    """
     name = request.device
     if name is not None and devices.is_name(name):
         return _opened(name)
-    found, refusal = _stored(request, tables=False)
-    if not found:
-        found, refusal = _stored(request, tables=True)
-    if not found:
-        raise refusal
-    if len(found) > 1:
-        names = ", ".join(f"{device.name} ({device.kind})" for device in found.values())
+    known, error = _stored(request, tables=False)
+    if not known:
+        known, error = _stored(request, tables=True)
+    if not known:
+        raise error
+    if len(known) > 1:
+        names = ", ".join(f"{device.name} ({device.kind})" for device in known.values())
         raise RequestError(f"{request.name}: the store has records of {names}; choose one with --device")
-    (device,) = found.values()
-    for number in range(devices.count(device.kind)):  # if it is here, its limits are known
-        here = _opened(f"{device.kind}:{number}")
-        if here[0].name == device.name:
-            return here
+    (device,) = known.values()
+    for number in range(devices.count(device.kind)):  # an open device knows its exact limits
+        local = _opened(f"{device.kind}:{number}")
+        if local[0].name == device.name:
+            return local
     if devices.BACKENDS[device.kind].binaries is None:
         raise RequestError(
-            f"{request.name}: {device.name} ({device.kind}) is not here, and builds of {device.kind} are for the "
-            "device that compiles them; export it there"
+            f"{request.name}: {device.name} ({device.kind}) is not on this machine, and {device.kind} builds run only "
+            "on the device that compiled them; export on its machine"
         )
     return device, devices.compiler_for(device.kind, device.architecture)
 
 
 def _stored(request: ExportRequest, tables: bool) -> tuple[dict[tuple[str, str], TargetDevice], RequestError]:
-    """The devices of that name in the store, by records or by tables; and why there is none."""
-    found: dict[tuple[str, str], TargetDevice] = {}
-    refusal = RequestError(f"{request.name}: the store has no record of it; tune it first")
+    """The requested devices in the store, by records or by time tables, and the error to raise if there is none."""
+    known: dict[tuple[str, str], TargetDevice] = {}
+    error = RequestError(f"{request.name}: the store has no records of it; tune it first")
     for space in request.spaces:
         try:
-            there = stored_devices(replace(request.problem, space=space), request.device, tables)
-            found |= {(device.kind, device.name): device for device in there}
-        except RequestError as error:
-            refusal = error
-    return found, refusal
+            matches = stored_devices(replace(request.problem, space=space), request.device, tables)
+            known |= {(device.kind, device.name): device for device in matches}
+        except RequestError as not_found:
+            error = not_found
+    return known, error
 
 
 def _opened(name: str) -> tuple[TargetDevice, Compiler]:
@@ -146,16 +147,15 @@ def _opened(name: str) -> tuple[TargetDevice, Compiler]:
 
 
 def _is_exported(record: Record, query: Query) -> bool:
-    """Whether a record is of the kernel as it is now, the device and the types, and its times may be compared."""
-    asked = query.kind, query.device, query.scope.types
-    is_here = (record.kind, record.device, record.types) == asked
-    return is_here and record.is_plain and record.is_verified and record.is_of(query.version)
+    """Whether a record is of the kernel's current version, the device and the types, and its times are comparable."""
+    is_match = (record.kind, record.device, record.types) == (query.kind, query.device, query.scope.types)
+    return is_match and record.is_plain and record.is_verified and record.is_of(query.version)
 
 
 def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> Iterator[Job]:
-    """What is to be compiled: each configuration that is near the best somewhere, as it is at every size that has a
-    record, and at those where it was measured; what is for one size alone, where it is the best of a record. Equal code
-    comes once."""
+    """The compilations: each configuration that is CLOSE to the best at some size, at every recorded size and at every
+    size where it was measured. A configuration whose code contains a size is compiled only at sizes whose records it
+    leads. Equal code is compiled once."""
     recorded = {sizes for each in measured for sizes in each.records}
     best: dict[Sizes, float] = {}
     for sizes, time_ms in (item for each in measured for item in each.times.items()):
@@ -164,23 +164,23 @@ def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> I
     for space, each in ((each.space, each) for each in measured):
         if space is None or all(time_ms > CLOSE * best[sizes] for sizes, time_ms in each.times.items()):
             continue
-        code, known = codes[space.name], set[Code]()
+        code, compiled = codes[space.name], set[Code]()
         won = [sizes for sizes, (_, rank) in each.records.items() if rank == 0]
         is_for_one = code.is_for_one_size(each.config, scope_at(scope, next(iter(each.times))))
         for sizes in won if is_for_one else {*recorded, *each.times}:
-            here = scope_at(scope, sizes)
-            own = code.at(each.config, here)
-            if own in known or not space.valid(each.config, here):
+            sized = scope_at(scope, sizes)
+            own = code.values_at(each.config, sized)
+            if own in compiled or not space.valid(each.config, sized):
                 continue
-            known.add(own)
-            digests = tuple(step.source.digest for step in sources.render(Instance(space, each.config, here)))
+            compiled.add(own)
+            digests = tuple(step.source.digest for step in sources.render(Instance(space, each.config, sized)))
             if digests not in seen:
                 seen.add(digests)
-                yield space, each.config, here
+                yield space, each.config, sized
 
 
 def _built(compiler: Compiler, jobs: Sequence[Job]) -> tuple[dict[Source, Build], list[str]]:
-    """The builds of all that compiles, and notes about what does not."""
+    """The builds of the jobs that compile, and a note about each that does not."""
 
     def built(job: Job) -> Mapping[Source, Build] | str:
         space, config, scope = job
@@ -192,11 +192,11 @@ def _built(compiler: Compiler, jobs: Sequence[Job]) -> tuple[dict[Source, Build]
     builds: dict[Source, Build] = {}
     notes: list[str] = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for found in pool.map(built, jobs):
-            if isinstance(found, str):
-                notes.append(found)
+        for result in pool.map(built, jobs):
+            if isinstance(result, str):
+                notes.append(result)
             else:
-                builds |= found
+                builds |= result
     return builds, notes
 
 

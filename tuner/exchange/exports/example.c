@@ -1,10 +1,10 @@
-/* Launches PREFIX through the CUDA driver API: loads the build for the first GPU, fills its inputs with ones, launches
- * its steps, and prints the time per launch and the first and last element of each output.
+/* Launches PREFIX through the CUDA driver API: loads the build for GPU 0, fills the inputs with ones, launches the
+ * steps, and prints the time per launch and the first and last element of each output.
  *
  *     cc -std=c11 -o example example.c -ldl && ./example [folder of the bundle]
  *
- * It needs launch.h, the cubins and a driver. It needs no toolkit: it declares the functions that it calls, and looks
- * them up in libcuda.so.1. A program that is built with the toolkit includes <cuda.h> and links -lcuda instead.
+ * Needs launch.h, the cubins and the NVIDIA driver, but no CUDA toolkit: it declares the driver functions that it calls
+ * and looks them up in libcuda.so.1. With the toolkit, a program includes <cuda.h> and links -lcuda instead.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #include "launch.h"
 
 #define REPEATS 10
-#define ALIGNMENT 64 /* bytes, of what stands for an array */
+#define ALIGNMENT 64 /* bytes, of an encoded argument */
 #define PORTABLE_CLUSTER 8
 #define BUILDS (sizeof PREFIX_builds / sizeof *PREFIX_builds)
 
 typedef unsigned long long address;
 
-/* Numbers of cuda.h: attributes of devices, of functions, and of launches. */
+/* Values of cuda.h: attributes of devices, of functions and of launches. */
 enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
 enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
 enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4 };
@@ -68,7 +68,7 @@ static void fail(const char *what, const char *why) {
 
 static void *library;
 
-/* A function of the driver. */
+/* The driver function of this name; exits if there is none. */
 static tuned_function *find(const char *name) {
     void *symbol = dlsym(library, name);
     tuned_function *function;
@@ -132,7 +132,7 @@ static void *allocate(size_t count, size_t size) {
     return memory;
 }
 
-/* The build of the highest minor compute capability that runs on this device; NULL if there is none. */
+/* Of the builds that run on this device, the one of the highest compute capability; NULL if there is none. */
 static const struct tuned_build *choose(int major, int minor) {
     const struct tuned_build *best = NULL;
     for (size_t i = 0; i < BUILDS; i++) {
@@ -145,25 +145,25 @@ static const struct tuned_build *choose(int major, int minor) {
     return best;
 }
 
-/* A copy to a variable of a module. */
+/* A device-to-device copy of an array to a variable of a module. */
 struct copy {
     address to, from;
     size_t bytes;
 };
 
-/* A build on the device. */
+/* A build loaded on the device. */
 struct program {
     const struct tuned_build *build;
-    address *arrays;             /* of each argument */
-    void **values;               /* what kernels take, of each argument */
-    void **modules, **functions; /* of each step */
-    void ***parameters;          /* of each step */
+    address *arrays;             /* one per argument */
+    void **values;               /* pointer to the kernel parameter, one per argument */
+    void **modules, **functions; /* one per step */
+    void ***parameters;          /* the pointers for cuLaunchKernelEx, one list per step */
     struct copy *copies;         /* before each launch */
     size_t copy_count;
 };
 
-/* A device array for the argument: its contents, else its value in each element. Scratch is left as it is, unless it
- * is zeroed once. */
+/* Allocates the argument's array, and fills it with its contents, or with its value in each element. Scratch memory
+ * stays uninitialised, unless it is zeroed once. */
 static address make_array(const struct tuned_argument *argument) {
     address device;
     CHECK(MemAlloc_v2(&device, argument->bytes));
@@ -181,7 +181,7 @@ static address make_array(const struct tuned_argument *argument) {
     return device;
 }
 
-/* What stands for an array, as the argument encodes it. */
+/* The bytes that stand for an array, such as a tensor map, as the argument encodes them. */
 static void *encoded(const struct tuned_argument *argument, address array) {
     char *memory = allocate(argument->encoded + ALIGNMENT, 1);
     void *value = memory + (ALIGNMENT - (size_t)memory % ALIGNMENT);
@@ -208,7 +208,7 @@ static void make_arguments(struct program *program) {
     }
 }
 
-/* The first step whose kernel is in the same file. */
+/* The first step whose kernel is in the same cubin. */
 static size_t first_of_file(const struct tuned_build *build, size_t step) {
     size_t first = 0;
     while (strcmp(build->steps[first].file, build->steps[step].file) != 0) {
@@ -217,7 +217,7 @@ static size_t first_of_file(const struct tuned_build *build, size_t step) {
     return first;
 }
 
-/* Each file is loaded once, so that its kernels share their variables. */
+/* Loads each cubin once, so that its kernels share their global variables. */
 static void load_steps(struct program *program, const char *folder) {
     const struct tuned_build *build = program->build;
     program->modules = allocate(build->step_count, sizeof *program->modules);
@@ -246,7 +246,7 @@ static void load_steps(struct program *program, const char *folder) {
     }
 }
 
-/* The copies of arrays to variables of this name, in each file that has one. */
+/* Collects the copies of arrays to variables: one for each cubin that has the variable. */
 static void find_copies(struct program *program) {
     const struct tuned_build *build = program->build;
     program->copies = allocate(build->step_count * build->argument_count, sizeof *program->copies);

@@ -1,4 +1,4 @@
-"""The formats of `tune export` in one table, from which help, validation and export work."""
+"""The table of `tune export` formats, which help, validation and export read."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What to export.
+    """The arguments of an export.
 
-    device: a device of this machine, or part of the name of one in the store.
-    output: the file to write, or the folder of a bundle.
-    spaces: the kernels of a family, whose name is `name`, where the format holds one; `problem` is of the first, and
-        has no sizes.
-    architectures: those of a bundle, as in `sm_80,sm_90a`.
+    device: a device of this machine, or part of the name of a device in the store.
+    output: the file to write, or the folder of a bundle; None: a name made of the problem, in the current folder.
+    architectures: the architectures of a bundle, as in `sm_80,sm_90a`.
     storage: the URL of a shared ledger.
+    spaces: the kernels of a family, for formats that hold families; then `problem` is of the first one, without sizes.
+    name: the family's name.
     """
 
     problem: Problem
@@ -42,7 +42,7 @@ class ExportRequest:
     name: str = ""
 
     def path(self, suffix: str) -> Path:
-        """`output`, or a file in the current folder with this suffix, named after the problem."""
+        """`output`; without one, a file in the current folder, named after the problem or family, with this suffix."""
         if self.spaces:
             name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
             return self.output or Path(f"{name}-dispatch{suffix}")
@@ -51,7 +51,7 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class Export:
-    """The files that were written, a summary of them for JSON, and warnings."""
+    """The files written, their summary as JSON data, and warnings."""
 
     files: list[Path]
     summary: Mapping[str, Any]
@@ -70,26 +70,28 @@ class Export:
         summary = {"device": recording.device, "trials": len(recording.entries), "from": trials.origin}
         notes = []
         if recording.is_unverified:
-            notes.append(f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing")
+            notes.append(f"{recording.kernel}: the trials are unverified: no output was compared with a reference")
         if trials.peculiar:
-            notes.append(f"{recording.kernel}: these are no times with warm caches alone: {trials.peculiar}")
+            notes.append(f"{recording.kernel}: the trials were not tuned for time with warm caches: {trials.peculiar}")
         return Export(files, summary, tuple(notes))
 
 
 def _misfit(target: Target) -> list[str]:
-    """What to know of a configuration that is not of a record of this version, problem and device."""
+    """A warning if the configuration was not tuned for this version, problem and device."""
     problem, best, record = target.problem, target.best, target.best.record
     if best.match == "exact" and not best.stale:
         return []
     device = target.device.name or target.device.architecture
-    what = "the default"
+    configuration = "the default configuration"
     if record is not None:
         of = f"{problem_text(record.sizes, record.types)} on {record.device}"
-        what = f"what was tuned for {of}{', in an earlier version' if best.stale else ''}"
+        configuration = (
+            f"the configuration that was tuned for {of}{', for an earlier version of the kernel' if best.stale else ''}"
+        )
     words = problem_words(problem.space.operation, problem.sizes, problem.types, problem.options)
     return [
-        f"{problem.space.name} at {problem.text} on {device}: was not tuned; this is {what}. "
-        f"`tune {shown(problem.space.name)} {words}` there finds its own"
+        f"{problem.space.name} at {problem.text} on {device}: not tuned; exported {configuration}. "
+        f"To tune it, run `tune {shown(problem.space.name)} {words}` on that device"
     ]
 
 
@@ -103,11 +105,11 @@ def _summary(target: Target) -> dict[str, Any]:
 class Format:
     """A format of `tune export`.
 
-    module: has a function `export` from ExportRequest to Export, which writes the files. It raises RequestError where
-        there is nothing to write, and OSError.
-    holds_trials: whether it holds all trials, which may come from a shared ledger.
-    holds_family: whether it holds the kernels of a family, at any size.
-    has_architectures: whether it holds a binary for each architecture.
+    module: has a function `export` from ExportRequest to Export, which writes the files. It raises RequestError if
+        there is nothing to write, and OSError if a file cannot be written.
+    holds_trials: the files hold all trials, which may come from a shared ledger.
+    holds_family: the files hold the kernels of a family, at any size.
+    has_architectures: the files hold one binary per requested architecture.
     """
 
     name: str
@@ -147,19 +149,19 @@ FORMATS: Mapping[str, Format] = {
 def export(to: str, request: ExportRequest) -> Export:
     """Write the files of the format `to`.
 
-    Raises RequestError where an option does not belong to the format, there is nothing to write, or a file cannot be
+    Raises RequestError if an option does not apply to the format, there is nothing to write, or a file cannot be
     written.
     """
     if request.architectures is not None and not FORMATS[to].has_architectures:
-        raise RequestError(f"--architecture is for --to {_names('has_architectures')}, not for --to {to}")
+        raise RequestError(f"--architecture applies to --to {_names('has_architectures')}, not to --to {to}")
     if request.storage is not None and not FORMATS[to].holds_trials:
-        raise RequestError(f"--storage is for --to {_names('holds_trials')}, which hold all trials, not for --to {to}")
+        raise RequestError(f"--storage applies to --to {_names('holds_trials')}, not to --to {to}")
     try:
         result: Export = importlib.import_module(FORMATS[to].module).export(request)
         return result
     except OSError as error:
         where = shown(error.filename or request.path(""))
-        raise RequestError(f"{where}: cannot be written: {error.strerror}; name another place by --output") from None
+        raise RequestError(f"{where}: cannot be written: {error.strerror}; name another file with --output") from None
 
 
 def _names(attribute: str) -> str:
@@ -169,6 +171,6 @@ def _names(attribute: str) -> str:
 
 
 def write(path: Path, text: str) -> Path:
-    """Write `text` to `path`, which is returned. Raises OSError."""
+    """Write `text` to `path` and return `path`. Raises OSError."""
     paths.replace(path, text.encode())
     return path

@@ -1,4 +1,4 @@
-"""A C header: the macros of the best configuration for each device, and those of the default."""
+"""Export as a C header: the macros of the best configuration for each device, and of the default configuration."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,8 +19,8 @@ from tuner.space.texts import config_text
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the header, with a section for the device of the request, else for each in the store. Raises
-    RequestError."""
+    """Write the header, with a section for the requested device, else for each device in the store. Raises RequestError
+    if there is no such device."""
     problem, name = request.problem, request.device
     if name is not None and devices.is_name(name):
         target_devices = [TargetDevice.local(problem.space, name)]
@@ -31,8 +31,8 @@ def export(request: ExportRequest) -> Export:
 
 
 def text(problem: Problem, targets: Sequence[Target]) -> str:
-    """The header, to be included before the kernel's source. The macro of a device, if it is defined, selects the
-    device's section."""
+    """The header, to be included before the kernel's source. Defining a device's macro selects its section; without
+    one, the default applies."""
     space = problem.space
     prefix = identifier(space.name)
     macros: list[str] = []
@@ -53,7 +53,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     try:
         default = first_valid(space, scope)
         section = comment(f"the default: {config_text(default)}") + _macros(Instance(problem.space, default, scope))
-    except NoConfiguration:  # it is for special devices
+    except NoConfiguration:  # the kernel needs more than COMMON_GPU's limits
         if not targets:
             raise
         section = '#error "define the macro of a device"\n'
@@ -72,8 +72,8 @@ def _section(target: Target) -> str:
 
 
 def _macros(instance: Instance) -> str:
-    """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory; and
-    the bytes of arrays whose size no caller knows."""
+    """The macros that the kernel reads, then its launch: grid, block, and bytes of dynamic shared memory; then the
+    bytes of arrays whose size depends on the configuration, and of scratch arrays."""
     space, prefix = instance.space, identifier(instance.space.name).upper()
     text, kernels = rendering.defines(instance), rendering.kernels_of(instance)
     steps = zip(space.steps, kernels, instance.geometries, strict=True)

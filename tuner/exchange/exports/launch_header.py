@@ -1,4 +1,4 @@
-"""launch.h of a bundle: its arguments, steps and builds as tables in C."""
+"""launch.h of a bundle: its arguments, steps and builds as C tables."""
 
 import textwrap
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ TYPES = """\
 enum tuned_role { TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED };
 enum tuned_zeroed { TUNED_NEVER, TUNED_ONCE, TUNED_EACH }; /* once: after allocation; each: before each launch */
 
-/* Writes what stands for the array at `address` to `value`, which begins at a multiple of 64 bytes. `driver` gives a
- * function of the driver by its name, never NULL. The result is that of the driver: 0 if all is well. */
+/* Encodes the array at `address`, as a tensor map or texture, into `value`, which is aligned to 64 bytes. `driver`
+ * returns the driver function of a name, never NULL. Returns the driver's status: 0 on success. */
 typedef void tuned_function(void);
 typedef tuned_function *tuned_driver(const char *name);
 typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *driver);
 
-/* `bytes` is the size of an array, and 0 where an argument has no memory. `type` is NumPy's character for `element`
- * bytes. `value` is that of a scalar; of an array, 0 where it is only written, else 1. `contents` are the bytes of a
- * constant array, else NULL. Before each launch, an array with a `symbol` is copied to the variable of this name in
- * the cubins. Where `encode` is not NULL, kernels take `encoded` bytes that it writes, for the array of argument number
- * `of`. */
+/* `bytes`: the size of an array in device memory; 0 if the argument has none. `element`: the size of an element in
+ * bytes. `type`: NumPy's type character of an element. `value`: the value of a scalar; of an array, the value of each
+ * element in the example: 0 if it is only written, else 1. `contents`: the bytes of a constant array, else NULL.
+ * `symbol`: if not NULL, the array is copied before each launch to the variable of this name in the cubins. `encode`:
+ * if not NULL, the kernels take the `encoded` bytes that it writes, which stand for the array of argument `of`. */
 struct tuned_argument {
     const char *name;
     enum tuned_role role;
@@ -44,8 +44,9 @@ struct tuned_argument {
     int of;
 };
 
-/* A launch of a kernel of a file: blocks; threads; blocks of a cluster, 0 where there are none; bytes of dynamic shared
- * memory; whether all blocks must run at once. `arguments` are numbers of arguments, in the kernel's order. */
+/* A kernel launch: the cubin and the kernel's name in it; blocks; threads per block; blocks per cluster, 0 without
+ * clusters; bytes of dynamic shared memory; whether the launch is cooperative. `arguments`: indices into the build's
+ * arguments, in the order of the kernel's parameters. */
 struct tuned_step {
     const char *file, *kernel;
     unsigned grid[3], block[3], cluster[3], shared_memory;
@@ -54,7 +55,7 @@ struct tuned_step {
     size_t argument_count;
 };
 
-/* Steps that run one after the other. A build runs on devices of its major compute capability, if their minor one is
+/* Launches that run one after the other. A build runs on devices of its major compute capability whose minor one is
  * equal or, unless `exact`, higher. */
 struct tuned_build {
     const char *architecture;
@@ -70,7 +71,7 @@ _ROLES = {"in": "INPUT", "out": "OUTPUT", "inout": "OUTPUT", "scratch": "SCRATCH
 
 
 def text(problem: Problem, builds: Sequence[BundledBuild], prefix: str) -> str:
-    """The header. All names in it begin with `prefix`. Raises DeviceError."""
+    """The header. The names of its tables begin with `prefix`. Raises DeviceError for an unknown architecture."""
     space = problem.space
     rows = [_table_row(build, f"{prefix}_{identifier(build.architecture)}") for build in builds]
     return (
@@ -110,6 +111,7 @@ def _tables(build: BundledBuild, prefix: str) -> str:
 
 
 def _encoder(argument: BundledArgument, name: str) -> str:
+    """The C function that encodes an argument of a kind, such as a tensor map."""
     assert argument.exported is not None
     return (
         f"static int {name}(void *value, unsigned long long address, tuned_driver *driver) {{\n"
@@ -155,7 +157,7 @@ def _step(build: BundledBuild, step: StepSource, arguments: str, count: int) -> 
 def _table_row(build: BundledBuild, prefix: str) -> str:
     capability = compute_capability(build.architecture)
     if capability is None:
-        raise DeviceError(f"{build.architecture}: not an architecture of NVIDIA's")
+        raise DeviceError(f"{build.architecture}: not an NVIDIA architecture")
     major, minor = capability
     exact = int(build.architecture.endswith("a"))  # sm_100f runs on later minor versions too
     fields = {"architecture": f'"{build.architecture}"', "major": major, "minor": minor, "exact": exact}
@@ -165,7 +167,7 @@ def _table_row(build: BundledBuild, prefix: str) -> str:
 
 
 def _fields(fields: dict[str, Any]) -> str:
-    """Designated initializers."""
+    """`fields` as C designated initialisers."""
     return ", ".join(f".{name} = {value}" for name, value in fields.items())
 
 

@@ -1,4 +1,4 @@
-"""Names of files that belong together; identifiers and comments that are safe in C, whatever text they are made of."""
+"""Names of companion files, and C identifiers and comments made safely from arbitrary text."""
 
 import re
 from collections.abc import Container
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def beside(path: Path, what: str) -> Path:
-    """The file beside `path` for `what`: a-results.json for a.json or a.json.gz."""
+    """The companion file of `path` for `what`: a-results.json for a.json or a.json.gz."""
     return path.with_name(re.sub(r"(\.json)?(\.gz)?$", f"-{what}.json", path.name, count=1))
 
 
 def identifier(text: str, others: Container[str] = ()) -> str:
-    """`text` as a C identifier, with a number at its end where `others` has the identifier already."""
+    """`text` as a C identifier, with a number appended if `others` already contains it."""
     stem = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "unnamed"
     stem = f"_{stem}" if stem[0].isdigit() else stem
     number, name = 1, stem
@@ -22,6 +22,6 @@ def identifier(text: str, others: Container[str] = ()) -> str:
 
 
 def comment(*lines: str) -> str:
-    """A C comment that nothing in `lines` can end or continue."""
+    """`lines` as a C comment; `*/` and unprintable characters in them are made harmless."""
     plain = ("".join(c if c.isprintable() else "?" for c in line).replace("*/", "* /") for line in lines)
     return "/* " + "\n * ".join(plain) + " */\n"

@@ -1,4 +1,4 @@
-"""The source of one configuration, as a file that compiles alone."""
+"""Export of one configuration's source as a file that compiles on its own."""
 
 from tuner import devices
 from tuner.devices.host.compiler import OPTIONS
@@ -17,19 +17,19 @@ from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
 
-# Without these, what was measured is another program: one without threads, for any processor.
+# Without these, the compiler would build a different program from the measured one: single-threaded, for any CPU.
 _FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the file for one device. Raises RequestError."""
+    """Write the file for one device. Raises RequestError if there is no such device, or the steps differ in source."""
     target = choose_target(request.problem, request.device)
     suffix = LANGUAGES[target.scope.language].suffix
     return Export.of_targets([write(request.path(suffix), text(target))], [target])
 
 
 def text(target: Target) -> str:
-    """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
+    """The source that tuner and launcher compile, byte for byte, below a comment that says how to launch it."""
     problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
     instance = Instance(problem.space, best.config, target.scope)
     steps = sources.render(instance)
@@ -95,7 +95,7 @@ def _special(geometry: Geometry) -> str:
 
 
 def _name_in_binary(target: Target, step: StepSource) -> list[str]:
-    """A line with the name that C++ gives the kernel, where there is one and the build is there or can be made."""
+    """A line with the kernel's mangled C++ name; none if it is not mangled, or the source does not compile here."""
     backend = devices.BACKENDS[target.device.kind]
     if not backend.binaries or 'extern "C"' in step.source.text:
         return []

@@ -1,4 +1,4 @@
-"""All trials as comma-separated values."""
+"""Export of all trials as comma-separated values."""
 
 import csv
 import io
@@ -9,14 +9,14 @@ from tuner.exchange.exports.trials import Trials, gather
 
 
 def export(request: ExportRequest) -> Export:
-    """Write the table. Raises RequestError."""
+    """Write the table. Raises RequestError if there are no trials."""
     trials = gather(request.problem, request.device, request.storage)
     return Export.of_trials([write(request.path(".csv"), text(trials))], trials)
 
 
 def text(trials: Trials) -> str:
-    """One line per trial: kernel, device, sizes, types, options that are not at their defaults, parameters, the median
-    time and all times in ms or the reason of a failure, and all extra columns."""
+    """One line per trial: kernel, device, sizes, types, options that are not at their defaults, parameters, median time
+    and all times in ms or the reason of failure, then all extra members of the trials."""
     recording = trials.recording
     extra = sorted({name for entry in recording.entries.values() for name in entry.extra})
     problem = {"kernel": recording.kernel, "device": recording.device}
@@ -33,5 +33,5 @@ def text(trials: Trials) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """`value`, marked as text where a spreadsheet would read it as a formula."""
+    """`value`, quoted if a spreadsheet would read it as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

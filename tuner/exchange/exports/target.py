@@ -1,4 +1,4 @@
-"""Whom an export is for: a device of this machine, a device in the store, or an architecture."""
+"""The target of an export: a problem on a device of this machine, a device in the store, or an architecture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tuner.store.store import Store
 
 @dataclass(frozen=True)
 class Problem:
-    """A kernel at a size, with its options and the chosen types. `results` is the user's store (None: the usual
+    """A kernel at a size, with its options and the chosen types. `results` is the user's store (None: the default
     folder)."""
 
     space: Space
@@ -39,7 +39,8 @@ class Problem:
         types: Mapping[str, str] | None = None,
         results: Path | None = None,
     ) -> Problem:
-        """Raises RequestError for a size, an option or a type that the kernel does not have."""
+        """The problem that the user describes. Raises RequestError for a size, option or type that the kernel does not
+        have."""
         chosen = Chosen.parse(space.operation, size, options, types)
         return Problem(space, chosen.sizes, chosen.options, chosen.types, results)
 
@@ -47,7 +48,7 @@ class Problem:
     def sizeless(
         space: Space, options: Mapping[str, float], types: Mapping[str, str], results: Path | None = None
     ) -> Problem:
-        """The problem at no size of its own. Raises RequestError as `parse` does."""
+        """The problem without sizes, for formats that serve any size. Raises RequestError as `parse` does."""
         chosen = chosen_types.parse(types, space.operation)
         return Problem(space, {}, operation.parse_options(options, space.operation, chosen), chosen, results)
 
@@ -58,14 +59,14 @@ class Problem:
 
     @property
     def code_text(self) -> str:
-        """The same with every option that the code depends on: who reads the code alone knows no defaults."""
+        """`text`, plus every option that is compiled into the code: exported code does not show the defaults."""
         op, fixed = self.space.operation, self.space.fixed_options
         defaults = {name: value for name, value in op.options.items() if name not in fixed}
         return problem_text(self.sizes, self.types) + options_text(self.options, defaults)
 
     @property
     def file_name(self) -> str:
-        """The stem of a file about it: `axpy-4096-float16-alpha=2`."""
+        """The stem of the names of files about this problem: `axpy-4096-float16-alpha=2`."""
         stem, types = self.space.name.rpartition("/")[2], self.types.values()
         options = options_text(self.options, self.space.operation.options).split(", ")[1:]
         return "-".join([stem, short_size(self.sizes), *types, *options])
@@ -77,7 +78,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class TargetDevice:
-    """A device by its name in the store, and its limits. `name` is empty for an architecture alone."""
+    """A device by its name in the store, with its limits. `name` is empty if only the architecture is known."""
 
     name: str
     kind: str
@@ -86,7 +87,7 @@ class TargetDevice:
 
     @staticmethod
     def local(space: Space, name: str) -> TargetDevice:
-        """A device of this machine that runs `space`. Raises DeviceError."""
+        """The device `name` of this machine (`cuda:0`), which must run `space`. Raises DeviceError if it cannot."""
         device = devices.open_device(devices.for_space(space, name))
         try:
             return TargetDevice(device.name, device.kind, device.architecture, device.limits)
@@ -95,13 +96,13 @@ class TargetDevice:
 
     @staticmethod
     def remote(kind: str, architecture: str, name: str = "") -> TargetDevice:
-        """A device of another machine, with the limits that follow from its architecture."""
+        """A device of another machine, with the limits of its architecture."""
         return TargetDevice(name, kind, architecture, devices.BACKENDS[kind].limits_of(architecture))
 
 
 @dataclass(frozen=True)
 class Target:
-    """A problem on a device. `candidates` are all known configurations that are valid there: the best first, the
+    """A problem on a device. `candidates` are all known configurations that are valid for both, the best first and the
     default last."""
 
     problem: Problem
@@ -111,7 +112,7 @@ class Target:
 
     @staticmethod
     def of(problem: Problem, device: TargetDevice) -> Target:
-        """The target with what the store knows for it. Raises NoConfiguration where no configuration is valid."""
+        """The target with its candidates from the store. Raises NoConfiguration if no configuration is valid."""
         space = problem.space
         scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
         query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
@@ -123,16 +124,16 @@ class Target:
 
 
 def best_fit(targets: Iterable[Target]) -> Target:
-    """The target whose best configuration fits best: exact, nearest size, architecture, other device, default."""
+    """The target whose best candidate has the best match, in the order of MATCHES."""
     return min(targets, key=lambda target: MATCHES.index(target.best.match))
 
 
 def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = devices.KINDS) -> Target:
-    """The target called `name`: a device of this machine (`cuda:0`), or part of the name of one in the store.
+    """The target called `name`: a device of this machine (`cuda:0`), or part of the name of a device in the store.
 
-    Without a name it is the first device of this machine that has an exact record. Where none has one, it is, of the
-    first of `kinds` that has either, the first device of this machine, else the device in the store that fits best.
-    Raises RequestError where there is no such device, and where the name is ambiguous.
+    Without a name: the first device of this machine that has an exact record. If none has one: for the first of `kinds`
+    with any device, the first device of this machine, else the device in the store with the best match. Raises
+    RequestError if there is no such device, or `name` is ambiguous.
     """
     if name is not None and devices.is_name(name):
         return Target.of(problem, TargetDevice.local(problem.space, name))
@@ -141,29 +142,31 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
         matches = [device for device in matches if device.name == name] or matches
         if len(matches) > 1:
             names = ", ".join(f"{device.name} ({device.kind})" for device in matches)
-            raise RequestError(f"--device {shown(name)} could be {names}; write more")
+            raise RequestError(f"--device {shown(name)}: ambiguous between {names}; write more of the name")
         return Target.of(problem, matches[0])
     usable = [kind for kind in devices.kinds_of(problem.space) if kind in kinds]
-    here: dict[str, Target] = {}
+    local: dict[str, Target] = {}
     for kind in filter(devices.count, usable):
-        here[kind] = Target.of(problem, TargetDevice.local(problem.space, kind))
-        if here[kind].best.is_exact:
-            return here[kind]
+        local[kind] = Target.of(problem, TargetDevice.local(problem.space, kind))
+        if local[kind].best.is_exact:
+            return local[kind]
     for kind in usable:
-        if kind in here:
-            return here[kind]
+        if kind in local:
+            return local[kind]
         targets = [Target.of(problem, device) for device in stored_devices(problem) if device.kind == kind]
         if targets:
             return best_fit(targets)
     raise RequestError(
         f"{problem.space.name}: neither this machine nor the store has a device of kind {' or '.join(usable)}; "
-        "export where there is one, or merge its records; a bundle takes --architecture instead"
+        "export on a machine with such a device, or merge its records; with --to cubin, --architecture needs no device"
     )
 
 
 def stored_devices(problem: Problem, name: str | None = None, tables: bool = False) -> list[TargetDevice]:
-    """The devices in the store that run the kernel, by records, or by `tables` of times: all, or those that are called
-    `name`, or else whose names contain it. Raises RequestError where none has that name."""
+    """The devices in the store that run the kernel: those with records or, if `tables`, with time tables.
+
+    With `name`: the devices of that name, else those whose names contain it. Raises RequestError if there is none.
+    """
     kinds, store = devices.kinds_of(problem.space), Store.of(problem.space, problem.results)
     known = [t for t in time_tables.read(store.files)[0] if t.architecture] if tables else store.records
     keys = dict.fromkeys((k.kind, k.architecture, k.device) for k in known if k.kind in kinds)
@@ -175,7 +178,7 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
     if not matches:
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
-            f"--device {shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
-            f"the store has {'times' if tables else 'records'} of; those are: {names}"
+            f"--device {shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor a device with "
+            f"{'times' if tables else 'records'} in the store; those are: {names}"
         )
     return matches

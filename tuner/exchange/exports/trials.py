@@ -1,4 +1,4 @@
-"""All trials of a kernel at a size, from a ledger, a recording or a record."""
+"""All trials of a problem, gathered from ledgers, recordings or records."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,10 +25,16 @@ from tuner.tuning.ledger.trial import Trial
 
 @dataclass(frozen=True)
 class Trials:
-    """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
-    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing.
-    `peculiar` says what is unlike tuning for time with warm caches. A ledger also tells the `commands` that ran it, the
-    latest last, the `logs` of failures, and when (UTC) each trial was finished that was `given`, by no search."""
+    """Trials of one problem on one device.
+
+    origin: `ledger`, `recording` or `record`.
+    toolchain, kind, architecture: of the device; empty if unknown.
+    peculiar: how the method differs from tuning for time with warm caches; empty if it does not.
+    protocol: the version of the measurement protocol.
+    commands: the `tune` commands that wrote the ledger, the latest last.
+    logs: the logs of failed trials.
+    given: the end (UTC) of each trial that a report or a list of configurations asked for, not a search.
+    """
 
     recording: Recording
     origin: str
@@ -41,8 +47,8 @@ class Trials:
     logs: Mapping[Row, str] = field(default_factory=dict)
     given: Mapping[Row, datetime] = field(default_factory=dict)
 
-    def and_also(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
-        """These with `trials` of a ledger of this space, which are those of `recording`."""
+    def with_more(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
+        """These trials and more of the same problem: `trials` of a ledger, whose results are in `recording`."""
         return replace(
             self,
             recording=replace(self.recording, entries={**self.recording.entries, **recording.entries}),
@@ -52,11 +58,11 @@ class Trials:
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The trials in a ledger of this version of the kernel, else in a recording, else in a record. With `url`, those
-    in that ledger alone. Of several the plain ones come first, which are times with warm caches; of these the latest
-    protocol; of these the most trials.
+    """The trials in a ledger of this version of the kernel, else in a recording, else in a record; with `url`, only in
+    that ledger.
 
-    `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
+    Among several: those tuned for time with warm caches, then those of the latest protocol, then the most trials.
+    `device` is a device of this machine, or part of a name. Raises RequestError if there are no trials.
     """
     kind = ""
     if device is not None and devices.is_name(device):
@@ -68,19 +74,19 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         candidates = [with_device(problem, trials) for trials in matches]
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
-            # the latest of equals
+            # reversed: among equals, the latest
             return max(reversed(candidates), key=lambda t: (not t.peculiar, t.protocol, len(t.recording.entries)))
     where = f" on {quoting.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {problem.text}{where}"
     if url:
         raise RequestError(
-            f"--storage {address.masked(url)}: nothing of {subject} in it; name another, or leave it out"
+            f"--storage {address.masked(url)}: has no trials of {subject}; name another ledger, or leave it out"
         )
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
 
 
 def with_device(problem: Problem, trials: Trials) -> Trials:
-    """`trials` with the device's kind and architecture, as far as they follow from the toolchain and the store."""
+    """`trials` with the device's kind and architecture, as far as the toolchain and the store determine them."""
     usable = devices.kinds_of(problem.space)
     matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
     kind = trials.kind or next(iter(matches), usable[0] if len(usable) == 1 else "")
@@ -97,14 +103,17 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for study in studies(problem, url):
         trials = sorted(study.trials, key=_finished)
         recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
-        said, given = _logs(space, trials), _given(space, trials)
+        logs, given = _logs(space, trials), _given(space, trials)
         peculiar, protocol = study.peculiar, study.protocol
-        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, said, given)
+        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, logs, given)
 
 
 def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
-    """The study whose last trial is the latest, with its trials in the order in which they were finished. `device` is a
-    device of this machine, or part of a name. Raises RequestError where there is none."""
+    """The study with the latest finished trial, its trials in the order in which they finished.
+
+    `device` is a device of this machine, or part of a name; `url` a shared ledger. Raises RequestError if there is no
+    such study.
+    """
     if device is not None and devices.is_name(device):
         device = TargetDevice.local(problem.space, device).name
     matches = [s for s in studies(problem, url) if device is None or device.casefold() in s.device.casefold()]
@@ -125,7 +134,7 @@ def _finished(trial: Trial) -> datetime:
 
 def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
     """The studies of this problem and version of the kernel that have trials: those at `url`, else those of this
-    machine, the oldest first. Raises RequestError where a ledger cannot be read."""
+    machine, the oldest first. Raises RequestError if a ledger cannot be read."""
     space, signature = problem.space, identity.of(problem.space)
     places: list[str] | list[Path]
     if url:
@@ -149,12 +158,12 @@ def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
 
 
 def _logs(space: Space, trials: Iterable[Trial]) -> dict[Row, str]:
-    """The logs of failures by configuration."""
+    """The logs of failed trials by configuration."""
     return {tuple(t.config[name] for name in space.parameters): t.outcome.log for t in trials if t.outcome.log}
 
 
 def _given(space: Space, trials: Iterable[Trial]) -> dict[Row, datetime]:
-    """When each trial that was given was finished."""
+    """The end (UTC) of each finished trial that no search asked for."""
     return {
         tuple(trial.config[name] for name in space.parameters): trial.finished.astimezone(UTC)
         for trial in trials
@@ -163,7 +172,7 @@ def _given(space: Space, trials: Iterable[Trial]) -> dict[Row, datetime]:
 
 
 def _check_exists(url: str) -> None:
-    """Raise RequestError for a database without studies, because Optuna would create them."""
+    """Raise RequestError for a database without studies: Optuna would create their tables in it."""
     if url.partition(":")[0].partition("+")[0] not in address.DATABASES:
         return
     import sqlalchemy

@@ -1,1 +1,1 @@
-"""Files of other tuners: Kernel Tuner's caches, T1 and T4 files."""
+"""Files of other tuners: Kernel Tuner's caches and results, T1 and T4 files."""

@@ -1,4 +1,4 @@
-"""Recordings of other tuners as records of the store, which claim no more than their files say."""
+"""Import of other tuners' files: recordings become unverified records in the store, T1 files become space files."""
 
 import datetime
 import itertools
@@ -37,8 +37,12 @@ STRATEGY, UNKNOWN = "imported", "unknown"
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """A record from a file. `stored` is false where the store has a better one; `ignored` counts unread entries, and
-    `constants` are parameters of one value, which the kernel does not have."""
+    """A record from a file.
+
+    stored: false if the store has a better record.
+    ignored: number of entries that could not be read.
+    constants: the recording's parameters of a single value that the kernel does not have.
+    """
 
     file: Path
     kernel: str
@@ -48,7 +52,7 @@ class ImportedRecord:
     constants: Config = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """For --json."""
+        """The record as data for --json."""
         record = self.record
         problem = {"file": str(self.file), "kernel": self.kernel, "device": record.device, "size": record.sizes}
         counts = {"configurations": record.configurations, "ignored": self.ignored, "constants": self.constants}
@@ -56,24 +60,24 @@ class ImportedRecord:
         return {**problem, **counts, "best": best, "stored": self.stored}
 
     def __str__(self) -> str:
-        record, fate = self.record, "stored, unverified" if self.stored else "not stored: a better record is there"
+        record, fate = self.record, "stored, unverified" if self.stored else "not stored: the store has a better record"
         problem = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
         ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
         if self.constants:
-            ignored += f"; left out, as the kernel has no such parameter: {shown(config_text(self.constants))}"
+            ignored += f"; dropped, as the kernel has no such parameter: {shown(config_text(self.constants))}"
         return f"{self.file}: {problem}: {record.time_ms:.4g} ms, {config_text(record.config)} ({fate}{ignored})"
 
 
 @dataclass(frozen=True)
 class ImportedSpace:
-    """A space file made from a T1 file, and what is left to do in it by hand."""
+    """A space file made from a T1 file, and the tasks that remain for the user."""
 
     file: Path
     space: Path
     todo: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        """For --json."""
+        """The space file as data for --json."""
         return {"file": str(self.file), "space": str(self.space), "todo": self.todo}
 
     def __str__(self) -> str:
@@ -83,8 +87,8 @@ class ImportedSpace:
 def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRecord | ImportedSpace]:
     """Import `files`. All are read before anything is written.
 
-    Raises RequestError for a file that cannot be read, whose provenance is not complete, or that contradicts the
-    statements.
+    Raises RequestError for a file that cannot be read, whose provenance is incomplete, or that contradicts
+    `statements`.
     """
     spaces: list[tuple[Path, Mapping[str, Any]]] = []
     records: list[tuple[Path, Recording, Space, Record]] = []
@@ -95,7 +99,7 @@ def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRe
         else:
             spaces.append((file, content))
     if statements.output is not None and len(spaces) != 1:
-        raise RequestError(f"--output is for one T1 file; there are {len(spaces)}")
+        raise RequestError(f"--output: names the space file of one T1 file; {len(spaces)} were given")
     results: list[ImportedRecord | ImportedSpace] = []
     for file, data in spaces:
         target = statements.output or Path(f"{file.name.partition('.')[0]}.yaml")
@@ -108,24 +112,24 @@ def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRe
 
 
 def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
-    """The data of a T1 file, or the recordings in any other. Raises RequestError where it has neither."""
+    """The data of a T1 file, or the recordings in any other file. Raises RequestError if it has neither."""
     try:
         data = json.loads(jsonfile.text(file))
     except (ValueError, RecursionError):
-        data = None  # a cache that was cut short may still be read
+        data = None  # may still be a truncated cache
     if isinstance(data, dict) and t1.is_space(data):
         return data
     if isinstance(data, dict) and "data" in data and "tunable_parameters" in data:
         return kernel_tuner_files.read_results(file, data)
     is_t4 = isinstance(data, dict) and "cache" not in data and "results" in data
-    del data  # the recording is read from the file, and both at once take twice the memory
+    del data  # halves the peak memory: `read` parses the file again
     recording = recordings.read(file)
     return [t4.with_metadata(file, recording) if is_t4 else recording]
 
 
 def _record(file: Path, recording: Recording, statements: Statements) -> tuple[Space, Record]:
-    """The kernel of a recording, and the record of its best valid configuration. Raises RequestError where it has no
-    such configuration."""
+    """The kernel of a recording, and a record of its best valid configuration. Raises RequestError if no configuration
+    with a time is valid."""
     where = shown(file)
     origin = provenance.of(where, recording, statements)
     space, backend = origin.space, devices.BACKENDS[origin.kind]
@@ -139,7 +143,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
             checked(space, ranking[0][0], scope)
         except SpaceError as error:
             fastest = f"the fastest of {len(ranking)}: {shown(str(error)[:400])}"
-            raise RequestError(f"{where}: no valid configuration with a time; {fastest}") from None
+            raise RequestError(f"{where}: no configuration with a time is valid; {fastest}") from None
     (config, best, time_ms), *others = valid
     return space, Record(
         device=origin.device,
@@ -173,8 +177,8 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
 
 
 def _ranking(recording: Recording, space: Space) -> list[tuple[Config, Entry, float]]:
-    """The configurations that have a time, in the space's order of parameters, with their entries and times in ms; the
-    fastest first. A parameter that the recording lacks has one value."""
+    """The configurations that have a time, the fastest first, with their entries and times in ms. They have the space's
+    parameters in its order; one that the recording lacks takes its only value."""
     trials = [
         ({name: config.get(name, values[0]) for name, values in space.parameters.items()}, entry, entry.time_ms)
         for config, entry in recording.configs()
@@ -184,7 +188,7 @@ def _ranking(recording: Recording, space: Space) -> list[tuple[Config, Entry, fl
 
 
 def _architecture(origin: Provenance, recording: Recording, results: Path | None) -> str:
-    """The architecture that the file names, else that of the device in the store; empty where neither knows it."""
+    """The architecture that the file names, else the one of the device's records in the store; empty if unknown."""
     architecture = recording.about.get("architecture")
     if isinstance(architecture, str) and architecture.isprintable() and 0 < len(architecture) <= provenance.LONGEST:
         return architecture

@@ -1,4 +1,4 @@
-"""Kernel Tuner's files: its caches, which `recording` writes and reads, and the results of its `store_results`."""
+"""Kernel Tuner's files: export of its caches, and export and import of the results files of its `store_results`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tuner.space.scope import Limits
 if TYPE_CHECKING:
     from tuner.exchange.exports.trials import Trials
 
-TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
+TOP = 0.03  # Kernel Tuner's results hold the configurations that are less than 3 % slower than the best
 RESULTS_VERSION = "1.0"
 
 
 def export(request: ExportRequest) -> Export:
-    """Write a cache, and a results file beside it. Raises RequestError."""
-    from tuner.exchange.exports.trials import gather  # imports Optuna, for which an import does not wait
+    """Write a cache, and a results file beside it. Raises RequestError if there are no trials, or none succeeded."""
+    from tuner.exchange.exports.trials import gather  # imports Optuna, which is slow and which `tune import` skips
 
     trials = gather(request.problem, request.device, request.storage)
     path = request.path(".json")
@@ -38,14 +38,14 @@ def export(request: ExportRequest) -> Export:
 
 
 def cache(problem: Problem, trials: Trials) -> Recording:
-    """The trials in Kernel Tuner's terms: `kernel` names the entry points, `size` is the extent of the result. Tuner's
-    own names stand beside them."""
+    """The trials in Kernel Tuner's terms: `kernel` names the kernel functions, `size` is the extent of the result.
+    tuner's own names and sizes are additional header members."""
     about = _about(problem, trials)
     return replace(trials.recording, kernel=problem.space.kernels, size=_problem_size(problem), about=about)
 
 
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
-    """What `tune import` reads and Kernel Tuner ignores, without what is unknown."""
+    """The header members that `tune import` reads and Kernel Tuner ignores; unknown ones are left out."""
     device = {"kind": trials.kind, "architecture": trials.architecture}
     problem_names: dict[str, Any] = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
     if problem.types:
@@ -57,12 +57,12 @@ def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
 
 
 def results(problem: Problem, trials: Trials) -> dict[str, Any]:
-    """The best configurations in the form of `kernel_tuner.integration.store_results`. Raises RequestError where no
+    """The best configurations, in the format of `kernel_tuner.integration.store_results`. Raises RequestError if no
     configuration succeeded."""
     recording = trials.recording
     times = [(config, entry.time_ms) for config, entry in recording.configs() if entry.time_ms is not None]
     if not times:
-        raise RequestError(f"{recording.kernel}: no configuration succeeded; there are no results to export")
+        raise RequestError(f"{recording.kernel}: no configuration succeeded, so there are no results to export")
     size = "x".join(map(str, _problem_size(problem)))
     limit = recording.optimum_ms * (1 + TOP)
     return {
@@ -87,7 +87,7 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
 
 
 def _problem_size(problem: Problem) -> list[int]:
-    """The extent of the result; where the space has none, its sizes."""
+    """The extent of the result; the problem's sizes if the space declares no extent."""
     scope = problem.scope(problem.space.languages[0], Limits())
     extent = [e.integer(scope.names) for e in problem.space.operation.extent]
     while len(extent) > 1 and extent[-1] == 1:
@@ -98,14 +98,14 @@ def _problem_size(problem: Problem) -> list[int]:
 def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
     """The recordings in a results file, one per device and problem size.
 
-    Kernel Tuner writes a device's name with _ for all but letters and digits. `device`, which `tune export` writes, is
-    the true name of one device; in all other names _ becomes a space. `sizes`, which `tune export` writes too, counts
-    only in a file of one device and size. Raises RequestError for an objective other than time, and where no
-    configuration has a time.
+    Kernel Tuner replaces all but letters and digits in a device's name by _. The member `device`, which `tune export`
+    adds, has one device's exact name; in all other names, _ becomes a space. The member `sizes`, which `tune export`
+    adds too, applies only if the file is of one device and size. Raises RequestError for an objective other than time,
+    or if no configuration has a time.
     """
     if data.get("objective", "time") != "time" or data.get("objective_higher_is_better"):
         raise RequestError(
-            f"{shown(path)}: its objective is {quoted(data.get('objective'))}; only times in ms are read"
+            f"{shown(path)}: the objective is {quoted(data.get('objective'))}; tuner imports only times in ms"
         )
     groups: dict[tuple[str, str], dict[Row, Entry]] = {}
     names: list[str] = []
@@ -123,15 +123,15 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
             )
             groups.setdefault(group, {})[tuple(config[name] for name in names)] = Entry(time_ms)
     if not groups:
-        raise RequestError(f"{shown(path)}: no configuration with a time in it")
+        raise RequestError(f"{shown(path)}: no configuration with a time")
     parameters: dict[str, tuple[Value, ...]] = {
         name: tuple(dict.fromkeys(key[i] for entries in groups.values() for key in entries))
         for i, name in enumerate(names)
     }
     kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
-    names_of_ours = ("kernel", "sizes", "types", "options", "kind", "architecture")
-    about = {name: data[name] for name in names_of_ours if name in data}
-    if len(groups) > 1:  # Kernel Tuner has added results to those of the export
+    exported_members = ("kernel", "sizes", "types", "options", "kind", "architecture")
+    about = {name: data[name] for name in exported_members if name in data}
+    if len(groups) > 1:  # Kernel Tuner has added results to the exported ones
         about.pop("sizes", None)
     by_group = []
     for (name, size), entries in groups.items():
@@ -144,5 +144,5 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
 
 
 def _plain(device: str) -> str:
-    """The device's name as Kernel Tuner writes it in results."""
+    """`device` as Kernel Tuner writes it in results."""
     return re.sub("[^0-9a-zA-Z]+", "_", device.strip())

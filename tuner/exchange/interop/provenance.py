@@ -1,7 +1,7 @@
-"""The provenance of an imported recording: kernel, device and size, from its file and from the user.
+"""The provenance of an imported recording: its kernel, device and problem, from the file and from the user.
 
-Where file and user both name something, they must agree: otherwise times would be stored under a device or size that
-they were not measured with.
+If the file and the user both name something, they must agree: otherwise times would be stored under a device or size
+with which they were not measured.
 """
 
 import re
@@ -19,13 +19,13 @@ from tuner.space import chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.texts import size_text
 
-LONGEST = 200  # characters of a name
+LONGEST = 200  # characters in a device's or architecture's name
 
 
 @dataclass(frozen=True)
 class Statements:
-    """What the user states about the files: kernel, size, types, device (its name) and kind of device. `output` is the
-    space file to write, `results` the store."""
+    """The user's options for `tune import`: kernel, size, types, the device's name and kind. `output` is the space file
+    to write, `results` the store's folder."""
 
     kernel: str | None = None
     size: str | None = None
@@ -38,7 +38,7 @@ class Statements:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The kernel, device, sizes, types and options that times were measured with."""
+    """The kernel, device, sizes, types and options with which times were measured."""
 
     space: Space
     device: str
@@ -51,7 +51,7 @@ class Provenance:
 def of(where: str, recording: Recording, statements: Statements) -> Provenance:
     """The provenance of a recording. `where` names its file in messages.
 
-    Raises RequestError where file and user leave something open, or contradict each other.
+    Raises RequestError if the file and the user leave something open, or contradict each other.
     """
     space = _space(where, recording, statements)
     device = _device(where, recording, statements)
@@ -66,13 +66,13 @@ def of(where: str, recording: Recording, statements: Statements) -> Provenance:
 
 
 def _contradiction(where: str, what: str, file_value: object, user_value: str) -> RequestError:
-    values = f"its {what} is {str(file_value)[:60]!r}, --{what} is {user_value[:60]!r}"
-    return RequestError(f"{where}: {values}; leave --{what} out, or give the file that you mean")
+    values = f"its {what} is {str(file_value)[:60]!r}, but --{what} is {user_value[:60]!r}"
+    return RequestError(f"{where}: {values}; leave --{what} out, or give another file")
 
 
 def _space(where: str, recording: Recording, statements: Statements) -> Space:
-    """The kernel that the user names, else the one that the file names: by our name, or by an entry point and
-    parameters that one of our kernels has."""
+    """The kernel that the user names, else the one that the file names: by tuner's name, or by a kernel function and
+    parameters that exactly one known kernel has."""
     names = _kernels(recording)
     if statements.kernel is not None:
         space = catalog.load(statements.kernel)
@@ -85,27 +85,27 @@ def _space(where: str, recording: Recording, statements: Statements) -> Space:
             spaces = [space for space in spaces if _same_parameters(space, recording)]
         if len(spaces) != 1:
             name = shown(recording.kernel[:60]) or "no name"
-            raise RequestError(f"{where}: of a kernel with {name!r}, which is none of ours; name one by --kernel")
+            raise RequestError(f"{where}: no known kernel has the function {name!r}; name the kernel with --kernel")
         space = spaces[0]
     if not _same_parameters(space, recording):
         theirs, ours = (", ".join(parameters) for parameters in (recording.parameters, space.parameters))
         raise RequestError(
-            f"{where}: its parameters are {shown(theirs[:200])}; those of {space.name} are {ours}; name another "
-            "kernel by --kernel"
+            f"{where}: its parameters are {shown(theirs[:200])}, but those of {space.name} are {ours}; name another "
+            "kernel with --kernel"
         )
     return space
 
 
 def _same_parameters(space: Space, recording: Recording) -> bool:
-    """Whether both have the same parameters, apart from those that have one value and so tell no configurations apart.
-    Kernel Tuner's users often give a constant as a parameter, or leave out a parameter of one value."""
+    """Whether both have the same parameters, ignoring those of a single value. Kernel Tuner's users often declare a
+    constant as a parameter, or leave out a parameter of a single value."""
     ours, theirs = space.parameters, recording.parameters
-    alone = [values for name, values in (*ours.items(), *theirs.items()) if (name in ours) != (name in theirs)]
-    return bool(ours.keys() & theirs.keys()) and all(len(values) == 1 for values in alone)
+    unshared = [values for name, values in (*ours.items(), *theirs.items()) if (name in ours) != (name in theirs)]
+    return bool(ours.keys() & theirs.keys()) and all(len(values) == 1 for values in unshared)
 
 
 def _kernels(recording: Recording) -> list[str]:
-    """The names of our kernels that the file may mean."""
+    """The names of the known kernels that the file may mean."""
     for name in (recording.about.get("kernel"), recording.kernel):
         if isinstance(name, str) and catalog.known(name):
             return [name]
@@ -114,20 +114,20 @@ def _kernels(recording: Recording) -> list[str]:
 
 
 def _device(where: str, recording: Recording, statements: Statements) -> str:
-    """The device's name. The user's spelling comes first, because some files keep only letters and digits."""
+    """The device's name, in the user's spelling if given: some files retain only letters and digits."""
     file_device, user_device = recording.device, statements.device
     for source, name in ((f"{where}: its device", file_device), ("--device", user_device)):
         if name and not _is_name(name) and (user_device is None or name is user_device):
             raise RequestError(
-                f"{source} is {name[:60]!r}; a device's name has at most {LONGEST} printable characters; write "
+                f"{source} is {name[:60]!r}; a device's name has at most {LONGEST} characters, all printable; write "
                 "--device NAME"
             )
     if user_device is None:
         if not file_device:
-            raise RequestError(f"{where}: does not name the device it was measured on; write --device NAME")
+            raise RequestError(f"{where}: does not name the device; write --device NAME")
         return file_device
     if not user_device:
-        raise RequestError("--device '': write the device's name as its maker does")
+        raise RequestError("--device '': write the device's name as its vendor does")
     if file_device and _is_name(file_device) and _letters(file_device) != _letters(user_device):
         raise _contradiction(where, "device", file_device, user_device)
     return user_device
@@ -138,12 +138,12 @@ def _is_name(text: str) -> bool:
 
 
 def _letters(device: str) -> str:
-    """The letters and digits of a name, without case."""
+    """The letters and digits of a name, case-folded."""
     return re.sub(r"\W|_", "", device).casefold()
 
 
 def _kind(where: str, recording: Recording, space: Space, statements: Statements) -> str:
-    """The kind of device that file or user name, else that of the kernel's first language."""
+    """The kind of device that the file or the user names, else the kind of the kernel's first language."""
     kinds = sorted(devices.kinds_of(space), key=lambda k: space.languages.index(devices.BACKENDS[k].language))
     file_kind, user_kind = recording.about.get("kind"), statements.kind
     for source, kind in ((f"{where}: its kind", file_kind), ("--kind", user_kind)):
@@ -155,7 +155,7 @@ def _kind(where: str, recording: Recording, space: Space, statements: Statements
 
 
 def _types(where: str, recording: Recording, space: Space, statements: Statements) -> dict[str, str]:
-    """The types by name, from the user, else from the file, else the defaults."""
+    """The types by name: the user's, else the file's, else the defaults."""
     given = recording.about.get("types") or {}
     try:
         of_file = chosen_types.parse(given, space.operation)
@@ -174,7 +174,7 @@ def _text(types: Mapping[str, str]) -> str:
 def _sizes(
     where: str, recording: Recording, space: Space, types: Mapping[str, str], statements: Statements
 ) -> dict[str, int]:
-    """The sizes by name, from the user, else from the file."""
+    """The sizes by name: the user's, else the file's."""
     op, file_sizes = space.operation, _file_sizes(recording, space)
     if statements.size is not None:
         sizes = operation.parse_size(statements.size, op, types)
@@ -184,8 +184,8 @@ def _sizes(
     missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
     if missing:
         size = shown(str(recording.size)[:60])
-        gap = f"its size is {size}, which leaves" if recording.size else "does not say"
-        raise RequestError(f"{where}: {gap} {', '.join(missing)} of {space.name}; write --size")
+        gap = f"its size {size} does not determine" if recording.size else "does not name"
+        raise RequestError(f"{where}: {gap} the sizes {', '.join(missing)} of {space.name}; write --size")
     try:
         return operation.parse_size(file_sizes, op, types)
     except RequestError as error:
@@ -193,7 +193,7 @@ def _sizes(
 
 
 def _file_sizes(recording: Recording, space: Space) -> dict[str, Any]:
-    """The file's sizes by name. Kernel Tuner's problem_size gives those that the result's extent consists of."""
+    """The file's sizes by name. Kernel Tuner's problem_size determines only the sizes in the result's extent."""
     op = space.operation
     sizes = recording.about.get("sizes")
     sizes = sizes if isinstance(sizes, dict) else recording.size

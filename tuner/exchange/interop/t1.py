@@ -1,8 +1,8 @@
-"""Space files from T1 files, which describe tuning problems (https://github.com/odgaard/TuningSchema).
+"""Conversion of T1 files, which describe tuning problems (https://github.com/odgaard/TuningSchema), to space files.
 
-Kernel Tuner evaluates the expressions of a T1 file as Python. Here they become expressions of a space file, and those
-that do not fit are left out. T1 does not say what a kernel computes, so the space file lacks the reference, and says
-so.
+Kernel Tuner evaluates the expressions of a T1 file as Python. tuner converts them to expressions of a space file, and
+leaves out those that it cannot convert. T1 does not say what a kernel computes, so the space file has no reference; a
+comment in it says so.
 """
 
 import math
@@ -33,22 +33,22 @@ _ROLES = {"ReadOnly": "in", "WriteOnly": "out", "ReadWrite": "inout"}
 
 
 def is_space(data: Any) -> bool:
-    """Whether `data` is that of a T1 file."""
+    """Whether `data` is the content of a T1 file."""
     return isinstance(data, dict) and isinstance(data.get("KernelSpecification"), dict)
 
 
 def write(file: Path, data: Mapping[str, Any], target: Path) -> list[str]:
-    """Write the space file `target` from the T1 `data` in `file`. Returns what is left to do in it by hand.
+    """Write the space file `target` from the T1 `data` of `file`. Returns the tasks that remain for the user.
 
-    Raises RequestError where `data` makes no space, and where `target` exists.
+    Raises RequestError if `data` does not describe a space, or `target` exists.
     """
     if os.path.exists(target):
-        raise RequestError(f"{shown(target)}: is there already; name another file by --output")
+        raise RequestError(f"{shown(target)}: already exists; name another file with --output")
     converter = _Converter(file, data)
     space = converter.space(target.resolve().parent)
     outputs = [a["name"] for a in space["operation"].get("arguments", []) if a.get("role", "in") != "in"]
     converter.check(space, outputs)
-    todo = [f"operation.reference: write the right answer for {', '.join(outputs)}", *converter.notes]
+    todo = [f"operation.reference: write the expected output for {', '.join(outputs)}", *converter.notes]
     lines = [f"# From {file.name}, a T1 file, by `tune import`. Left to do:", *(f"# - {task}" for task in todo)]
     text = "\n".join(map(shown, lines)) + "\n" + yaml.safe_dump(space, sort_keys=False, width=110)
     paths.replace(target, text.encode())
@@ -57,7 +57,7 @@ def write(file: Path, data: Mapping[str, Any], target: Path) -> list[str]:
 
 @dataclass
 class _Converter:
-    """One T1 file. `notes` are tasks for the user, such as what was left out."""
+    """Conversion of one T1 file. `notes` are tasks for the user, such as a restriction that was left out."""
 
     file: Path
     data: Mapping[str, Any]
@@ -81,7 +81,7 @@ class _Converter:
         if language is None:
             languages = " and ".join(_LANGUAGES)
             raise self.error(
-                "KernelSpecification.Language", f"{quoted(self.kernel.get('Language'))}; {languages} are read"
+                "KernelSpecification.Language", f"{quoted(self.kernel.get('Language'))}; only {languages} are supported"
             )
         general = self.data.get("General")
         name = general.get("BenchmarkName") if isinstance(general, dict) else None
@@ -103,9 +103,9 @@ class _Converter:
         return {key: value for key, value in space.items() if value}
 
     def check(self, space: Mapping[str, Any], outputs: list[str]) -> None:
-        """Raise RequestError where the space would be refused, whatever its reference is."""
+        """Raise RequestError if the space is invalid, whatever its reference will be."""
         if not outputs:
-            raise self.error("KernelSpecification.Arguments", "none is written to; one AccessType must be WriteOnly")
+            raise self.error("KernelSpecification.Arguments", "no output; one AccessType must be WriteOnly")
         operation = {**space["operation"], "reference": dict.fromkeys(outputs, 0)}
         try:
             SpaceModel.model_validate({**space, "operation": operation})
@@ -120,7 +120,7 @@ class _Converter:
         return entries
 
     def _sizes(self) -> dict[str, int]:
-        """The extents of ProblemSize by name. A scalar argument of the same value gives its name to an extent."""
+        """The extents of ProblemSize by name. An extent takes the name of a scalar argument of the same value."""
         size = self.kernel.get("ProblemSize")
         extents = size if isinstance(size, list) else [size]
         if not 1 <= len(extents) <= 3 or not all(isinstance(extent, int) and extent > 0 for extent in extents):
@@ -150,7 +150,7 @@ class _Converter:
         dtype, count = (_FLOATS[vector[1]], int(vector[2])) if vector else (_DTYPES.get(type_name), 1)
         memory = entry.get("MemoryType")
         if dtype is None or memory not in ("Scalar", "Vector") or (vector and memory == "Scalar"):
-            raise self.error(f"Arguments {name}", f"a {quoted(memory)} of {quoted(type_name)} is not read")
+            raise self.error(f"Arguments {name}", f"a {quoted(memory)} of {quoted(type_name)} is not supported")
         if memory == "Scalar":
             return {"name": name, "dtype": dtype}
         role = _ROLES.get(str(entry.get("AccessType")), "out" if entry.get("Output") else "in")
@@ -159,8 +159,8 @@ class _Converter:
         return {"name": name, **kind, "dtype": dtype, "shape": shape, "role": role}
 
     def _extent(self, name: Any, size: Any, count: int) -> str | int:
-        """The elements of an array of `size` vectors of `count`: by name where they are a size or the product of all
-        sizes."""
+        """The number of elements of an array of `size` vectors of `count` elements. It is a name, or a product of
+        names, if it equals a size or the product of all sizes."""
         if isinstance(size, str):
             try:
                 text = self._expression(size)
@@ -176,7 +176,7 @@ class _Converter:
         name, own_folder = str(self.kernel.get("KernelFile", "")), self.file.resolve().parent
         path = next((p for p in (own_folder / name, own_folder.parent / name) if os.path.isfile(p)), None)
         if path is None:
-            self.notes.append(f"source: {name} is not there; put it beside the space file, or name another")
+            self.notes.append(f"source: {name} does not exist; put it beside the space file, or name another file")
             return name
         return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
@@ -190,7 +190,7 @@ class _Converter:
         return parameters
 
     def _default(self) -> dict[str, Any]:
-        """The default of every parameter; empty where one is not among the parameter's values."""
+        """The default of every parameter; empty if any is not among its parameter's values."""
         entries = self._entries(self.configuration_space, "TuningParameters")
         default = {str(entry.get("Name")): entry.get("Default") for entry in entries}
         return default if all(default[name] in allowed for name, allowed in self._parameters().items()) else {}
@@ -201,11 +201,11 @@ class _Converter:
             try:
                 restrictions.append(self._expression(condition.get("Expression")))
             except ExpressionError as error:
-                self.notes.append(f"restrictions: left out, since it is no expression of ours: {error}")
+                self.notes.append(f"restrictions: one was left out, as tuner cannot express it: {error}")
         return restrictions
 
     def _grid(self) -> dict[str, Any]:
-        """The grid divisors if there are any, as in Kernel Tuner, else the grid that follows from GlobalSize."""
+        """The grid divisors if there are any, as in Kernel Tuner, else the grid, from GlobalSize and LocalSize."""
         divisors = {
             axis: [self._rename(divisor) for divisor in self.kernel.get(f"GridDiv{axis.upper()}") or []]
             for axis in "xyz"[: len(self.sizes)]
@@ -214,7 +214,7 @@ class _Converter:
             return {"grid_divisors": {axis: terms for axis, terms in divisors.items() if terms}}
         grid, block = self._three("GlobalSize"), self._three("LocalSize")
         language = self.kernel.get("GlobalSizeType", self.kernel.get("Language"))
-        if any(language == ours.title and ours.counts_threads for ours in LANGUAGES.values()):
+        if any(language == known.title and known.counts_threads for known in LANGUAGES.values()):
             grid = [f"ceil_div({threads}, {width})" for threads, width in zip(grid, block, strict=False)]
         return {"grid": grid}
 
@@ -234,7 +234,7 @@ class _Converter:
         return expressions.parse(self._rename(text)).text
 
     def _rename(self, text: Any) -> str:
-        """`text` with the names of the sizes in place of ProblemSize[0] and so on."""
+        """`text` with each `ProblemSize[i]` replaced by the name of that size."""
         expression = str(text)
         for position, name in enumerate(self.sizes):
             expression = re.sub(rf"\bProblemSize\s*\[\s*{position}\s*\]", name, expression)

@@ -1,4 +1,4 @@
-"""The types of the values in a T1 file, as far as they are read."""
+"""Type checks of the members of a T1 file that tuner reads."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ _WORDS = {str: "a text", int: "a number", list: "a list", dict: "an object"}
 
 
 def faults(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The place of each value of a wrong type, and what is needed there. A value that is missing or null has none."""
+    """The path of each value of a wrong type, with the type that is needed. Missing and null values are no faults."""
     kernel, space = data["KernelSpecification"], data.get("ConfigurationSpace") or {}
     yield from _of(data, "", {"ConfigurationSpace": (dict,), "General": (dict,)})
     yield from _of(kernel, "KernelSpecification", _KERNEL)

@@ -1,4 +1,4 @@
-"""Lists of values that a T1 file writes as Python. They are read, never run."""
+"""Parser of the value lists that T1 files write as Python expressions, which are never executed."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"
 
 
 def values(text: Any) -> list[Any]:
-    """The values of `[1, 2]`, `list(range(1, 9))` or `[16 * i for i in range(1, 9)]`. Raises ExpressionError for
-    anything else."""
+    """The values of a list such as `[1, 2]`, `list(range(1, 9))` or `[16 * i for i in range(1, 9)]`. Raises
+    ExpressionError for anything else."""
     if isinstance(text, list):
         return text
     try:
         return list(_sequence(ast.parse(str(text)[: 1 << 16].strip(), mode="eval").body))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExpressionError(f"`{str(text)[:60]}` is no list of values; {_ALLOWED}") from None
+        raise ExpressionError(f"`{str(text)[:60]}` is not a list of values; {_ALLOWED}") from None
 
 
 def _sequence(node: ast.expr) -> Sequence[Any]:
@@ -38,7 +38,7 @@ def _sequence(node: ast.expr) -> Sequence[Any]:
 def _range(bounds: Sequence[Any]) -> Sequence[Any]:
     numbers = range(*bounds) if all(isinstance(bound, int) for bound in bounds) else range(0)
     if not 0 < len(numbers) <= MAX_VALUES:
-        raise ExpressionError(f"range{tuple(bounds)} is not between 1 and {MAX_VALUES} values")
+        raise ExpressionError(f"range{tuple(bounds)} must have 1 to {MAX_VALUES} values")
     return numbers
 
 

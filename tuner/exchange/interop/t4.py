@@ -1,4 +1,4 @@
-"""FAIR T4 files: results of tuning, and metadata about them (https://github.com/odgaard/TuningSchema)."""
+"""FAIR T4 files: tuning results and their metadata (https://github.com/odgaard/TuningSchema)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
 
 
 def export(request: ExportRequest) -> Export:
-    """Write a results file, and a metadata file beside it. Raises RequestError."""
-    from tuner.exchange.exports.trials import gather  # imports Optuna, for which an import does not wait
+    """Write a results file, and its metadata file beside it. Raises RequestError if there are no trials."""
+    from tuner.exchange.exports.trials import gather  # imports Optuna, which is slow and which `tune import` skips
 
     trials = gather(request.problem, request.device, request.storage)
     path = write(request.path("-t4.json"), json.dumps(results(trials), indent=1) + "\n")
@@ -49,7 +49,7 @@ def export(request: ExportRequest) -> Export:
 
 
 def results(trials: Trials) -> dict[str, Any]:
-    """The contents of the results file: every trial, failed ones too. Times are in ms."""
+    """The contents of the results file: every trial, including failed ones. Times are in ms."""
     return {
         "results": [_result(config, entry) for config, entry in trials.recording.configs()],
         "schema_version": SCHEMA_VERSION,
@@ -77,7 +77,7 @@ def _result(config: Config, entry: Entry) -> dict[str, Any]:
 
 
 def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
-    """The contents of the metadata file: the origin of the results. It says nothing of the machine that exports."""
+    """The contents of the metadata file: the origin of the results, and nothing about the exporting machine."""
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
@@ -100,9 +100,12 @@ def describe(
     toolchain: str = "",
     owner: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the metadata file of the recording in `path`, beside it: its origin, and what a repository of data asks for
-    (`zenodo`), with `owner`, such as its creators and license. `toolchain` is left out where it is unknown. Raises
-    RequestError where the file cannot be written."""
+    """Write the metadata file of the recording in `path` beside it, and return its path.
+
+    It names the recording's origin, and under `zenodo` the fields that a data repository asks for, updated with
+    `owner` (such as creators and license). An empty `toolchain` is left out. Raises RequestError if the file cannot be
+    written.
+    """
     device = {"device": recording.device, "kind": kind, "architecture": architecture}
     query = {"toolchain": toolchain, "kernel": recording.kernel, "size": recording.size, **recording.about}
     failed = sum(entry.time_ms is None for entry in recording.entries.values())
@@ -121,14 +124,14 @@ def describe(
         return write(file, json.dumps(_document(device, known, zenodo=zenodo), indent=1) + "\n")
     except OSError as error:
         raise RequestError(
-            f"{shown(file)}: cannot be written: {error.strerror}; name another place by --output"
+            f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"
         ) from None
 
 
 def with_metadata(path: Path, recording: Recording) -> Recording:
-    """The recording of the results file `path`, with the device, size and kernel that a metadata file beside it names.
+    """`recording`, read from the results file `path`, with the device, size and kernel of the metadata file beside it.
 
-    A metadata file of another shape than `tune export` writes is ignored. Raises RequestError where it cannot be read.
+    A metadata file of a different structure from `tune export`'s is ignored. Raises RequestError if it cannot be read.
     """
     file = beside(path, METADATA)
     if not os.path.exists(file):

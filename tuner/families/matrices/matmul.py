@@ -277,7 +277,10 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
     for each in _families():
         op = each.operation
         is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
-        if not is_right or (products.is_turned(each.spaces[0], "A"), products.is_turned(each.spaces[0], "B")) != turned:
+        if (
+            not is_right
+            or (products.is_transposed(each.spaces[0], "A"), products.is_transposed(each.spaces[0], "B")) != turned
+        ):
             continue
         members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
         if members:
@@ -290,7 +293,7 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
     C, A, B = operands
     if OTHER in (A.lies, B.lies) or not C.is_row_major or not all(each.runs_forward for each in operands):
         return None
-    space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
+    space = next((f.spaces[-1] for f in _families() if not products.is_transposed(f.spaces[0], "B")), None)
     if space is None:
         return None
     specs = []

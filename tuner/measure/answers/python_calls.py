@@ -83,8 +83,8 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
         options = operation.taken_options(scope.options, op, scope.types)
         returned = call(function, {GENERATOR: generator, **scope.sizes, **options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
-            needed, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
-            arrays[argument.name] = fills.checked(value, argument.name, *needed, origin(function), chosen)
+            expected, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
+            arrays[argument.name] = fills.checked(value, argument.name, *expected, origin(function), chosen)
     return arrays
 
 

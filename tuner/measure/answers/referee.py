@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
-POISONS = (
-    NAN,
-    NUMBER,
-)  # content of outputs before their answers are computed; the second is used if the first seems to remain
+# The content of outputs before a kernel computes their answers. If an element still holds the first poison, the kernel
+# runs again over the second one; an element that then holds that is unwritten.
+POISONS = NAN, NUMBER
 
 
 class Referee:
@@ -160,7 +159,7 @@ class Referee:
         given = {**arrays, **scope.sizes, **options}
         returned = python_calls.call(form.function, {name: given[name] for name in requested})
         arrays_returned = python_calls.by_name(form.function, returned, [*names])
-        text = f"{python_calls.origin(form.function)} returns what"
+        text = f"{python_calls.origin(form.function)}: its result"
         return {
             n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, arrays_returned, strict=True)
         }
@@ -171,13 +170,13 @@ class Referee:
         name = (
             f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(instance.config)}"
         )
-        where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
+        origin = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
         try:
             outputs = _Launch(self.placer, instance, contents).outputs()
         except TrialError as error:
-            raise SpaceError(f"{where}: {error.reason}: {error}") from None
+            raise SpaceError(f"{origin}: {error.reason}: {error}") from None
         values = {**outputs, **derivation.values(self.space.operation, instance.problem, {**contents, **held(outputs)})}
-        return {n: reference.as_answer(values[n], n, contents.get(n), where) for n in self.space.operation.compared}
+        return {n: reference.as_answer(values[n], n, contents.get(n), origin) for n in self.space.operation.compared}
 
 
 class _Launch:
@@ -203,10 +202,10 @@ class _Launch:
         """The outputs. Raises WrongResult if the configuration does not write an element."""
         outputs = self._run(POISONS[0])
         unwritten = self._unwritten(outputs, POISONS[0])
-        if any(map(np.any, unwritten.values())):  # unless these are the answers, by chance
+        if any(map(np.any, unwritten.values())):  # or the answers equal the poison by chance
             again = self._unwritten(self._run(POISONS[1]), POISONS[1])
-            for name, where in unwritten.items():
-                if np.any(both := where & again[name]):
+            for name, mask in unwritten.items():
+                if np.any(both := mask & again[name]):
                     index = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(both)), outputs[name].shape))
                     raise WrongResult(f"{name}[{index}] is not written; write every element, or say role: inout")
         return outputs

@@ -29,8 +29,10 @@ LEAST_MS = 5.0  # least time of a compute run, so that the launch overhead is ab
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A correct kernel call; `amount` is the bytes that it moves or the operations that it computes, `words` its
-    variant."""
+    """A correct kernel call.
+
+    `amount` is the bytes that it moves or the operations that it computes; `words` describes its variant.
+    """
 
     call: Call
     amount: float
@@ -113,7 +115,7 @@ def _ceiling(
             except TrialError as error:
                 if error.reason not in ("compile", "too many resources"):  # otherwise the device lacks the instructions
                     noted(f"{device.id}: {name}: {variant.words}: {error.reason}: {error}; it is left out")
-        candidates = [found for found, _ in _rated(device, candidates, SCREEN_SECONDS)[:FINALISTS]]
+        candidates = [finalist for finalist, _ in _rated(device, candidates, SCREEN_SECONDS)[:FINALISTS]]
         finals = _rated(device, candidates, FINAL_SECONDS)
     except TrialError as error:
         noted(f"{device.id}: {name}: {error}; not measured")

@@ -179,13 +179,13 @@ class FmaKernel:
         self._device.write(self._buffer.handle, self._values)
         self.call(CHECKED_STEPS)()
         self._device.synchronize()
-        found = np.empty_like(self._values)
-        self._device.read(self._buffer.handle, found)
+        actual = np.empty_like(self._values)
+        self._device.read(self._buffer.handle, actual)
         power = float(_A) ** (CHECKED_STEPS * self._repeats)
         chains = np.arange(self._chains)[:, None]
         fixed = float(_B) / (1 - float(_A))  # the fixed point of a multiply-add
         expected = (fixed + power * (self._values.astype(np.float64) + chains - fixed)).sum(axis=0)
-        _compare(found, expected)
+        _compare(actual, expected)
 
 
 def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
@@ -239,9 +239,9 @@ class TensorKernel:
         self.call(CHECKED_STEPS)()
         self._device.synchronize()
         expected = CHECKED_STEPS * (self._a.astype(np.float64) @ self._b.astype(np.float64).T)
-        found = np.empty((self._groups, *expected.shape), np.float32)
-        self._device.read(self._sums.handle, found)
-        _compare(found, expected)
+        actual = np.empty((self._groups, *expected.shape), np.float32)
+        self._device.read(self._sums.handle, actual)
+        _compare(actual, expected)
 
 
 def tensor_variants(device: Device | DeviceInfo) -> Iterator[Variant]:

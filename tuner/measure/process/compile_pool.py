@@ -46,7 +46,7 @@ class CompilePool:
         self._timeout, self._devices = timeout, len(device_ids)
         self._packages = forkable_packages(device_ids[0]) or ()
         self._pool: ThreadPoolExecutor | None = None
-        self._thread = threading.local()  # `process` is this thread's compile worker, `task` the task which that has
+        self._thread = threading.local()  # `process` is this thread's compile worker, `task` is that worker's task
         self._processes = [_compile_worker(self._packages)]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
@@ -84,10 +84,9 @@ class CompilePool:
         }
 
     def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
-        """Queue the build of `asked`, if given, and then of the `likely` configurations, which replace the earlier
-        likely ones.
+        """Queue the build of `asked`, if given, and then the builds of `likely` configurations.
 
-        Reads at most AHEAD configurations for each compile worker.
+        The latter replace the earlier likely ones. Reads at most AHEAD configurations for each compile worker.
         """
         with self._queueing:
             if self._alternate and self._builds:

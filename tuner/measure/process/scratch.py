@@ -32,13 +32,15 @@ def folder() -> Path:
 
 
 def file() -> BinaryIO:
-    """Create an unnamed temporary file, which disappears with the last process that has it open. Raises as `folder`
-    does."""
+    """Create an unnamed temporary file, which disappears with the last process that has it open.
+
+    Raises as `folder` does.
+    """
     try:
         return tempfile.TemporaryFile(prefix="tuner-")
     except OSError as error:
-        where = tempfile.gettempdir()
-        plain = RequestError(f"{where}: cannot create a file: {error.strerror}; set TMPDIR to another folder")
+        folder_path = tempfile.gettempdir()
+        plain = RequestError(f"{folder_path}: cannot create a file: {error.strerror}; set TMPDIR to another folder")
         raise environment.of_error(error) or plain from None
 
 

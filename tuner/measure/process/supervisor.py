@@ -26,7 +26,7 @@ from tuner.space.scope import Scope
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-MOST_TURNS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
+MOST_PERIODS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute inputs and answers
 
 
@@ -172,7 +172,7 @@ class Supervisor:
         """
         self._renew()
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        seconds += MOST_TURNS * (1 + len(configs)) * (sustained or 0.0)
+        seconds += MOST_PERIODS * (1 + len(configs)) * (sustained or 0.0)
         request = {
             "finals": list(configs), "with_library": with_library, "sustained": sustained,
             "quick": quick,

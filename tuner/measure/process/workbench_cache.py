@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
     from tuner.space.scope import Scope
 
-SHARE = (
-    0.125  # the part of a GPU's memory that cached workbenches may use; on a processor, only the latest one is cached
-)
+SHARE = 0.125  # of a GPU's memory, for cached workbenches; a processor caches only the latest one
 TIMES = 4  # upper bound of a workbench's memory, in multiples of its arrays: two input sets with references
 
 

@@ -111,7 +111,7 @@ def interleave(
     input_sets: list[int] = []  # the number of each round's set
 
     def normalised() -> dict[int, tuple[float, ...]]:
-        return {position: normalised_by_input(taken[1:], input_sets[1:]) for position, taken in times.items()}
+        return {position: normalised_by_input(series[1:], input_sets[1:]) for position, series in times.items()}
 
     while times and (rounds <= MIN_ROUNDS or _continues(normalised(), rounds, (time.perf_counter() - began) / seconds)):
         input_sets.append(stopwatch.pin_inputs(len(times)))
@@ -138,11 +138,11 @@ def normalised_by_input(times: Sequence[float], input_sets: Sequence[int]) -> tu
     `input_sets` has the number of the set that each time was measured with.
     """
     medians = {
-        each: median(taken for taken, used in zip(times, input_sets, strict=True) if used == each)
+        each: median(time_ms for time_ms, used in zip(times, input_sets, strict=True) if used == each)
         for each in set(input_sets)
     }
     middle = fmean(medians.values()) if medians else 0.0
-    return tuple(taken * middle / medians[used] for taken, used in zip(times, input_sets, strict=True))
+    return tuple(time_ms * middle / medians[used] for time_ms, used in zip(times, input_sets, strict=True))
 
 
 def _continues(times: Mapping[int, Sequence[float]], rounds: int, elapsed: float) -> bool:
@@ -151,7 +151,7 @@ def _continues(times: Mapping[int, Sequence[float]], rounds: int, elapsed: float
     longer = LONGER if spread(fastest) > NOISE else 1
     if rounds > longer * MAX_ROUNDS or elapsed >= longer:
         return False
-    rivals = (taken for taken in times.values() if median(taken) <= RIVAL * median(fastest))
+    rivals = (series for series in times.values() if median(series) <= RIVAL * median(fastest))
     return rounds <= STEADY_ROUNDS or not all(map(_is_precise, rivals))
 
 

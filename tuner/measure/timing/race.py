@@ -11,15 +11,11 @@ from tuner.measure.timing.clock import NOISE, spread
 RACE = 1.5  # times the best median; a slower run loses the race
 STEADY = 0.01  # spread below which more runs add nothing
 MOST_BATCHES = 3
-MOST_LOOKS, ALIKE = (
-    5,
-    1.25,
-)  # times to run a hopeless configuration on a processor, until its two shortest times agree within a factor
-HICCUP_MS, HICCUP = (
-    1000.0,
-    4.0,
-)  # the most that other programs add to a time, and the largest factor by which they multiply it
-STALL_MS = 0.5, 20.0  # least and most time that a stall adds to a run on a GPU; a few runs in ten thousand stall
+# On a processor, a hopeless configuration runs until its two shortest times agree within the factor ALIKE, but at most
+# MOST_LOOKS times.
+MOST_LOOKS, ALIKE = 5, 1.25
+HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
+STALL_MS = 0.5, 20.0  # the least and the most that a stall adds to a run on a GPU; a few runs in ten thousand stall
 
 
 class Race:
@@ -47,8 +43,7 @@ class Race:
         return time_ms > self._hopeless_ms + start_up_ms
 
     def is_doubtful(self, times: Sequence[float], first_ms: float = math.inf) -> bool:
-        """Whether a configuration that lost with these times may still be the fastest, because a disturbance slowed
-        them all.
+        """Whether a disturbance may have made a configuration lose with these times.
 
         `first_ms` is the time of the first run, which normally takes at least as long as the others.
         """
@@ -61,8 +56,10 @@ class Race:
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
 
     def counted(self, times: Sequence[float]) -> tuple[float, ...]:
-        """The times to report for a configuration that lost: on a GPU the shortest, because stalls are not the
-        kernel's."""
+        """The times to report for a configuration that lost.
+
+        On a GPU only the shortest, because the others include stalls.
+        """
         return tuple(times) if self._on_processor else (min(times),)
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:

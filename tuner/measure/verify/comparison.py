@@ -41,8 +41,10 @@ class Verdict:
 
     @staticmethod
     def of(worst: float, wrong: int, bound: Bound) -> Verdict:
-        """The verdict with `worst`, the largest error of a right element; in units of its own bound if that is not
-        uniform."""
+        """The verdict on an output; `worst` is the largest error of a right element.
+
+        If `bound` is not uniform, `worst` is a multiple of the element's bound.
+        """
         return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
 
 
@@ -145,8 +147,8 @@ def _difference(element: str, actual: Array, expected: np.generic) -> str:
     if not dtype.is_exact and _is_poison(actual, dtype).any():
         return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"
     texts = [[_shown(value, digits) for value in (actual[0], expected)] for digits in (7, 17)]
-    found, right = texts[0] if texts[0][0] != texts[0][1] else texts[1]
-    return f"{element} = {found}, {right} expected"
+    written, right = texts[0] if texts[0][0] != texts[0][1] else texts[1]
+    return f"{element} = {written}, {right} expected"
 
 
 def _shown(element: np.generic, digits: int) -> str:

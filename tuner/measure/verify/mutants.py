@@ -70,10 +70,10 @@ class _Mutant:
 
 
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
-    """Compare the mutants of everything that is compared. Returns the accepted ones, such as `shift of y`.
+    """Compare the mutants of everything that is compared. Returns the skipped ones, such as `shift of y`.
 
-    A mutant may be accepted if it equals the answer, if `accept:` names it, or if the tolerance allows wrong elements.
-    Raises SpaceError if any other one is accepted.
+    A mutant is skipped if it equals the answer, if `accept:` names it, or if the tolerance allows wrong elements.
+    Raises SpaceError if the comparison accepts any other one.
     """
     skipped: list[str] = []
     with np.errstate(all="ignore"):
@@ -97,7 +97,7 @@ def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: _Outpu
 
 
 def _shifted(output: _Output, chunk: slice) -> Array:
-    """The elements of a chunk, shifted by one: each is the one before, and the first is the last."""
+    """The elements of a chunk shifted by one place: each becomes its predecessor, and the first becomes the last."""
     count = output.answer.size
     if chunk.start:
         return output.right(slice(chunk.start - 1, min(chunk.stop, count) - 1))

@@ -25,7 +25,7 @@ class Rotation:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a batch of runs: the first one gets another set than set 0, and later ones get every set in turn.
+        """Begin a batch of runs: the first one gets a set other than 0, and later ones get every set in turn.
 
         So each set contributes equally to the times of every configuration.
         """

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 
 def nbytes(space: Space, scope: Scope) -> int:
-    """The bytes of all padded arrays; 0 if the kernel takes no leading dimensions. Raises SpaceError if none are
-    valid."""
+    """The bytes of all padded arrays; 0 if the kernel takes no leading dimensions.
+
+    Raises SpaceError if no leading dimensions are valid.
+    """
     op = space.operation
     if not op.leading:
         return 0
@@ -102,7 +104,7 @@ class _Scratch:
         return buffer
 
     def check(self) -> None:
-        """Raise WrongResult if the run wrote into a guard, or did not leave zero what it must."""
+        """Raise WrongResult if the run wrote into a guard, or left scratch with `zeroed: once` non-zero."""
         for argument, buffer in self._buffers:
             check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
             if argument.zeroed == "once":

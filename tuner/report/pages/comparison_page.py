@@ -48,7 +48,7 @@ def _unit(everyone: Sequence[Competitor]) -> tuple[str, str]:
     """The unit that all are compared in, and the name of that rate; no name for a time. Where memory bounds all of
     them, bytes say more."""
     ways = [("GFLOP/s", "gflops"), ("GB/s", "gbytes")]
-    if all(c.roof is not None and c.roof.is_of_memory for c in everyone):
+    if all(c.roof is not None and c.roof.is_memory_bound for c in everyone):
         ways.reverse()
     known = ((unit, name) for unit, name in ways if all(getattr(c.rates, name) for c in everyone))
     return next(known, ("ms", ""))

@@ -77,8 +77,8 @@ def _measure(found: Sequence[Contender], roof: Roofline | None) -> tuple[str, li
         ("GB/s", gbytes, roof.memory if roof else _ceiling(best.memory, best.gbytes, best.vs_memory)),
     ]
     # What bounds the kernel; without a roofline, what has a ceiling.
-    is_of_memory = roof.is_of_memory if roof else ways[0][2] is None and ways[1][2] is not None
-    for unit, values, ceiling in reversed(ways) if is_of_memory else ways:
+    is_memory_bound = roof.is_memory_bound if roof else ways[0][2] is None and ways[1][2] is not None
+    for unit, values, ceiling in reversed(ways) if is_memory_bound else ways:
         if len(values) == len(found):
             return unit, values, ceiling
     return "ms", [c.time_ms for c in found], None

@@ -57,7 +57,7 @@ def _rates(findings: Findings) -> list[str]:
         arithmetic, memory = _share(known.vs_peak, known.peak), _share(known.vs_memory, known.memory)
     else:
         share = _share(roof.share(known), roof.bound)
-        arithmetic, memory = ("", share) if roof.is_of_memory else (share, "")
+        arithmetic, memory = ("", share) if roof.is_memory_bound else (share, "")
     rates = (known.gflops, "GFLOP/s", arithmetic), (known.gbytes, "GB/s", memory)
     return [f"{number(rate)} {unit}{share}" for rate, unit, share in rates if rate]
 

@@ -1,1 +1,1 @@
-"""Kernel source text: headers, prototypes, macros, and the rendering of a configuration into what is compiled."""
+"""Kernel source text: headers, prototypes, macros, and rendering configurations into text for the compiler."""

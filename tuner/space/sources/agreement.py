@@ -1,6 +1,6 @@
-"""Whether a space and the text of its source agree: on the kernel's arguments, and on macros, as `macros` says.
+"""Check that a space and its source agree about kernel arguments, variables and macros.
 
-Only what the text tells for certain is a fault.
+A disagreement is reported only if the text proves it.
 """
 
 import re
@@ -19,51 +19,56 @@ from tuner.space.sources import declared_memory, macros
 from tuner.space.sources.includes import inlined, without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 
-MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
+MOST_TEXT = 1 << 20  # characters; a longer source is not checked
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
 
-Where = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]  # ("operation", "arguments", 1, "dtype")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What a space says that its source does not, and the key where it does. A `fatal` one could not be launched, or
-    would reach beside its arrays."""
+    """A disagreement between a space and its source; `where` is the key of the space file.
 
-    where: Where
+    A `fatal` one makes the kernel impossible to launch, or makes it access memory outside its arrays.
+    """
+
+    where: KeyPath
     message: str
     fatal: bool = False
 
 
 def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
-    """Where `space` and the `texts` of its sources, headers included, do not agree."""
+    """The disagreements between `space` and `texts`, its sources with headers included."""
     if sum(map(len, texts.values())) > MOST_TEXT:
         return
     codes = {path: without_comments(text) for path, text in texts.items()}
     for position, step in enumerate(space.steps):
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
-            yield from _against(space, position, prototype)
-            yield from (Fault(*found) for found in macros.replaced(space, position, prototype))
+            yield from _argument_faults(space, position, prototype)
+            yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
-        for where, message in declared_memory.dynamic(space, position, codes[step.source]):
+        for where, message in declared_memory.missing_dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
     yield from _undeclared(space, "\n".join(codes.values()))
-    yield from (Fault(*found) for found in macros.faults(space, codes))
+    yield from (Fault(*fault) for fault in macros.faults(space, codes))
 
 
 def warnings(space: Space) -> Iterator[str]:
-    """The faults that are not fatal: with these, a search may be in vain."""
+    """A message for each fault that is not fatal: with such a fault, a search may be useless."""
     try:
         texts = {path: inlined(path, space.include) for path in space.sources}
     except SpaceError:
-        return  # a header that is missing is told when it is needed
+        return  # a missing header is reported when the source is rendered
     for fault in faults(space, texts):
         if not fault.fatal:
             yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:
-    """The kernel, if there is one of its name alone: else one may be another's alternative, under an #if."""
+    """The prototype of a step's kernel; None unless the source mentions that name exactly once.
+
+    With several definitions, the preprocessor may choose one of them.
+    """
     named = [prototype for prototype in prototypes(text) if re.fullmatch(braces.pattern(step.kernel), prototype.name)]
     if "c" not in space.languages:
         named = [prototype for prototype in named if prototype.is_kernel]
@@ -72,7 +77,7 @@ def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | No
 
 
 def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
-    """A kernel that no compiler finds by the name in the file, because it is in a namespace."""
+    """The fault of a kernel name that lacks its namespace, so the compiler cannot find it."""
     kernel = space.steps[position].kernel
     if prototype.namespace and "::" not in kernel and not re.search(r"\busing\b", code):
         message = f"{prototype.name} is in a namespace of {space.steps[position].source.name}"
@@ -80,7 +85,7 @@ def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> 
 
 
 def _undeclared(space: Space, code: str) -> Iterator[Fault]:
-    """Arguments that are variables of the source, and not there."""
+    """Arguments of kinds that need a variable in the source, such as `constant`, if it is missing or too small."""
     for position, argument in enumerate(space.operation.arguments):
         kind, name = argument.kind, argument.name
         languages = [language for language in space.languages if kind is not None and not kind.is_parameter(language)]
@@ -89,21 +94,22 @@ def _undeclared(space: Space, code: str) -> Iterator[Fault]:
         if "##" not in code and re.search(rf"\b{name}\b", code) is None:
             yield Fault(
                 ("operation", "arguments", position, "name"),
-                f"{macros.files(space)} has no variable {name}, which `kind: {kind.name}` is in {languages[0]}; "
-                "declare it, or name the argument as it is called there",
+                f"{macros.files(space)} has no variable {name}, which `kind: {kind.name}` needs in {languages[0]}; "
+                "declare it, or give the argument the name of its variable",
                 fatal=True,
             )
         if message := declared_memory.too_large(argument, code):
             yield Fault(("operation", "arguments", position, "shape"), message, fatal=True)
 
 
-def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
+def _argument_faults(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
+    """Disagreements between a step's arguments and the parameters of its kernel."""
     step, parameters = space.steps[position], prototype.parameters
     by_name = {argument.name: argument for argument in space.operation.arguments}
     arguments = [by_name[name] for name in step.arguments]
     kinds = [a.kind for a in arguments if a.kind is not None]
     if parameters is None or any(len({kind.is_parameter(name) for name in space.languages}) > 1 for kind in kinds):
-        return  # how many it takes depends on the language
+        return  # the parameters are unknown, or their number depends on the language
     arguments = [a for a in arguments if a.kind is None or a.kind.is_parameter(space.languages[0])]
     if len(arguments) != len(parameters):
         taken = ", ".join(map(str, parameters)) or "nothing"
@@ -117,64 +123,69 @@ def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Faul
         return
     for argument, parameter in zip(arguments, parameters, strict=True):
         if argument.kind is None:
-            yield from _argument(space, position, argument, parameter)
+            yield from _parameter_faults(space, position, argument, parameter)
 
 
-def _argument(space: Space, at: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
-    step, position = space.steps[at], space.operation.arguments.index(argument)
+def _parameter_faults(space: Space, number: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
+    """Disagreements between an argument and the parameter that receives it in step `number`."""
+    step, position = space.steps[number], space.operation.arguments.index(argument)
     where, is_array = ("operation", "arguments", position), argument.shape is not None
     has_own_order = step.arguments != tuple(a.name for a in space.operation.arguments)
     takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here"
     if parameter.is_pointer is not None and parameter.is_pointer != is_array:
         if has_own_order:
             kind = "an array" if parameter.is_pointer else "a scalar"
-            place = ("steps", at, "arguments", step.arguments.index(argument.name))
-            yield Fault(place, f"{takes}, {kind}; name the arguments in the kernel's order", fatal=True)
+            key = ("steps", number, "arguments", step.arguments.index(argument.name))
+            yield Fault(key, f"{takes}, {kind}; list the arguments in the kernel's order", fatal=True)
             return
-        array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
+        array, scalar = "an array; write its `shape` and `role`", "a scalar; remove `shape` and `role`"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
     elif is_array and parameter.stars > 1:
         if DTYPES.get(argument.dtype, DTYPES["uint64"]) in _ADDRESSES:
             return
-        advice = "addresses of arrays; take one array in the source, and offsets in it, or declare uint64"
+        advice = "a pointer to pointers; pass one array and offsets into it, or declare an array of uint64"
         yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal=True)
     elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
         choices = space.operation.types.get(argument.dtype, (argument.dtype,))
         if argument.dtype in space.parameters:
-            return  # scratch, whose type the source reads as a macro
-        other = next((dtype for dtype in choices if not _is_same(DTYPES[dtype], is_array, parameter)), None)
+            return  # scratch, for which the source gets the type as a macro
+        other = next((dtype for dtype in choices if not _matches(DTYPES[dtype], is_array, parameter)), None)
         if other is not None and len(choices) > 1:
-            advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
+            advice = f"which is not {other}, a choice of {argument.dtype}; write {argument.dtype} in the source"
         elif other is not None:
-            advice = f"which is no {other}; write {_instead(parameter, is_array)}"
+            advice = f"which is not {other}; write {_dtype_advice(parameter, is_array)}"
         if other is not None:
             fatal = all(_is_misread(DTYPES[dtype], is_array, parameter) for dtype in choices)
             yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal)
 
 
 def _is_misread(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
-    """Whether the kernel would read or write beside the elements of an array of `dtype`, as they have another size, or
-    would read several numbers where a launch gives one."""
+    """Whether passing `dtype` leads to wrong memory accesses.
+
+    They occur if the elements of an array differ in size, or if a scalar is one number where the kernel reads several.
+    """
     element = DTYPES[str(parameter.dtype)].itemsize
     if not is_array:
-        return parameter.width > 1 and not _is_same(dtype, False, parameter)
-    return not _is_same(dtype, True, parameter) and dtype.itemsize not in (element, element * parameter.width)
+        return parameter.width > 1 and not _matches(dtype, False, parameter)
+    return not _matches(dtype, True, parameter) and dtype.itemsize not in (element, element * parameter.width)
 
 
-def _instead(parameter: Parameter, is_array: bool) -> str:
-    """The dtype that a source means by the type of `parameter`."""
+def _dtype_advice(parameter: Parameter, is_array: bool) -> str:
+    """The dtype to declare for `parameter`, for a message."""
     whole = next((dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype), "")
     if not is_array and parameter.width > 1:
         complex_number = f"{whole} if it is a complex number, else " if parameter.is_pair else ""
-        return f"{complex_number}{parameter.width} arguments in its place, one for each number"
+        return f"{complex_number}{parameter.width} arguments instead, one for each number"
     if not parameter.is_pair:
         return str(parameter.dtype)
     return f"{whole}, or {parameter.dtype} with 2 as the last extent of its shape"
 
 
-def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
-    """Whether a source may mean `dtype` by the type of `parameter`. The sign of a scalar makes no difference; that of
-    `char` differs by compiler."""
+def _matches(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
+    """Whether the type of `parameter` may mean `dtype`.
+
+    The sign of an integer scalar does not matter, nor does that of `char`, which depends on the compiler.
+    """
     given = DTYPES[str(parameter.dtype)]
     if not is_array and parameter.width > 1:
         return parameter.is_pair and dtype.part == given.name
@@ -186,7 +197,7 @@ def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
 
 
 def _stands_for(plain: DType, dtype: DType) -> bool:
-    """Whether a language without `dtype` may take `plain` in its place: the bits of it, or its parts."""
+    """Whether a language without `dtype` may use `plain` for it: an integer with its bits, or the type of its parts."""
     if dtype.part:
         return plain.name == dtype.part
     return (dtype.foreign or dtype.kind == "boolean") and plain.kind == "integer" and plain.itemsize == dtype.itemsize

@@ -1,4 +1,7 @@
-"""Memory that a source declares and a launch provides: whether the text tells for certain that there is too little."""
+"""Checks of memory that a source declares and a launch fills: dynamic shared memory and `__constant__` variables.
+
+A fault is reported only if the text proves it.
+"""
 
 import math
 import re
@@ -10,9 +13,9 @@ from tuner.space.model import Space
 from tuner.space.sources.prototype import definitions, dynamic_arrays, unconditional, words
 
 
-def dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The key of a step that has no dynamic shared memory, and what is wrong with that: the kernel uses an array of it,
-    whatever the macros are."""
+def missing_dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Key and message if a step declares no dynamic shared memory, but its kernel uses some for any values of the
+    macros."""
     step = space.steps[position]
     if step.shared_memory.text != "0" or "cuda" not in space.languages or not dynamic_arrays(code):
         return
@@ -25,19 +28,19 @@ def dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str 
                 message = f"{name} in {step.source.name} uses {array}, which is extern __shared__"
                 yield (
                     ("steps", position, "shared_memory"),
-                    f"no `shared_memory:`, and {message}; write the bytes that a block needs of it, or 0 for none",
+                    f"no `shared_memory:`, and {message}; write the bytes per block, or 0 for none",
                 )
 
 
 def too_large(argument: Argument, code: str) -> str:
-    """What is wrong with the shape of an array that is larger than its `__constant__` variable, where both have numbers
-    for extents; else empty."""
+    """The message if an array is larger than its `__constant__` variable; empty if it fits or an extent is not a
+    number."""
     declared = re.findall(rf"\b__constant__\s[\w\s]{{,200}}?\b{argument.name}\s*((?:\[\s*\d+\s*\]\s*)+);", code)
     extents = [extent.text for extent in argument.shape or ()]
     if len(declared) != 1 or not extents or not all(map(str.isdecimal, extents)):
         return ""
-    room = re.findall(r"\d+", declared[0])
-    if math.prod(map(int, extents)) <= math.prod(map(int, room)):
+    capacity = re.findall(r"\d+", declared[0])
+    if math.prod(map(int, extents)) <= math.prod(map(int, capacity)):
         return ""
-    variable = f"{argument.name}[{']['.join(room)}]"
-    return f"[{', '.join(extents)}] is more than the source has room for: {variable}; write its extents, or enlarge it"
+    variable = f"{argument.name}[{']['.join(capacity)}]"
+    return f"[{', '.join(extents)}] exceeds the source's variable {variable}; write its extents, or enlarge it"

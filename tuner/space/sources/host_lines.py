@@ -1,8 +1,8 @@
-"""Lines of a .cu that are for the host, as far as its text tells: what a compiler of kernels alone refuses."""
+"""Find the lines of a .cu file that contain host code, which NVRTC rejects."""
 
 import re
 
-GUARD = "__CUDACC_RTC__"  # which a compiler of kernels defines, and nvcc does not
+GUARD = "__CUDACC_RTC__"  # defined by NVRTC, not by nvcc
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _HEADERS = (
     "algorithm array chrono fstream functional iomanip iostream iterator map memory numeric random set sstream "
@@ -16,21 +16,24 @@ _CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
 
 def of(text: str) -> list[int]:
-    """The numbers of the lines of `text` that are for the host: headers of C++, launches, `main`, functions that are
-    `__host__` alone. Those that a condition on GUARD leaves out are none."""
+    """The line numbers of host code: C++ headers, launches, `main` and functions that are only `__host__`.
+
+    Lines that are excluded by a condition on GUARD are not listed.
+    """
     code = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
-    found, around = list[int](), list[str]()  # of each #if around a line: what it says of GUARD
+    # `guards` has an entry for each enclosing #if: whether GUARD is "present" or "absent" here, "" if unknown.
+    found, guards = list[int](), list[str]()
     for number, line in enumerate(code.split("\n"), 1):
         if (match := _CONDITION.match(line)) is None:
-            if "absent" not in around and _HOST.search(line):
+            if "absent" not in guards and _HOST.search(line):
                 found.append(number)
         elif match[1] == "endif":
-            del around[-1:]
+            del guards[-1:]
         elif match[1] == "else":
-            around[-1:] = [{"absent": "present", "present": "absent"}.get(said, "") for said in around[-1:]]
+            guards[-1:] = [{"absent": "present", "present": "absent"}.get(state, "") for state in guards[-1:]]
         elif match[1] == "elif":
-            around[-1:] = [""]
+            guards[-1:] = [""]
         else:
             absent = match[1] == "ifndef" or re.search(rf"!\s*(defined\W+)?{GUARD}", match[2])
-            around.append("" if GUARD not in match[2] else "absent" if absent else "present")
+            guards.append("" if GUARD not in match[2] else "absent" if absent else "present")
     return found

@@ -1,7 +1,7 @@
-"""What the preprocessor of C leaves of a source, as far as its text tells: which configurations have the same code.
+"""A partial C preprocessor that tells which configurations have the same code.
 
-A condition on what the text does not define, such as `__CUDA_ARCH__`, stays, with all its branches. So sources that
-come out equal are the same code; others may be, too.
+A condition on a macro that the text does not define, such as `__CUDA_ARCH__`, remains, with all its branches. So equal
+results prove equal code; different results prove nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from tuner.space.sources.includes import without_comments
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)")
 _DEFINITION = re.compile(r"(\w+)(\(?)\s*(.*)")
 _WORD = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*')
-_GLUED = re.compile(r"##|^\s*#\s*include\s+\w", re.MULTILINE)  # names that no word of the text shows
+_GLUED = re.compile(r"##|^\s*#\s*include\s+\w", re.MULTILINE)  # names that do not appear as words in the text
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _NOT = re.compile(r"!\s*(\w+|\([^()]*\))")
 _SUFFIX = re.compile(r"(?<=[0-9])[uUlL]+\b")
-LONGEST = 100_000  # characters of a line with the values of its macros
+LONGEST = 100_000  # characters of a line after macro expansion
 
 
 def is_same_code(one: Instance, other: Instance) -> bool:
-    """Whether two valid configurations of a space certainly are the same code, launched alike: then only chance can
-    tell their times apart."""
+    """Whether two valid configurations of a space provably have the same code and launch.
+
+    Any difference between their times is then noise. False means that it could not be proven.
+    """
     space = one.space
     changed = {name for name in space.parameters if one.config[name] != other.config[name]}
     if changed & set(space.parameters_behind(_names_of_arguments(space))):
@@ -55,8 +57,11 @@ def _names_of_arguments(space: Space) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=128)
 def preprocessed(text: str) -> str | None:
-    """The lines that are left, with the values of macros without arguments in place of their names; None where nothing
-    can be told, because names are glued together, or too many macros nested."""
+    """The remaining lines, with macros that take no arguments expanded.
+
+    None if the text cannot be preprocessed: it pastes tokens, includes a file named by a macro, or nests macros too
+    deeply.
+    """
     code = without_comments(text).replace("\\\n", " ")
     try:
         return None if _GLUED.search(code) else "\n".join(_Reader(code.splitlines()).lines)
@@ -65,23 +70,29 @@ def preprocessed(text: str) -> str | None:
 
 
 class _Reader:
-    """`lines` are those that are left. A line for each value of a macro that is lost on the way is among them, since a
-    macro with arguments, which is not expanded, may have used it."""
+    """Reads lines and collects the remaining ones in `lines`.
+
+    They also contain a #define for each value of a macro that was redefined or undefined, because a macro with
+    arguments, which is not expanded, may use that value.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines: list[str] = []
-        self._macros: dict[str, str] = {}  # that take no arguments, and have one value here
-        self._former: dict[str, str] = {}  # those of them that have been undefined
-        self._bodies: list[str] = []  # the definitions of the others
+        self._macros: dict[str, str] = {}  # macros without arguments whose value is known at this line
+        self._former: dict[str, str] = {}  # such macros after their #undef
+        self._bodies: list[str] = []  # definitions of all other macros
         self._rest = iter(lines)
         self._read(is_sure=True)
         for name, value in self._former.items():
             self._lose(name, value)
         self.lines += [self._expanded(body) for body in self._bodies]
 
-    def _read(self, is_sure: bool, is_left: bool = True) -> tuple[str, str]:
-        """Read until a branch ends: the name and rest of the directive that ends it. `is_sure`: whether the compiler
-        comes here for certain; if it is not `is_left`, it never does."""
+    def _read(self, is_sure: bool, is_reachable: bool = True) -> tuple[str, str]:
+        """Read until a branch ends. Returns name and rest of the directive that ends it.
+
+        is_sure: the compiler certainly reads this branch.
+        is_left: the compiler may read this branch; if false, it is skipped.
+        """
         for line in self._rest:
             match = _DIRECTIVE.fullmatch(line)
             name, rest = match.groups() if match else ("", "")
@@ -89,36 +100,41 @@ class _Reader:
                 return name, rest
             if name in ("if", "ifdef", "ifndef"):
                 condition = rest if name == "if" else f"{'!' * (name == 'ifndef')}defined({rest})"
-                self._branches(condition, is_sure, is_left)
-            elif is_left:
+                self._branches(condition, is_sure, is_reachable)
+            elif is_reachable:
                 self._line(name, rest, line, is_sure)
         return "endif", ""
 
-    def _branches(self, condition: str, is_sure: bool, is_left: bool) -> None:
+    def _branches(self, condition: str, is_sure: bool, is_reachable: bool) -> None:
         """Read all branches of a condition, up to its end."""
-        value, is_open, is_told = self._value(condition), is_left, True  # no branch before was certainly taken
+        value, is_open, is_decided = (
+            self._value(condition),
+            is_reachable,
+            True,
+        )  # is_open: no earlier branch is certainly taken
         end = ""
         while end != "endif":
             if is_open and value is None:
-                is_told = False
+                is_decided = False
                 self.lines.append(f"#if {self._expanded(condition)}")
-            elif is_open and value and not is_told:
+            elif is_open and value and not is_decided:
                 self.lines.append("#else")
             taken = is_open and value is not False
-            end, condition = self._read(is_sure and is_told and value is True, taken)
+            end, condition = self._read(is_sure and is_decided and value is True, taken)
             is_open = is_open and value is not True
             value = True if end == "else" else self._value(condition) if end == "elif" else False
-        if not is_told:
+        if not is_decided:
             self.lines.append("#endif")
 
     def _line(self, name: str, rest: str, line: str, is_sure: bool) -> None:
+        """Process a line that is not a condition."""
         definition = _DEFINITION.fullmatch(rest) if name == "define" else None
         if definition is not None:
             self._define(definition[1], definition[3], line, is_sure and not definition[2])
         elif name == "undef":
             value = self._macros.pop(rest, None)
             if is_sure and value is not None:
-                self._former[rest] = value  # most likely for a header alone, after which it is defined again
+                self._former[rest] = value  # usually undefined for one include and defined again after it
             elif value is not None:
                 self._lose(rest, value)
             if not is_sure:
@@ -127,6 +143,7 @@ class _Reader:
             self.lines.append(line if name == "include" else self._expanded(line))
 
     def _define(self, name: str, body: str, line: str, has_one_value: bool) -> None:
+        """Record a definition. A macro without one known value is not expanded; its definition remains."""
         earlier = self._macros.pop(name, self._former.pop(name, None))
         if earlier is not None and not (has_one_value and earlier == body):
             self._lose(name, earlier)
@@ -137,6 +154,7 @@ class _Reader:
             self._bodies.append(line)
 
     def _lose(self, name: str, value: str) -> None:
+        """Emit the definition of a macro whose value is lost."""
         self.lines.append(f"#define {name} {self._expanded(value)}")
 
     def _expanded(self, text: str, hidden: frozenset[str] = frozenset()) -> str:
@@ -144,19 +162,19 @@ class _Reader:
             name = match[0]
             return self._expanded(self._macros[name], hidden | {name}) if name in self._macros.keys() - hidden else name
 
-        found = _WORD.sub(value, text)
-        if len(found) > LONGEST:
+        expanded = _WORD.sub(value, text)
+        if len(expanded) > LONGEST:
             raise OverflowError
-        return found
+        return expanded
 
     def _value(self, condition: str) -> bool | None:
-        """Whether a condition holds; None where that cannot be told."""
-        asked = _DEFINED.sub(lambda match: "1" if (match[1] or match[2]) in self._macros else match[0], condition)
-        text = _SUFFIX.sub("", self._expanded(asked))
+        """Whether a condition holds; None if unknown."""
+        resolved = _DEFINED.sub(lambda match: "1" if (match[1] or match[2]) in self._macros else match[0], condition)
+        text = _SUFFIX.sub("", self._expanded(resolved))
         text = _NOT.sub(r"(not \1)", text).replace("&&", " and ").replace("||", " or ").replace("/", "//")
         try:
-            found = expressions.parse(text)
-            chained = any(isinstance(node, ast.Compare) and len(node.ops) > 1 for node in ast.walk(found.tree))
-            return None if chained or found.names or "!(" in text else bool(found.evaluate({}))
+            expression = expressions.parse(text)
+            chained = any(isinstance(node, ast.Compare) and len(node.ops) > 1 for node in ast.walk(expression.tree))
+            return None if chained or expression.names or "!(" in text else bool(expression.evaluate({}))
         except ExpressionError:
             return None

@@ -1,8 +1,7 @@
-"""Prototypes of the kernels in a source: their names and arguments, as far as the text alone tells them.
+"""Prototypes of the kernels in a source: names and parameters, read without a compiler.
 
-No compiler is asked, so macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. What the
-text leaves open (a type that is a macro or a typedef, parameters under an #if) is None here, and nothing is concluded
-from it.
+Macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. If the text leaves something open (a
+type that is a macro or a typedef, parameters under an #if), it is None here, and callers draw no conclusion from it.
 """
 
 import re
@@ -22,8 +21,8 @@ _QUALIFIERS = {
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
 _OPEN, _CLOSE = "([{", ")]}"
 
-# The types that C, CUDA and OpenCL share, by more names than they have in our sources. `long` has 8 bytes in all of
-# them on Linux. Pairs are read as vectors, and a type that stands for the bits of another as itself.
+# Spellings of the types that C, CUDA and OpenCL share; `long` has 8 bytes in all three on Linux. Pairs such as float2
+# are read as vectors, not as complex numbers, and an integer that holds another type's bits is read as an integer.
 _DTYPES = {
     **{word: dtype.name for dtype in DTYPES.values() if not dtype.part for word in dtype.words},
     **{word: dtype.name for dtype in DTYPES.values() if dtype.kind == "integer" for word in dtype.words},
@@ -38,9 +37,11 @@ _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: its name, and its type without qualifiers, as it is written, or "" where that is open.
+    """A parameter of a kernel.
 
-    `is_pointer` is None for a type that could be one by another name. `stars` are 2 for a pointer to pointers.
+    type: as written, without qualifiers; "" if the text leaves it open.
+    is_pointer: None if the type may be a typedef or macro for a pointer.
+    stars: levels of indirection; 2 for a pointer to pointers.
     """
 
     name: str
@@ -51,19 +52,18 @@ class Parameter:
 
     @property
     def dtype(self) -> str | None:
-        """NumPy's name of the type, that of its elements for a vector such as float4; None where the text does not
-        tell."""
+        """The DType name of the type, or of a component of a vector such as float4; None if the text leaves it open."""
         vector = self._vector
         return _DTYPES.get(vector[1].replace("longlong", "long long") if vector else self.type)
 
     @property
     def width(self) -> int:
-        """How many numbers one element has: 4 for float4, 1 for float."""
+        """Numbers per element: 4 for float4, 1 for float."""
         return int(self._vector[2]) if self._vector else 1
 
     @property
     def is_pair(self) -> bool:
-        """Whether one element may be a complex number: float2, double2."""
+        """Whether an element may be a complex number: float2 or double2."""
         return self.width == 2 and self.dtype in {dtype.part for dtype in DTYPES.values()}
 
     @property
@@ -76,12 +76,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open.
+    """A CUDA or OpenCL kernel, or a C function.
 
-    `template` are the parameters of a template by name, with what they are (`typename`, `int`); None if it is none.
-    `defaults` are the texts of those that have one. `block` are the threads per block, as its launch bounds or its
-    attribute say; empty if neither does. `namespace` is what a name outside it begins with, such as `ns::`. `body` are
-    the words of its code.
+    parameters: in order; None if the text leaves them open.
+    is_kernel: it has a kernel qualifier; false for a C function.
+    template: template parameters by name, with their kinds (`typename`, `int`); None if it is not a template.
+    block: threads per block in x, y, z, from launch bounds or an attribute; empty if it has neither.
+    defaults: defaults of template parameters.
+    namespace: the prefix of its qualified name, such as `ns::`.
+    body: the tokens of its body.
     """
 
     name: str
@@ -95,17 +98,17 @@ class Prototype:
 
     @property
     def qualified(self) -> str:
-        """Its name, with its namespaces."""
+        """The name with its namespaces."""
         return f"{self.namespace}{self.name}"
 
 
 def prototypes(text: str) -> list[Prototype]:
-    """The kernels that `text` defines. Where it defines none, the functions of C that are not static."""
+    """The kernels that `text` defines; if there are none, its C functions that are not static."""
     code = without_comments(text)
     macros = _MACRO.findall(code)
     portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
-    lists = {name for name, value in macros if "," in value}
-    types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
+    lists = {name for name, value in macros if "," in value}  # may expand to several parameters
+    types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}  # may expand to a type
     kernels, functions = [], []
     for prefix, name, inner, namespace, body in definitions(words(code)):
         parameters = _parameters(inner, lists, types)
@@ -118,7 +121,7 @@ def prototypes(text: str) -> list[Prototype]:
 
 
 def unconditional(code: str) -> str:
-    """`code` without what stands under a condition of the preprocessor."""
+    """`code` without directives and without lines under a preprocessor condition."""
     depth, lines = 0, list[str]()
     for line in code.splitlines():
         directive = re.match(r"\s*#\s*(if|endif)", line)
@@ -129,18 +132,18 @@ def unconditional(code: str) -> str:
 
 
 def is_type_word(word: str) -> bool:
-    """Whether `word` is a type of the languages, or part of one: `unsigned`, `float4`."""
+    """Whether `word` is a built-in type or part of one: `unsigned`, `float4`."""
     return word in _TYPE_WORDS or word == "void" or _VECTOR.fullmatch(word) is not None
 
 
 def words(code: str) -> list[str]:
-    """The words of `code`, which has no comments: a # in place of each condition, and no other directives."""
+    """The tokens of `code`, which has no comments. Each conditional directive becomes a single #; other directives are
+    dropped."""
     return _WORD.findall(_without_directives(code))
 
 
 def dynamic_arrays(code: str) -> dict[str, int]:
-    """The arrays of CUDA's dynamic shared memory that `code` declares, and the bytes of an element, 4 where the text
-    does not tell."""
+    """The `extern __shared__` arrays that `code` declares, with bytes per element; 4 if the type is unknown."""
     found = dict[str, int]()
     for statement in re.split(r"[;{}]", code) if "__shared__" in code else ():
         declaration = re.split(r"\bextern\b", statement)[-1]
@@ -153,7 +156,7 @@ def dynamic_arrays(code: str) -> dict[str, int]:
 
 
 def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """The parameters of a template, and their defaults."""
+    """The template parameters with their kinds, None if there is no template; and their defaults."""
     if "template" not in prefix:
         return None, {}
     words = prefix[prefix.index("template") + 2 :]
@@ -188,8 +191,11 @@ def _without_directives(code: str) -> str:
 
 
 def definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str], str, tuple[str, ...]]]:
-    """Each function definition outside other functions: the words before its name, the name, what is in parentheses,
-    its namespaces, its body."""
+    """Each function definition outside other functions.
+
+    Yields the tokens before its name, the name, the tokens of its parameter list, its namespaces, and the tokens of its
+    body.
+    """
     start = position = 0
     scopes: list[str] = []
     while position < len(words):
@@ -215,8 +221,10 @@ def definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str
 
 
 def _namespace(opening: Sequence[str]) -> str:
-    """What `{` after these words adds to the names behind it: nothing where they open no namespace, or one that is
-    inline or has no name."""
+    """The name prefix that `{` after the tokens `opening` adds.
+
+    Empty if they do not open a namespace, or one that is inline or anonymous.
+    """
     if "namespace" not in opening or "inline" in opening:
         return ""
     name = "".join(opening[opening.index("namespace") + 1 :])
@@ -224,7 +232,7 @@ def _namespace(opening: Sequence[str]) -> str:
 
 
 def matching(words: Sequence[str], position: int) -> int:
-    """The position of the bracket that closes the one at `position`; the last one where none does."""
+    """The position of the bracket that closes the one at `position`; the last position if none does."""
     depth = 0
     for i in range(position, len(words)):
         depth += (words[i] in _OPEN) - (words[i] in _CLOSE)
@@ -234,7 +242,7 @@ def matching(words: Sequence[str], position: int) -> int:
 
 
 def split(words: Sequence[str]) -> list[list[str]]:
-    """`words` at their outer commas; < and > count as brackets."""
+    """`words` split at top-level commas; < and > count as brackets."""
     parts: list[list[str]] = [[]]
     depth = 0
     for word in words:
@@ -247,17 +255,20 @@ def split(words: Sequence[str]) -> list[list[str]]:
 
 
 def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
-    """The parameters; None where a condition or one of the macros `lists` could make others of them. `types` are the
-    macros that could stand for a type."""
+    """The parameters; None if an #if or a macro may change how many there are.
+
+    lists: macros that may expand to several parameters.
+    types: macros that may expand to a type.
+    """
     parts = split(words)
     if parts in ([], [["void"]]):
-        return () if parts else None  # in C, f() may take anything
+        return () if parts else None  # in C, f() takes unspecified arguments
     if "#" in words or lists.intersection(words):
         return None
     parameters = [_parameter(part, types) for part in parts]
     for parameter, part in zip(parameters, parts, strict=True):
         if parameter.is_pointer is None and (not parameter.name or "(" in part):
-            return None  # a macro: of how many parameters, it alone knows
+            return None  # a macro that may expand to any number of parameters
     return tuple(parameters)
 
 
@@ -268,7 +279,7 @@ def _parameter(words: list[str], types: set[str]) -> Parameter:
     to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
     name = element[-2] if to_array else plain.pop() if len(plain) > 1 else ""
     known = [] if types.intersection(plain) else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
-    is_last = bool(known) and plain[-len(known) :] == known  # what precedes is a macro such as GLOBAL
+    is_last = bool(known) and plain[-len(known) :] == known  # any earlier word is a qualifier macro such as GLOBAL
     text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
     stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))

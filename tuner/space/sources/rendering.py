@@ -1,4 +1,4 @@
-"""A configuration as the text that a compiler reads. Nothing else makes such text."""
+"""Render a configuration into source text for the compiler; the only module that does."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 
 def render(instance: Instance) -> tuple[StepSource, ...]:
-    """The steps of one configuration. A text consists of types, parameters and derived values as macros, then a kernel
-    file with its includes expanded; steps of one file share it. It has no macros of `unused`, so that one build serves
-    all sizes where the code is the same.
+    """The steps of one configuration.
 
-    Raises SpaceError if an include is missing, GeometryError if a derived value, a grid or a block cannot be computed.
+    The text of a step consists of types, parameters and derived values as macros, followed by its kernel file with
+    includes expanded. Steps of one file share one text. Macros of `unused` are left out, so that one build serves all
+    sizes with equal code.
+
+    Raises SpaceError if an include is missing, and GeometryError if a derived value, a grid or a block cannot be
+    computed.
     """
     space = instance.space
     try:
@@ -40,8 +43,8 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
     sources, head = dict[Path, Source](), _prologue(instance)
-    needless = unused(space)
-    macros = {name: value for name, value in macros.items() if name not in needless}
+    unneeded = unused(space)
+    macros = {name: value for name, value in macros.items() if name not in unneeded}
     for path in space.sources:
         text = f'{head}{defined(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
@@ -53,8 +56,8 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
 
 
 def defines(instance: Instance) -> str:
-    """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
-    that a template takes."""
+    """The macros of one configuration, one `#define` per line: types, parameters and derived values, without those
+    passed as template arguments."""
     return _prologue(instance) + defined(_macros(instance.space, named(instance)))
 
 
@@ -68,7 +71,7 @@ def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unused(space: Space) -> frozenset[str]:
-    """The derived values that depend on sizes, and that no text of the space names."""
+    """The derived values that depend on sizes and that no text of the space mentions."""
     candidates = space.sized_names & space.derived.keys()
     if not candidates:
         return candidates
@@ -76,28 +79,31 @@ def unused(space: Space) -> frozenset[str]:
 
 
 def macro_names(space: Space) -> tuple[str, ...]:
-    """The names of the macros: what a template takes is none, because the source uses these names."""
+    """The names of the macros.
+
+    Names passed as template arguments are left out, because the source declares template parameters with these names.
+    """
     template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
     names = (*space.operation.types, *space.parameters, *space.derived)
     return tuple(name for name in names if name not in template)
 
 
 def named(instance: Instance) -> Mapping[str, Any]:
-    """The value of every name that braces may hold; of a type, what the language calls it."""
+    """The value of every name that braces may contain. The value of a type is its spelling in the language."""
     space, problem = instance.space, instance.problem
     chosen = {name: dtypes.canonical(str(instance.config[name])) for name in type_parameters(space)}
     types = {n: dtypes.spelling(dtype, problem.language) for n, dtype in {**problem.types, **chosen}.items()}
-    values: Any = instance.names  # computed when they are read
+    values: Any = instance.names  # values are computed lazily
     return ChainMap(types, values)
 
 
 def type_parameters(space: Space) -> tuple[str, ...]:
-    """The parameters whose values are the types of scratch."""
+    """The parameters whose values are dtypes of scratch arrays."""
     return tuple(name for name in space.parameters if any(a.dtype == name for a in space.operation.scratch))
 
 
 def kernels_of(instance: Instance) -> tuple[str, ...]:
-    """The name of each step's kernel in the text of a configuration. Raises ExpressionError if one has none."""
+    """The kernel name of each step in the configuration's text. Raises ExpressionError if a name is invalid."""
     return _kernels(instance.space, named(instance))
 
 
@@ -106,7 +112,8 @@ def _kernels(space: Space, names: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _contents(space: Space, argument: Argument) -> tuple[str, ...]:
-    """What an input holds, where that is not what inputs have held since there are signatures."""
+    """The text about an input's contents in a signature; empty if the contents are those of the first signature
+    format."""
     if argument.fill is not None:
         return (f"fill {argument.fill.text}",)
     if not argument.is_array or argument.value or argument.role == "out":
@@ -117,31 +124,31 @@ def _contents(space: Space, argument: Argument) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Version:
-    """The names of a space as it is now: of its `code`, and of what it means."""
+    """The hashes of a space as it is now: `code` and `signature`, as the functions of these names return them."""
 
     code: str
     signature: str
 
     @staticmethod
     def of(space: Space) -> Version:
-        # Each file is a program of its own: what stands at the end of one is not the beginning of the next.
+        # A separator, so that text cannot move from the end of one file to the next unnoticed.
         text = "\0".join(without_comments(inlined(path, space.include)) for path in space.sources)
-        return Version(_name(_code(space, text)), _name(_meaning(space, text)))
+        return Version(_hash(_code(space, text)), _hash(_meaning(space, text)))
 
 
 def code(space: Space) -> str:
-    """The name of what a configuration of this space is: code without comments, arguments, geometry.
+    """The hash of everything that determines a configuration's behaviour: code without comments, arguments, geometry.
 
-    A launcher asks for no more: what the answers were compared with changes no code. Adding values or restrictions does
-    not change it, because earlier measurements stay true.
+    Launches check only this hash, because the reference and the tolerance do not change the code. Adding parameter
+    values or restrictions does not change it, because earlier measurements remain valid.
     """
     return Version.of(space).code
 
 
 def signature(space: Space) -> str:
-    """The name of what a configuration of this space means: its code, and what inputs, reference and tolerance say.
+    """The hash of a configuration's meaning: its code, and the declared inputs, reference and tolerance.
 
-    The contents of files that these read are no part of it: see `identity.of`.
+    It does not include the contents of files that they read: see `identity.of`.
     """
     return Version.of(space).signature
 
@@ -154,7 +161,10 @@ def _meaning(space: Space, text: str) -> dict[str, object]:
 
 
 def _tolerances(op: Operation) -> str | None:
-    """The tolerances of an operation as a signature has them: a bare expression as itself, None where there is none."""
+    """The tolerances of an operation, for a signature; None if there are none.
+
+    A single `atol` for all compared outputs is its text alone, as in the first signature format.
+    """
     given = set(op.tolerance.values())
     if len(given) == 1 and op.tolerance.keys() >= set(op.compared):
         (tolerance,) = given
@@ -167,11 +177,16 @@ def _tolerances(op: Operation) -> str | None:
 def _code(
     space: Space, text: str, more: Callable[[Argument], tuple[str, ...]] = lambda argument: ()
 ) -> dict[str, object]:
-    """What code consists of, whose `text` has no comments, with `more` about each argument. What a file does not use is
-    no part of it, so that files which are older than a key keep their names."""
+    """The parts of `code`.
+
+    text: the sources without comments.
+    more: further parts of each argument.
+
+    A key that a space does not use adds nothing, so that older files keep their hashes when a key is added.
+    """
     first, *others = space.steps
-    every = tuple(a.name for a in space.operation.arguments)
-    is_plain = not others and first.arguments == every and first.cluster is None and not first.cooperative
+    names = tuple(a.name for a in space.operation.arguments)
+    is_plain = not others and first.arguments == names and first.cluster is None and not first.cooperative
     steps = {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
     return {
         "kernel": first.kernel,
@@ -184,7 +199,7 @@ def _code(
                 a.shape and [e.text for e in a.shape],
                 a.role,
                 *(e.text for e in a.value),
-                *_own(a),
+                *_optional(a),
                 *more(a),
             )
             for a in space.operation.arguments
@@ -199,13 +214,13 @@ def _step(step: Step, source: int) -> tuple[object, ...]:
     return source, step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative
 
 
-def _own(argument: Argument) -> tuple[str, ...]:
-    """What an argument says that plain ones do not."""
+def _optional(argument: Argument) -> tuple[str, ...]:
+    """The optional properties of an argument; empty if it declares none."""
     zeroed = () if argument.zeroed == "never" else (f"zeroed {argument.zeroed}",)
     strides = (f"strides {[e.text for e in argument.strides]}",) if argument.strides else ()
-    own = (*zeroed, *strides)
-    return own if argument.kind is None else (*own, kinds.text(argument.kind))
+    properties = (*zeroed, *strides)
+    return properties if argument.kind is None else (*properties, kinds.text(argument.kind))
 
 
-def _name(meaning: Mapping[str, object]) -> str:
+def _hash(meaning: Mapping[str, object]) -> str:
     return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))

@@ -1,4 +1,4 @@
-"""What a compiler reads: the text of a configuration, and the steps that launch its kernels."""
+"""The compiler's input: the text of a configuration, and the steps that launch its kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Source:
     """The text of one configuration, its kernels, and its compiler options. Equal Sources give equal builds.
 
-    `kernels` are the names in the text, such as `add<64>`; a build knows those in its binary.
+    kernels: the names as the source spells them, such as `add<64>`; a build maps them to names in its binary.
     """
 
     text: str
@@ -24,18 +24,18 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """The name of text, entry points and options, independent of compiler and device."""
+        """A hash of text, kernel names and options; it does not depend on compiler or device."""
         return paths.digest(*self.options, *self.kernels, self.text)
 
     @property
     def kernel(self) -> str:
-        """The names of its kernels, for people."""
+        """The kernel names, for messages."""
         return ", ".join(self.kernels)
 
 
 @dataclass(frozen=True)
 class StepSource:
-    """One step of a configuration: a kernel of a source, and how it is launched."""
+    """One step of a configuration: its source, its kernel, and how it is launched."""
 
     source: Source
     kernel: str

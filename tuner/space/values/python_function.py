@@ -34,9 +34,7 @@ def parse(value: object, folder: Path) -> PythonFunction:
     `value` is not such text."""
     match = re.fullmatch(r"([^:\0]+\.py):([A-Za-z_]\w*)", value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(
-            f"{quoted(value)} does not name a function; write FILE.py:FUNCTION"
-        )
+        raise ValueError(f"{quoted(value)} does not name a function; write FILE.py:FUNCTION")
     return PythonFunction(folder / match[1], match[2])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.space.texts import config_text
 from tuner.store import verdicts
-from tuner.store.verdicts import NOISY, TIE, TOLD
+from tuner.store.verdicts import NOISY, RELEVANT, TIE
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -49,7 +49,7 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
 def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
     """The verdict in one line, and a line for each tie."""
     fastest = best.final.time_ms
-    is_noise = any(other.final.time_ms > fastest * (1 + TOLD) for other in tied)
+    is_noise = any(other.final.time_ms > fastest * (1 + RELEVANT) for other in tied)
     verdict = f"{NOISY} which is the fastest" if is_noise else TIE
     figures = [f"{other.final.time_ms / fastest - 1:+.1%}, spread {other.final.spread:.1%}" for other in tied]
     lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]
