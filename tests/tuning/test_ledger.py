@@ -210,7 +210,7 @@ def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: 
     request = (file, "16", "--json", "--repeats", "1")
     first = tune(*request)
     assert "measured before" not in first.err
-    assert "earlier trials were timed in another way" in first.err
+    assert "earlier trials were timed by an older protocol" in first.err
     again = tune(*request)
     assert "2 measured before" in again.err
     assert "another way" not in again.err

@@ -1,1 +1,1 @@
-"""Tuning: search a space, measure its configurations, and store the best one."""
+"""Tuning: search a space, measure its configurations, and store the best one as a record."""

@@ -1,4 +1,4 @@
-"""Tuning, top to bottom: space -> search -> measure -> ledger -> finals -> store."""
+"""Run one tuning request from start to end: space -> search -> measure -> ledger -> finals -> store."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tuner.tuning.request import CheckedRequest, TuningRequest
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
-    took it, and `kept` is what it has of this problem if it did not.
+    """The result of a tuning run.
 
-    `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
-    With several objectives `front` holds the non-dominated configurations. `warnings` are what was said of the space
-    file, its inputs, and the times of the best, that makes the result doubtful.
+    `record` is None if every configuration failed. `stored` says whether the store accepted it; if not, `kept` is the
+    store's record of this problem. `failed` counts the failures of valid configurations by reason, each with its first
+    trial. With several objectives `front` holds the non-dominated configurations. `warnings` are the reasons to doubt
+    the result: about the space file, its inputs, and the best configuration's times.
     """
 
     kernel: str
@@ -42,8 +42,8 @@ class Result:
     failed: Failures
     record: Record | None
     stored: bool
-    trials: list[Trial]  # all in the ledger, those of earlier runs too
-    failures: list[Trial]  # of configurations that are valid now, in the order they were measured
+    trials: list[Trial]  # all in the ledger, including those of earlier runs
+    failures: list[Trial]  # of valid configurations, in the order of measurement
     selection: Selection
     warnings: list[str]
     front: list[Point] = field(default_factory=list)
@@ -51,10 +51,10 @@ class Result:
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
-    """Find, verify, record and return the best configuration.
+    """Find, verify and store the best configuration.
 
-    Raises RequestError where the request is wrong. An interrupt at any moment leaves every finished trial in the
-    ledger, and the same request continues from there.
+    An interrupt loses no finished trial: the same request continues from the ledger. Raises RequestError if the
+    request is wrong, DeviceError if no device is usable, and EnvironmentTrouble if the machine stays in trouble.
     """
     with Crews(progress.noted) as crews:
         return tune_with(crews, request, progress)
@@ -67,8 +67,11 @@ def tune_with(
     configs: Sequence[Config] | None = None,
     others: Sequence[Config] = (),
 ) -> Result:
-    """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search, in a
-    quick final round; then the record has none but these, and `others` among its runners-up."""
+    """`tune` on devices that stay open between requests.
+
+    `configs` replace the search: they are measured, together with `others`, and compared in a quick final round. Only
+    `configs` can become the record; `others` can become its runners-up.
+    """
     checked = CheckedRequest.of(request)
     given = None if configs is None else [*configs, *others]
     with explored(crews, checked, progress, given) as search:
@@ -83,10 +86,10 @@ def tune_with(
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
-    found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
+    search_summary = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
     record: Record | None = None
     if selection.finalists:
-        record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
+        record = summary.record(crew.lead, selection, search_summary, ledger, search.signature, search.ceilings)
     doubts = [*summary.doubts(record, crew.device)] if record else []
     for doubt in doubts:
         progress.noted(doubt)
@@ -96,16 +99,16 @@ def tune_with(
         progress.noted(conclusion)
     task = checked.task
 
-    found_wrong = rejected.Rejections(Query.of(task.space, crew.scope, crew.device))  # by this run and by others
+    rejections = rejected.Rejections(Query.of(task.space, crew.scope, crew.device))  # of all runs
 
     def competes(old: Record) -> bool:
-        is_wrong = found_wrong.reason(old.config) is not None
+        is_wrong = rejections.reason(old.config) is not None
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     stored, kept = False, None
     if record is not None and not (stored := checked.store.add(record, competes, NOISE)):
-        there = Store.of(task.space, request.results).records  # as another process may have written it by now
-        kept = next((old for old in there if old.key == record.key), None)
+        stored_records = Store.of(task.space, request.results).records  # another process may have changed them
+        kept = next((old for old in stored_records if old.key == record.key), None)
     return Result(
         kernel=task.space.name,
         device=crew.device,

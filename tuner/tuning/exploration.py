@@ -1,4 +1,4 @@
-"""The first half of tuning: space -> search -> measure -> ledger."""
+"""Explore a space, the first half of tuning: space -> search -> measure -> ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tuner.store.lookup import Query
 from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.ledger.trial import Trial
 
-Narrowing = Callable[[Space, Scope, Pool], Pool]  # the configurations of a pool that a search may try
+Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
 
 if TYPE_CHECKING:
     from tuner.tuning.crew.crew import Crew, Crews
@@ -38,17 +38,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Optuna, SciPy and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
+# Optuna, SciPy and Kernel Tuner take a second or more to import. A thread imports them while workers open devices.
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
-LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for
+LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
 
 @dataclass(frozen=True)
 class SearchStart:
-    """What a search begins with: `total` of the `valid` configurations are to be tried, and `known` are the trials of
-    these that earlier runs made. `seconds` is the budget, where that is a time."""
+    """The state at the start of a search, for display.
+
+    `valid` counts the valid configurations, and `total` those that the budget allows. `known` are the trials of valid
+    configurations from earlier runs. `seconds` is the budget if it is a time.
+    """
 
     space: Space
     device: DeviceInfo
@@ -61,7 +64,7 @@ class SearchStart:
 
 
 class Progress(TrialListener, Protocol):
-    """Hears of every step of a run."""
+    """Receives the events of a tuning run."""
 
     def begun(self, step: str) -> None: ...
 
@@ -71,29 +74,32 @@ class Progress(TrialListener, Protocol):
 
 
 class Quiet:
-    """The `Progress` of a run over many searches, none of which is shown; messages go to `noted`."""
+    """A `Progress` that shows no search; messages for the user go to `noted`."""
 
     def __init__(self, noted: Callable[[str], None]) -> None:
         self.noted = noted
 
     def begun(self, step: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def started(self, start: SearchStart) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def measured(self, *trial: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finals(self, count: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """A search that is over, with what it was done by: the crew that is still there, the pool, the open ledger, the
-    strategy's name, or `given`. `evaluated` counts the trials that it knows of; `signature` is the space's identity.
-    `doubts` say what is doubtful in the space file, and which cases of its conditions no input meets."""
+    """A finished search, with its crew, pool and ledger still open.
+
+    `strategy` is the strategy's name, or `given` if the caller chose the configurations. `evaluated` counts the trials
+    of the pool's configurations, including those of earlier runs. `signature` identifies the space. `doubts` are
+    warnings about the space file, and about cases of its conditions that no input covers.
+    """
 
     crew: Crew
     pool: Pool
@@ -106,7 +112,7 @@ class Exploration:
 
     @property
     def trials(self) -> list[Trial]:
-        """Those of configurations that are in the pool."""
+        """The trials of configurations in the pool."""
         return [trial for trial in self.ledger.trials if self.pool.find(trial.config) is not None]
 
 
@@ -119,11 +125,13 @@ def explored(
     narrowed: Narrowing | None = None,
     warm: Sequence[Config] = (),
 ) -> Iterator[Exploration]:
-    """A block after the search that was asked for, among what `narrowed` leaves, beginning with `warm`; or, if given,
-    after the measurement of these `configs`.
+    """Run the requested search, then enter a block with its `Exploration`.
 
-    An interrupt at any moment leaves every finished trial in the ledger, and the same request continues from there.
-    What failed verification is kept for look-ups however the block ends.
+    `narrowed` selects the configurations that the search may try, and `warm` are those that it tries first. If
+    `configs` are given, they are measured instead of a search.
+
+    An interrupt loses no finished trial: the same request continues from the ledger. However the block ends,
+    look-ups learn which configurations failed verification. Raises as `driver.tune` does.
     """
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
@@ -135,10 +143,10 @@ def explored(
     for doubt in doubts:
         crews.noted(f"warning: {doubt}")
     if space.operation.reference.kind == "none":
-        doubts.append("reference: none: no output is compared, and the results are unverified")
+        doubts.append("reference: none: no output is compared, so the results are not verified")
         crews.noted(doubts[-1])
-    kept = StoredCeilings(request.results)
-    for problem in kept.problems:
+    stored_ceilings = StoredCeilings(request.results)
+    for problem in stored_ceilings.problems:
         crews.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     slow_imports = [
@@ -171,33 +179,33 @@ def explored(
             logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
             valid = len(pool)
             total = min(budget.evaluations or valid, valid)
-            ceilings = kept.of(crew.device)
+            ceilings = stored_ceilings.of(crew.device)
             known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
             start = SearchStart(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
             progress.started(start)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
-                progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
-            how = strategy if configs is None else "given"
+                progress.noted("earlier trials were timed by an older protocol; they are kept, but not used")
+            strategy_name = strategy if configs is None else "given"
             try:
                 evaluated = crew.run(search, ledger, progress, given=configs is not None)
-                doubts += crew.lead.missed_cases  # the crew has told them
-                yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings, tuple(doubts))
+                doubts += crew.lead.missed_cases  # the crew has already shown them
+                yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
 
 
 def _wrong(trials: Iterable[Trial]) -> Iterator[tuple[Config, str]]:
-    """The configurations that failed verification, each with what was wrong."""
+    """The configurations that failed verification, each with the reason."""
     return ((trial.config, reason) for trial in trials if (reason := trial.outcome.rejection) is not None)
 
 
 @contextlib.contextmanager
 def _imported_ahead(names: Sequence[str]) -> Iterator[None]:
-    """A block during which a thread imports these modules."""
+    """Import these modules in a thread during a block."""
     is_over = threading.Event()
 
     def import_all() -> None:
-        with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+        with contextlib.suppress(Exception):  # the module's user imports it again, and reports the error
             for name in names:
                 if not is_over.is_set():
                     importlib.import_module(name)
@@ -208,5 +216,5 @@ def _imported_ahead(names: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        # Some modules cannot be imported while Python ends. One whose import was interrupted may never be.
+        # Some modules fail to import while the interpreter shuts down, or for good after an interrupted import.
         thread.join(LONGEST_IMPORT)

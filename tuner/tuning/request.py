@@ -1,4 +1,4 @@
-"""What a user asks the tuner for, and that request once it has been checked."""
+"""The user's request to tune a kernel, and the same request after it was checked."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tuner.space.texts import number_text
 from tuner.store.store import Store
 from tuner.tuning.ledger.address import EXAMPLES
 
-UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
+UNTUNABLE = (NoConfiguration, OutOfMemory)  # errors of one problem, which do not stop a run over several
 
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """A kernel and its problem, and how to search."""
+    """A kernel, its problem, and how to search. None means the default."""
 
     kernel: str
-    size: str | None  # None: the sizes that the operation gives
-    device: str | None = None  # one, several with commas between, or `all`
+    size: str | None  # None: the operation's default sizes
+    device: str | None = None  # one, several separated by commas, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
@@ -38,13 +38,16 @@ class TuningRequest:
     method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
-    sustained: bool = False  # whether the best also runs back to back for seconds
-    storage: str | None = None  # the URL of a database, for machines that share the work
+    sustained: bool = False  # whether the best also runs back to back for some seconds
+    storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
 
     def command(self, kernel: str, device: str) -> str:
-        """The command line of this request: `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`. It has no option at
-        its default, and neither the database, whose URL may hold a password, nor folders of this machine."""
+        """The command line of this request, such as `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`.
+
+        It leaves out options at their defaults, the database, whose URL may contain a password, and this machine's
+        folders.
+        """
         method = self.method
         words = ["tune", kernel, *([self.size] if self.size else []), "--device", self.device or device]
         words += [word for name, value in self.options.items() for word in ("--set", f"{name}={number_text(value)}")]
@@ -66,7 +69,7 @@ class TuningRequest:
 
 @dataclass(frozen=True)
 class CheckedRequest:
-    """A request that has been checked, as far as that goes without a device."""
+    """A request that was checked, as far as possible without a device."""
 
     request: TuningRequest
     task: Task
@@ -76,14 +79,17 @@ class CheckedRequest:
 
     @staticmethod
     def of(request: TuningRequest) -> CheckedRequest:
-        """Raises RequestError where the request is wrong. Imports nothing slow, so that this is told at once."""
+        """Check a request. Raises RequestError if it is wrong.
+
+        Imports nothing slow, so that the user sees the error at once.
+        """
         space = catalog.load(request.kernel)
         chosen = Chosen.parse(space.operation, request.size, request.options, request.types)
         check_timeout(request.timeout)
         budget = Budget.parse(request.budget)
         strategies.check(request.strategy, len(request.method.objectives))
         if request.storage == "":
-            raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
+            raise RequestError(f"--storage: empty; write a URL such as {EXAMPLES}")
         store = Store.of(space, request.results)
         store.check_writable()
         task = Task(space, chosen.sizes, chosen.options, request.method, request.timeout, chosen.types)
@@ -91,6 +97,6 @@ class CheckedRequest:
 
 
 def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
-    """`request` for each of `spaces` at a size, by name."""
+    """`request` for each of `spaces` at one size, by the space's name."""
     size = ",".join(f"{name}={value}" for name, value in sizes.items())
     return {space.name: replace(request, kernel=kernel_names.address(space), size=size) for space in spaces}

@@ -1,4 +1,4 @@
-"""`tune run`: look up, launch on random data, verify, and time beside the vendor's library, in a process of its own."""
+"""`tune run`: launch a looked-up configuration on random data, verify it, and time it against the vendor library."""
 
 import functools
 import time
@@ -33,14 +33,16 @@ from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Candidate, Record
 
-SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
+SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """The result of a run: times in ms and rates, or the `reason` why it failed. `verified_by` is the kind of the
-    reference, `error` the largest error, and `wrong` the number of wrong elements that the tolerance allows; with the
-    kind `none` nothing is compared."""
+    """The result of `tune run`: times in ms and rates, or the `reason` of the failure.
+
+    `verified_by` is the reference's kind; if it is `none`, nothing was compared. `error` is the largest error. `wrong`
+    counts wrong elements, if the tolerance allows some.
+    """
 
     kernel: str
     device: str
@@ -74,10 +76,11 @@ def run(
     results: Path | None,
     noted: Callable[[str], None],
 ) -> Rerun:
-    """Launch, verify and time. A kernel that crashes or hangs takes a child process down, and gives a Rerun too.
+    """Look up a configuration, launch, verify and time it in a child process.
 
-    `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
-    where the machine is in trouble for long.
+    If the kernel crashes or hangs, only the child ends, and the Rerun has the reason. `noted` is called with messages
+    for the user. Raises RequestError if the request is wrong, DeviceError if the inputs cannot be computed, and
+    EnvironmentTrouble if the machine stays in trouble.
     """
     space = catalog.load(kernel)
     announce(space, noted)
@@ -111,8 +114,10 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 
 
 def main() -> None:
-    """The child: answers the first request with the look-up, the second when inputs and answers are computed, the third
-    with the Rerun."""
+    """Run the child process, which replies to three requests.
+
+    It sends the look-up's candidate first, then the missed cases, once inputs and answers are computed, then the Rerun.
+    """
     channel = replies.Channel()
     requests = iter(channel)
     with channel.reporting():
@@ -164,7 +169,7 @@ def _measure(
         rounds = interleave(device, stopwatch, [call, *libraries])
         if 0 in rounds.errors:
             raise rounds.errors[0]
-        bench.verify(call)  # its guards show what the rounds have written outside
+        bench.verify(call)  # again: the guards show whether a timed run wrote out of bounds
         Floor(device, space.operation, bench.nominal, bench).check(Final(rounds.times[0]).time_ms)
     except TrialError as error:
         return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
