@@ -118,7 +118,7 @@ def around(time_ms: float, spread: float) -> Entry:
 def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Path, tune: Tune) -> None:
     best = {**config(4), "tile_size_x": 8, "fixed_sizes": 1}
     noise = (
-        "the best took 7.1 ms in the search, 19.3 ms in the finals (+172%): noise: the least of many medians is luck"
+        "the best took 7.1 ms in the search, 19.3 ms in the finals (+172%): noise: the smallest of many medians is partly luck"
     )
     stored(
         tmp_path,

@@ -48,7 +48,7 @@ def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:
     tied = selection((1.0, 1.0), (1.004, 1.004), (1.2, 1.2), spread=0.01)
     assert [finalist.trial.config for finalist in conclusions.ties(tied)] == [{"v": 1}]
     (said,) = conclusions.of(tied, GPU)
-    assert said.startswith("a tie: times are too near to those of the best (spread 1.0%):\n  v=1 (+0.4%, spread 1.0%)")
+    assert said.startswith("a tie: these times are too close to the best's (spread 1.0%):\n  v=1 (+0.4%, spread 1.0%)")
 
 
 def test_differences_that_matter_and_overlap_are_too_noisy_to_tell() -> None:
@@ -64,13 +64,13 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
     assert list(conclusions.of(selection((0.01, 0.01), finals=Finals(launch_ms=0.002)), GPU)) == []
     (said,) = conclusions.of(selection((0.003, 0.003), finals=Finals(launch_ms=0.002)), GPU)
     assert said == (
-        "at this size times are of the launch as much as of the kernel: the best takes 0.003 ms, a kernel that does "
-        "nothing 0.002 ms; tune at a larger size"
+        "at this size much of a time is launch overhead: the best takes 0.003 ms, a kernel that does nothing 0.002 ms; "
+        "tune at a larger size"
     )
 
 
 def test_tuning_at_a_size_that_is_too_small_says_so(tune: Tune, tmp_path: Path) -> None:
-    assert "times are of the launch as much as of the kernel" in tune(scaled(tmp_path, "twice"), "1").err
+    assert "much of a time is launch overhead" in tune(scaled(tmp_path, "twice"), "1").err
 
 
 def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and_takes_no_steady_records_place(
@@ -102,26 +102,26 @@ def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and
         (
             selection((1.0, 1.5), finals=Finals(clock_mhz=1200.0, throttled=["power"])),
             GPU,
-            "clocks: the board ran at 1200",
+            "clocks: the GPU ran at 1200 MHz, throttled by power",
         ),
         (selection((1.0, 1.1), spread=0.5), GPU, "noise: its times spread by 50%"),
-        (selection((1.0, 1.2), (1.5, 1.5)), GPU, "noise: the least of many medians is luck"),
+        (selection((1.0, 1.2), (1.5, 1.5)), GPU, "noise: the smallest of many medians is partly luck"),
         (
             selection((1.0, 0.8), (1.5, 1.5)),
             GPU,
-            "noise: in the search, either something else ran meanwhile, or its runs differ",
+            "noise: in the search, either another program ran at the same time, or the kernel's times vary",
         ),
-        (selection((1.0, 1.5), (1.2, 1.8)), GPU, "clocks or caches: all finalists took longer"),
+        (selection((1.0, 1.5), (1.2, 1.8)), GPU, "clocks or caches: all finalists were slower"),
         (selection((1.5, 1.0), (1.8, 1.2)), GPU, "clocks: all finalists were faster"),
         (
             selection((1.0, 1.5), (1.2, 1.8)),
             CPU,
-            "load or clocks: all finalists changed alike, so either other programs took more",
+            "load or clocks: all finalists were slower, so either other programs used more",
         ),
         (
             selection((1.5, 1.0), (1.8, 1.2)),
             CPU,
-            "load or clocks: all finalists changed alike, so either other programs took less",
+            "load or clocks: all finalists were faster, so either other programs used less",
         ),
     ],
     ids=["throttled", "noise", "luck", "a bad moment", "caches", "clocks", "busier", "quieter"],
@@ -141,9 +141,9 @@ def test_a_best_that_was_not_the_searchs_fastest_has_its_own_two_times_told_and_
     """As on a busy CPU: the search showed 0.1278 ms, the run ended with 0.09214 ms, of another configuration."""
     said = next(conclusions.of(selection((0.2011, 0.09214), (0.1278, 0.1036), (0.13, 0.15)), CPU))
     assert said.startswith("the best took 0.2011 ms in the search, 0.09214 ms in the finals (-54%): noise: ")
-    assert said.endswith("; the search's fastest was another, v=1: 0.1278 ms there, 0.1036 ms in the finals")
+    assert said.endswith("; the search had ranked v=1 first: 0.1278 ms there, 0.1036 ms in the finals")
     alike = next(conclusions.of(selection((0.2011, 0.09214), (0.1278, 0.1036)), CPU))
-    assert "(-54%): load or clocks: all finalists changed alike" in alike
+    assert "(-54%): load or clocks: all finalists were faster" in alike
     assert alike.endswith("0.1036 ms in the finals")
 
 

@@ -1,1 +1,1 @@
-"""The end of a search: which trials are measured again, what they show, and the record that results."""
+"""The finals: which trials are measured again, what their times show, and the record that results."""

@@ -1,5 +1,4 @@
-"""What may be concluded from the finals: which configurations tie, whether they say anything, and why times differ from
-those of the search."""
+"""Conclusions from the finals: ties, times that are mostly launch overhead, and why times differ from the search's."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
     from tuner.tuning.finals.selection import Finalist, Selection
 
-SAME = 0.02  # of a time, by which the finals may differ from the search without a word
-MOST_NAMED = 4  # ties
-LUCK = "the least of many medians is luck, too"
-MISFORTUNE = "in the search, either something else ran meanwhile, or its runs differ by themselves"
-LAUNCHES = 2.5  # of a kernel that does nothing: below that, about half of a time or more is the launch
+SAME = 0.02  # relative difference between a time in the search and in the finals that needs no explanation
+MOST_NAMED = 4  # ties in a conclusion
+LUCK = "the smallest of many medians is partly luck"
+MISFORTUNE = "in the search, either another program ran at the same time, or the kernel's times vary from run to run"
+LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 
 
 def ties(selection: Selection) -> list[Finalist]:
-    """The finalists whose times cannot be told from those of the best."""
+    """The finalists whose times are indistinguishable from the best's."""
     if not selection.finalists:
         return []
     best, *others = selection.finalists
@@ -31,7 +30,7 @@ def ties(selection: Selection) -> list[Finalist]:
 
 
 def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
-    """The conclusions, a sentence each; none where nothing is remarkable."""
+    """The conclusions, as one text each; none if nothing is remarkable."""
     if not selection.finalists:
         return
     if difference := _difference(selection, device):
@@ -41,13 +40,13 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
     best_ms, launch_ms = selection.finalists[0].final.time_ms, selection.finals.launch_ms
     if launch_ms is not None and best_ms < LAUNCHES * launch_ms:
         yield (
-            f"at this size times are of the launch as much as of the kernel: the best takes {best_ms:.4g} ms, a kernel "
-            f"that does nothing {launch_ms:.4g} ms; tune at a larger size"
+            f"at this size much of a time is launch overhead: the best takes {best_ms:.4g} ms, a kernel that does "
+            f"nothing {launch_ms:.4g} ms; tune at a larger size"
         )
 
 
 def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
-    """The verdict in one line, and a line for each tie."""
+    """The verdict on one line, then a line for each tie."""
     fastest = best.final.time_ms
     is_noise = any(other.final.time_ms > fastest * (1 + RELEVANT) for other in tied)
     verdict = f"{NOISY} which is the fastest" if is_noise else TIE
@@ -55,20 +54,23 @@ def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
     lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]
     more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
     spread = f"{best.final.spread:.1%}"
-    return "\n".join([f"{verdict}: times are too near to those of the best (spread {spread}):", *lines, *more])
+    return "\n".join([f"{verdict}: these times are too close to the best's (spread {spread}):", *lines, *more])
 
 
 def _difference(selection: Selection, device: DeviceInfo) -> str | None:
-    """Why the best took another time in the finals than in the search, with the search's fastest if that is another
-    configuration; where the best took as long, why that other one did not. None where all agree."""
+    """Why a time in the finals differs from the search's; None if none does.
+
+    It explains the best's time, and names the search's fastest if that is another configuration. If the best's time is
+    the same as in the search, it explains the time of the search's fastest.
+    """
     best, lead = selection.finalists[0], min(selection.finalists, key=lambda finalist: finalist.trial.time_ms or 0.0)
     if _has_changed(best):
-        said = f"the best took {_change(best)}: {_reason(selection, best, device)}"
+        explanation = f"the best took {_change(best)}: {_reason(selection, best, device)}"
         if lead is best:
-            return said
+            return explanation
         before, after = lead.trial.time_ms or 0.0, lead.final.time_ms
         return (
-            f"{said}; the search's fastest was another, {config_text(lead.trial.config)}: {before:.4g} ms there, "
+            f"{explanation}; the search had ranked {config_text(lead.trial.config)} first: {before:.4g} ms there, "
             f"{after:.4g} ms in the finals"
         )
     if not _has_changed(lead):
@@ -89,11 +91,11 @@ def _change(finalist: Finalist) -> str:
 
 
 def _reason(selection: Selection, changed: Finalist, device: DeviceInfo) -> str:
-    """What most likely made the difference: what the board says, then noise, then what all finalists share."""
+    """The most likely reason: throttling that the driver reports, else noise, else a change shared by all finalists."""
     finals, is_slower = selection.finals, changed.final.time_ms > (changed.trial.time_ms or 0.0)
     clock = f" at {finals.clock_mhz:.0f} MHz" if finals.clock_mhz else ""
     if is_slower and finals.throttled:
-        return f"clocks: the board ran{clock or ' slower'}, held down by {' and '.join(finals.throttled)}"
+        return f"clocks: the GPU ran{clock or ' slower'}, throttled by {' and '.join(finals.throttled)}"
     before, after = verdicts.of_times(changed.trial.outcome.times), verdicts.of_times(changed.final.times)
     if before.verdict(after):
         return f"noise: its times spread by {max(before.spread or 0.0, after.spread or 0.0):.0%}"
@@ -101,17 +103,17 @@ def _reason(selection: Selection, changed: Finalist, device: DeviceInfo) -> str:
     if len(ratios) == 1 or not all((ratio > 1) == is_slower and abs(ratio - 1) > SAME for ratio in ratios):
         return f"noise: {LUCK if is_slower else MISFORTUNE}"
     if device.on_processor:
-        load = "more" if is_slower else "less"
+        load, speed = ("more", "slower") if is_slower else ("less", "faster")
         return (
-            f"load or clocks: all finalists changed alike, so either other programs took {load} of the processor, or "
-            f"the finals' own inputs are {load} work"
+            f"load or clocks: all finalists were {speed}, so either other programs used {load} of the processor, or "
+            f"the finals' inputs are {load} work"
         )
     if is_slower:
         return (
-            f"clocks or caches: all finalists took longer; the board ran{clock or ' on'} without a pause, and between "
-            "two runs of one, the others had the caches; or the finals' own inputs are more work"
+            f"clocks or caches: all finalists were slower; the GPU ran{clock} without a pause, and between two runs of "
+            "one finalist, the others evict its data from the caches; or the finals' inputs are more work"
         )
     return (
-        f"clocks: all finalists were faster; the board ran{clock or ' on'} without a pause, and in the search it idles "
-        "between builds; or the finals' own inputs are less work"
+        f"clocks: all finalists were faster; the GPU ran{clock} without a pause, and in the search it idles between "
+        "builds; or the finals' inputs are less work"
     )

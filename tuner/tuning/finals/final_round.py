@@ -1,7 +1,8 @@
-"""The final round: trials measured or verified once more, and what becomes of those that fail.
+"""The final round: measure or verify trials once more, and revise those that fail.
 
-They are measured together. Where one takes the worker down, or finds no room beside the scratch of others, each is
-measured alone, in the same way, but without the vendor's library.
+Trials are measured together. If that fails, for example because one kills the worker, each is measured alone. A trial
+that runs out of memory beside the scratch memory of others is measured alone, too. Alone means in the same way, but
+without the vendor library.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 T = TypeVar("T")
-NO_ROOM = "out of memory"  # the reason of a failure
+NO_ROOM = "out of memory"  # a failure's reason
 
 
 class FinalRound:
-    """Measures and verifies trials of a ledger once more. A trial that fails becomes a failed one there; one whose
-    result is wrong does so at once, so that an interrupt does not lose it."""
+    """Measures and verifies trials of a ledger once more.
+
+    The ledger's trial becomes a failed one if it fails. A wrong result is written at once, so that an interrupt does
+    not lose it.
+    """
 
     def __init__(
         self,
@@ -39,16 +43,16 @@ class FinalRound:
         sustained: float | None = None,
         quick: bool = False,
     ) -> None:
-        """`sustained` and `quick` are as `Bench.finals` says; `noted` is called with messages for the user."""
+        """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user."""
         self._worker, self._ledger, self._noted = worker, ledger, noted
         self._finals = functools.partial(worker.finals, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
 
     def measured(self, trials: Sequence[Trial]) -> Finals:
-        """The Finals of the trials. Raises EnvironmentTrouble where only the machine can be to blame for a failure."""
+        """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure."""
         try:
             finals = self._of(trials, self._finals)
-        except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
+        except (WorkerDied, TrialError, EnvironmentTrouble):  # measuring each alone shows which one was the cause
             finals = Finals.joined([self._measured_alone(trial) for trial in trials])
         if len(trials) > 1:
             parts = [
@@ -63,17 +67,19 @@ class FinalRound:
         return replace(finals, candidates=judged)
 
     def verified(self, trials: Sequence[Trial]) -> list[str | None]:
-        """Of each trial why it failed when it was verified, and not timed; None where it is right. Raises as `measured`
-        does."""
+        """Verify trials without timing them, and return why each failed; None if it is right.
+
+        Raises as `measured` does.
+        """
         try:
-            found = self._of(trials, self._worker.verify)
+            failures = self._of(trials, self._worker.verify)
         except (WorkerDied, TrialError, EnvironmentTrouble):
             alone = [self._alone(trial, self._worker.verify) for trial in trials]
-            found = [failure if isinstance(failure, str) else failure[0] for failure in alone]
-        return [self._judged(trial, failure) for trial, failure in zip(trials, found, strict=True)]
+            failures = [failure if isinstance(failure, str) else failure[0] for failure in alone]
+        return [self._judged(trial, failure) for trial, failure in zip(trials, failures, strict=True)]
 
     def _of(self, trials: Sequence[Trial], measure: Callable[..., T]) -> T:
-        """What `measure` gives for the configurations of the trials."""
+        """Call `measure` with the configurations of the trials, with retries."""
 
         def found_wrong(position: int, failure: str) -> None:
             self._judged(trials[position], failure)
@@ -86,7 +92,7 @@ class FinalRound:
         return Finals([Final(failure=finals)]) if isinstance(finals, str) else finals
 
     def _alone(self, trial: Trial, measure: Callable[..., T]) -> T | str:
-        """What `measure` gives for one trial; why it failed, where that may be the configuration's fault."""
+        """Call `measure` with one trial. Returns why it failed, if the configuration may be the cause."""
         try:
             return self._of([trial], measure)
         except (WorkerDied, TrialError, EnvironmentTrouble) as error:
@@ -95,8 +101,10 @@ class FinalRound:
             return f"{error.reason}: {error}"
 
     def _judged(self, trial: Trial, failure: str | None) -> str | None:
-        """Why a trial has failed, now or earlier in this round. It becomes a failed one, for this process alone where
-        that may be the machine's fault."""
+        """Why a trial failed, now or earlier in this round; None if it did not.
+
+        The ledger's trial becomes a failed one, but only in this process if the machine may be the cause.
+        """
         key = config_key(trial.config)
         if failure is not None and key not in self._failures:
             self._failures[key] = failure
@@ -107,5 +115,5 @@ class FinalRound:
 
 
 def _lacked_room(final: Final) -> bool:
-    """Whether it failed beside the scratch of others, and may not alone."""
+    """Whether a final ran out of memory, so that it may succeed without other finalists' scratch memory."""
     return final.failure is not None and final.failure.partition(":")[0] == NO_ROOM

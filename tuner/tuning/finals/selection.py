@@ -1,4 +1,4 @@
-"""The end of a search: which trials are measured again, and which configurations a record keeps."""
+"""Select the finalists of a search, and the runners-up of its record."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 FINALISTS = 5
-MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
-SLOW = 10.0  # times the best: that far apart, no noise is in doubt
-ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # of a round, when all of them fit into the seconds of the finals
-GIVEN_RUNNERS_UP = 16  # where configurations were given: their times tell the look-up what they take at other sizes
-RANKED = 500  # best trials that are considered as runners-up
+MOST_TRADED_OFF = 20  # finalists of a search with several objectives
+SLOW = 10.0  # times the best: so large a difference is no noise
+ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # longest round of which MAX_ROUNDS fit into FINAL_SECONDS
+GIVEN_RUNNERS_UP = 16  # of given configurations: the look-up predicts other sizes from their times
+RANKED = 500  # number of best trials from which runners-up are chosen
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Selection:
-    """The finalists, best first, the Finals of the round that chose them, and what a record keeps as the next best."""
+    """The finalists, best first, the Finals of their round, and the runners-up as a record stores them."""
 
     finalists: list[Finalist]
     finals: Finals
@@ -65,15 +65,15 @@ def select(
     quick: bool = False,
     others: Pool | None = None,
 ) -> Selection:
-    """Measure the best trials again, interleaved with the space's default, and with the vendor's library; with `quick`,
-    as `Bench.finals` says.
+    """Measure the best trials again, interleaved with the space's default and the vendor library.
 
-    With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
-    failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
-    trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
-    `announce` is called with the number of trials about to be measured, `noted` with messages for the user. Of the
-    trials, only those of configurations `among` a pool count, if there is one; those of `others` may be runners-up.
-    Raises EnvironmentTrouble where the machine is in trouble for long.
+    With several objectives, the non-dominated trials are measured. A trial that fails, or kills the worker, becomes a
+    failed one. If all fail, the next best are measured. With several objectives any failure repeats the finals, because
+    the trial may have dominated others.
+
+    `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
+    is given, only its configurations can be finalists. If `others` is given, its configurations can be runners-up.
+    `sustained` and `quick` are those of `Bench.finals`. Raises EnvironmentTrouble if the machine stays in trouble.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
@@ -81,13 +81,13 @@ def select(
     while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
         if sustained is not None:
-            noted("then the best, and the vendor's library if there is one, back to back for seconds")
+            noted("then running the best, and the vendor library if there is one, back to back for some seconds")
         trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
         finals = final_round.measured(trials)
         finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
         for finalist in finalists:
-            what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
-            logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
+            result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
+            logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
@@ -104,13 +104,13 @@ def _ranked(worker: Supervisor, ledger: Ledger, several: bool, among: Pool | Non
 
 
 def _best(worker: Supervisor, ledger: Ledger, among: Pool | None = None) -> Iterator[Trial]:
-    """The trials that succeeded and are valid, best first; those of a pool, if there is one."""
+    """The successful trials of valid configurations, best first; only those of a pool, if there is one."""
     trials = (trial for trial in ledger.best if among is None or among.find(trial.config) is not None)
     return (trial for trial in trials if worker.task.space.valid(trial.config, worker.scope))
 
 
 def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The non-dominated trials, best first; of more than MOST_TRADED_OFF, both ends and others evenly between them."""
+    """The non-dominated trials, best first; if they are more than MOST_TRADED_OFF, that many at even intervals."""
     trials = {trial.values: trial for trial in reversed(list(_best(worker, ledger)))}
     front = [trials[values] for values in non_dominated(list(trials))]
     count = min(len(front), MOST_TRADED_OFF)
@@ -118,7 +118,10 @@ def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
 
 
 def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """The distinct points, in ascending order, for which no other point is as good or better in every value."""
+    """The distinct points that no other point dominates, in ascending order.
+
+    A point dominates another if it is as small or smaller in every value.
+    """
     front: list[tuple[float, ...]] = []
     for point in sorted(set(points)):  # a later point never dominates an earlier one
         if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
@@ -127,7 +130,7 @@ def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]
 
 
 def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The default's trial, unless it is among `ranked`, not valid, too slow, or missing."""
+    """The default's trial; none if it is among `ranked`, invalid, too slow, or missing."""
     trial = default_trial(worker.task.space, worker.scope, ledger)
     if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
         return []
@@ -135,23 +138,25 @@ def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Led
 
 
 def is_too_slow(time_ms: float, best_ms: float) -> bool:
-    """Whether a time is too long to be measured in turns with the best: that would leave the best few rounds. A short
-    one never is, however lucky the best was in the search."""
+    """Whether a time is so long that interleaving it would leave too few rounds to the best.
+
+    A time below ROUND_MS never is, however short the best's time was in the search.
+    """
     return time_ms > max(SLOW * best_ms, ROUND_MS)
 
 
 def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
-    """The trial of the space's default, or of the first valid configuration where it has none; None if it failed."""
+    """The successful trial of the space's default, or of the first valid configuration if the space has no default."""
     key = config_key(declared_or_first(space, scope))
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
-    """The configurations that a record keeps beside the first of `ranked`, `most` of them, best first.
+    """Choose `most` runners-up from `ranked`, whose first one is the record's own, best first.
 
-    How well the last blocks of a grid fill the device depends on the size. So at another size a configuration with
-    another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
-    each other grid. The best of each other grid and block follow, then any.
+    How well the last wave of blocks fills the device depends on the size. So at another size a configuration with
+    another grid is more likely to be the best than a near twin of the winner. Up to half of the runners-up are the best
+    configurations of other grids. The best of each other pair of grid and block follow, then any.
     """
     geometries = [Instance(space, config, scope).geometries for config in ranked]
     grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + most // 2]
@@ -176,9 +181,9 @@ def next_best(
     among: Pool | None,
     most: int,
 ) -> list[dict[str, Any]]:
-    """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
+    """The runners-up of the first of `finalists`, as a record stores them: configurations with times in ms, best first.
 
-    A launcher may take any of them, so each is verified as a finalist is. One that fails makes room for another.
+    A look-up may choose any of them, so each is verified as finalists are. One that fails is replaced by another.
     """
     right = {config_key(finalist.trial.config) for finalist in finalists}
     while True:

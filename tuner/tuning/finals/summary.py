@@ -1,4 +1,4 @@
-"""What a finished search comes to: the record of the best, doubts about it, and the front of several objectives."""
+"""Summarise a finished search: the record of its best, doubts about it, and the front of several objectives."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 
-MARGIN = 1.05  # by which a mix of reads and writes, and noise, may exceed a ceiling
-Failures = Mapping[str, tuple[int, Trial]]  # by reason: how many, and the first of them
+MARGIN = 1.05  # factor by which a mix of reads and writes, or noise, may exceed a ceiling
+Failures = Mapping[str, tuple[int, Trial]]  # by reason: the number of failures, and the first one
 
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration and the value of each objective by name; None where it is unknown."""
+    """A configuration and the value of each objective by name; None if unknown."""
 
     config: Config
     values: dict[str, float | None]
@@ -43,7 +43,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Summary:
-    """The search in a record: the number of valid configurations and of trials, failures by reason, strategy."""
+    """The figures of the search that a record stores.
+
+    `configurations` counts the valid configurations, `evaluated` the trials.
+    """
 
     configurations: int
     evaluated: int
@@ -52,13 +55,13 @@ class Summary:
 
 
 def failures(trials: Iterable[Trial]) -> Failures:
-    """The failures among `trials`, in the order of their reasons."""
-    found: dict[str, tuple[int, Trial]] = {}
+    """The failures among `trials`, sorted by reason."""
+    by_reason: dict[str, tuple[int, Trial]] = {}
     for trial in trials:
         if (reason := trial.outcome.failure) is not None:
-            number, first = found.get(reason, (0, trial))
-            found[reason] = (number + 1, first)
-    return dict(sorted(found.items()))
+            number, first = by_reason.get(reason, (0, trial))
+            by_reason[reason] = (number + 1, first)
+    return dict(sorted(by_reason.items()))
 
 
 def record(
@@ -69,7 +72,7 @@ def record(
     signature: str,
     ceilings: Ceilings | None,
 ) -> Record:
-    """The record of the best finalist, on a device of these ceilings."""
+    """The record of the best finalist. `ceilings` are the device's, if they were measured."""
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, worker.scope, ledger)
@@ -130,7 +133,7 @@ def record(
 
 
 def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
-    """Whether nothing tells which of best and default is faster, or both are the same code."""
+    """Whether the default differs from the best, but its time is indistinguishable or its code equal."""
     best = selection.finalists[0].trial.config
     if best == default.config:
         return False
@@ -140,18 +143,18 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
 
 
 def _conclusions(selection: Selection, device: DeviceInfo) -> list[str]:
-    """What the finals tell, in lines that a record may have."""
+    """The conclusions, with lines cut to the length that a record allows."""
     said = (text.split("\n") for text in conclusions.of(selection, device))
     return ["\n".join(line[: LONGEST_TEXT - 1] for line in lines) for lines in said]
 
 
 def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
-    """What should make a user doubt the times of a record."""
+    """Reasons to doubt a record's times, for the user."""
     if record.spread > NOISE:
         yield (
-            f"the times of the best spread by {record.spread:.0%}, too far to be known: either other programs kept "
-            f"{device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
-            "nothing else runs: what spreads as far then is the kernel's"
+            f"the times of the best spread by {record.spread:.0%}, so its time is uncertain: either other programs "
+            f"kept {device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
+            "nothing else runs: a spread that remains is the kernel's"
         )
     if record.vs_memory and record.vs_memory > MARGIN:
         yield (
@@ -167,15 +170,15 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
 
 
 def not_sustained(record: Record) -> str:
-    """Why a record has no sustained time."""
+    """The message that a record has no sustained time, and why."""
     return (
-        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {LEAST_SUSTAINED_MS:g} ms, the time of "
-        "launches that follow one another is the host's"
+        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {LEAST_SUSTAINED_MS:g} ms, back-to-back "
+        "launches measure the host, not the kernel"
     )
 
 
 def front(selection: Selection, method: Method) -> list[Point]:
-    """The finalists that no other one dominates, best first."""
+    """The non-dominated finalists, best first."""
     configs = {finalist.values(method.objectives): finalist.trial.config for finalist in reversed(selection.finalists)}
     return [
         Point(configs[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
@@ -184,7 +187,7 @@ def front(selection: Selection, method: Method) -> list[Point]:
 
 
 def _number(value: float) -> float | None:
-    """A count as an int; None for infinity, which stands for an unknown value."""
+    """The value, as an int if it is whole; None for infinity, which means unknown."""
     if math.isinf(value):
         return None
     return int(value) if value.is_integer() else value
