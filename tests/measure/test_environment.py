@@ -20,7 +20,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
 from helpers.processes import Tune, fork_servers, of_this_test, start, wait_until, workers
 
-KEPT = "what was measured is kept, and the same command goes on from there"
+KEPT = "all measurements are kept, and the same command continues from there"
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Sta
     assert 20 <= done.json["evaluated"] < 30
     assert done.json["failed"] == {"compile": done.json["evaluated"]}
     assert "configurations all fail to compile with the same message: hopeless.c:" in done.err
-    assert "'undeclared' undeclared (first use in this function); mend the source" in done.err
+    assert "'undeclared' undeclared (first use in this function); fix the source" in done.err
     assert "compile, with every configuration\n" in tune("failures", file, "8").out
 
 

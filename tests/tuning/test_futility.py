@@ -61,6 +61,6 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
         log = f"{element.format(**config)}; {count} of 256 elements are off by more than 0"
         if reason := futility.add(Trial(config, Outcome(failure="wrong result", log=log))):
             told.append(count)
-            assert "are all wrong in the same element, by the same value: c[0] = 29, 49 expected; 20 of 256" in reason
-            assert "; mend the kernel or its reference, and run the same command again" in reason
+            assert "all compute the same wrong value for the same element: c[0] = 29, 49 expected; 20 of 256" in reason
+            assert "; fix the kernel or its reference, and run the same command again" in reason
     assert told == over

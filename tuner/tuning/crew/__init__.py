@@ -1,1 +1,1 @@
-"""The workers that share one search: their threads, the queue of configurations, and when to give up."""
+"""The crew: the workers that share one search, the queue of configurations, and the rule for giving up."""

@@ -1,4 +1,4 @@
-"""Workers for one or more devices of a kind, which share one search and one ledger."""
+"""The crew: workers for one or more devices of a kind, which share one search and one ledger."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from tuner.search.strategies import Search
     from tuner.tuning.ledger.ledger import Ledger
 
-END_SECONDS = 5.0  # that threads may take to end; one that a server keeps waiting is left behind
+END_SECONDS = 5.0  # that threads have to end; a thread that still waits for a server is left running
 
 
 class _Once:
-    """Tells the user of everything, but only once."""
+    """Passes each message to the user only the first time."""
 
     def __init__(self, noted: Callable[[str], None]) -> None:
-        self._noted, self._told = noted, set[str]()
+        self._noted, self._seen = noted, set[str]()
 
     def __call__(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._seen:
+            self._seen.add(text)
             self._noted(text)
 
 
 class Crew:
-    """A worker for each device, and compile workers for all of them; `close` it at the end.
+    """A worker for each device, and compile workers for all of them. Call `close` at the end.
 
-    In a block of `on` it works on one task. There `device` describes the first device, `scope` is the problem on it,
-    and `lead` its worker. Between two blocks, devices and processes stay open.
+    In a block of `on` the crew works on one task. Only there `device`, `scope` and `lead` are valid: the description of
+    the first device, the problem on it, and its worker. Devices and processes stay open between two blocks.
     """
 
     def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
@@ -59,16 +59,16 @@ class Crew:
 
     @contextlib.contextmanager
     def on(self, task: Task) -> Iterator[Crew]:
-        """A block in which the crew works on `task`. An error in it closes the crew.
+        """Enter a block in which the crew works on `task`. An error in it closes the crew.
 
-        Entering raises DeviceError where a device cannot be used, RequestError where they differ.
+        Entering raises DeviceError if a device cannot be used, RequestError if the devices differ in kind.
         """
         try:
             self._turn_to(task)
             yield self
         except EnvironmentTrouble as error:
             self.close()
-            text = f"{error}; what was measured is kept, and the same command goes on from there"
+            text = f"{error}; all measurements are kept, and the same command continues from there"
             raise EnvironmentTrouble(text, error.reason) from None
         except BaseException:
             self.close()
@@ -77,8 +77,8 @@ class Crew:
     def _turn_to(self, task: Task) -> None:
         self.task = task
         for worker in self._workers:
-            worker.settle()  # so that none writes there after this
-        self._products.truncate(0)  # they were another task's
+            worker.settle()  # so that none writes products after the next line
+        self._products.truncate(0)  # discard another task's products
         if self._compile_pool is None:
             self._compile_pool = with_retries(self._open_pool, self._noted, time.sleep)
         self._have_turn(self.lead)
@@ -86,7 +86,7 @@ class Crew:
             try:
                 list(pool.map(self._have_turn, self._workers[1:]))
             except BaseException:
-                for worker in self._workers:  # so that none is waited for
+                for worker in self._workers:  # so that leaving the thread pool does not wait for them
                     worker.kill()
                 raise
         for worker in self._workers[1:]:
@@ -118,11 +118,11 @@ class Crew:
         return self.lead.scope
 
     def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
-        """Measure what the search asks for until it is over: with `given`, configurations that are no search's. Returns
-        the number of trials, earlier ones included.
+        """Measure the configurations that the search asks for until it is over.
 
-        Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
-        written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
+        `given` marks the trials as chosen by the caller instead of a search. Returns the number of trials, including
+        those of earlier runs. An interrupt stops the workers and releases their claims. Raises RequestError if the
+        ledger cannot be written, DeviceError if no device is left, EnvironmentTrouble if the machine stays in trouble.
         """
         assert self._compile_pool is not None
         run = CrewRun(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
@@ -146,8 +146,11 @@ class Crew:
 
 
 class Crews:
-    """The crews of one run over several tasks, as a context manager: one for each set of devices, which goes from task
-    to task. `noted` tells the user what holds for more than one task, once."""
+    """The crews of one run over several tasks, as a context manager.
+
+    Each set of devices has one crew, which serves task after task. A message that occurs in several tasks is shown
+    once.
+    """
 
     def __init__(self, noted: Callable[[str], None]) -> None:
         """`noted` is called with messages for the user."""
@@ -162,7 +165,7 @@ class Crews:
             crew.close()
 
     def on(self, task: Task, device_ids: Sequence[str]) -> contextlib.AbstractContextManager[Crew]:
-        """A block in which a crew works on `task` on these devices: see `Crew.on`."""
+        """Enter a block in which a crew works on `task` on these devices: see `Crew.on`."""
         key = tuple(device_ids)
         crew = self._crews.get(key)
         if crew is None or crew.is_closed:

@@ -1,4 +1,4 @@
-"""The configurations of a search that are under way: asked for, claimed, and built ahead of the devices."""
+"""The queue of a search: configurations that it asked for, claimed in the ledger and built ahead of the devices."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tuner.search.strategies import Search
     from tuner.tuning.ledger.ledger import Ledger
 
-LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
-READY = 1  # configurations that are built before a device needs them
-POLL_SECONDS = 0.5  # between looks at the trials of other processes
+LOOK_AHEAD = 256  # likely configurations that the compile pool may build ahead
+READY = 1  # built configurations in reserve for each device
+POLL_SECONDS = 0.5  # interval of reading the trials of other processes
 
 
 class Queue:
-    """The configurations of a search that are under way: asked for, claimed, and built ahead of the devices.
+    """The configurations that a search has asked for and that have no trial yet.
 
-    A build may take longer than a measurement, so many are under way at once. `changed` guards them, and the search;
-    threads that depend on the trials of others wait for it. `stopping` ends their waits.
+    A build may take longer than a measurement, so many builds run at once. The condition `changed` guards the queue and
+    the search; threads that depend on other threads' trials wait for it. Setting `stopping` ends all waits.
     """
 
     def __init__(
@@ -36,34 +36,34 @@ class Queue:
         timeout: float,
         report: Callable[[Trial], None],
     ) -> None:
-        """`report` is called with each trial that somebody else has made, while `changed` is held."""
+        """`report` is called with each trial, of other processes and earlier runs too, while `changed` is held."""
         self._search, self._ledger, self._compile_pool = search, ledger, compile_pool
         self._timeout, self._report = timeout, report
         self.changed, self.stopping = threading.Condition(), False
         self._outstanding = 0  # configurations that this process has claimed
-        self._ahead: list[Config] = []  # those of them that no device has
-        self._retries: list[Config] = []  # asked for by the search before
+        self._ahead: list[Config] = []  # claimed, but not taken by a device yet
+        self._retries: list[Config] = []  # to be claimed again, without asking the search
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._is_over = self._is_given_up = False
 
     def build_ahead(self) -> None:
-        """Begin to build what the search is likely to ask for first."""
+        """Start building the configurations that the search is likely to ask for first."""
         with self.changed:
             self._compile_pool.prepare(None, self._likely())
 
     def give_up(self) -> None:
-        """Ask for nothing more, and measure nothing but what a device has. `changed` is held."""
+        """Ask for no more configurations, and drop those that no device has taken. The caller holds `changed`."""
         self._is_given_up = True
         self._drop_ahead()
 
     def put_back(self, config: Config) -> None:
-        """Give up a configuration that `take` gave: another device is to measure it. `changed` is held."""
+        """Return a configuration from `take`, for another device to measure. The caller holds `changed`."""
         self._retries.append(config)
         self._ledger.release(config)
         self._outstanding -= 1
 
     def end(self, config: Config, trial: Trial | None) -> None:
-        """Report the trial of a configuration that `take` gave; None where another process measures it."""
+        """Report the trial of a configuration from `take`; None if another process measures it."""
         with self.changed:
             self._outstanding -= 1
             if trial is not None:
@@ -75,8 +75,8 @@ class Queue:
     def take(self, devices: int, watch: StageWatch) -> Config | None:
         """The next configuration to measure, claimed and built; None when the search is over.
 
-        As many are under way as keep the devices busy: others are asked for until one, and READY more for each device,
-        are built. `watch` hears how long the device has had to wait for a build.
+        To keep the devices busy, it asks for more until one configuration, and READY more for each of the `devices`,
+        are built. `watch` receives the time that the device waited for a build.
         """
         while not self.stopping:
             with self.changed:
@@ -87,7 +87,7 @@ class Queue:
                 continue
             with self.changed:
                 for config in built:
-                    if config in self._ahead:  # no other device has taken it
+                    if config in self._ahead:  # not taken by another device meanwhile
                         self._ahead.remove(config)
                         return config
                 if self._is_over and not self._ahead:
@@ -98,7 +98,7 @@ class Queue:
         return None
 
     def _drop_late(self) -> None:
-        """Give up what is not measured when time is over, once anything is."""
+        """When the time is over, drop the configurations that no device has taken, unless there is no trial yet."""
         if self._ahead and self._search.is_late() and self._ledger.trials:
             self._drop_ahead()
 
@@ -110,11 +110,11 @@ class Queue:
         self._ahead.clear()
 
     def _ask(self) -> bool:
-        """Claim another configuration for this process, and begin to build it. False where there is none now."""
+        """Claim another configuration for this process, and start building it. False if there is none now."""
         while (config := self._next()) is not None:
-            is_ours = self._ledger.claim(config, self._timeout)
+            is_claimed = self._ledger.claim(config, self._timeout)
             with self.changed:
-                if is_ours:
+                if is_claimed:
                     self._ahead.append(config)
                     self.changed.notify_all()
                     return True
@@ -124,8 +124,10 @@ class Queue:
         return False
 
     def _next(self) -> Config | None:
-        """The next configuration without a trial, counted in `_outstanding`, and its build begun. None where the search
-        is over; where it has to wait, and there is something to measure meanwhile; and where this process stops."""
+        """Start building the next configuration without a trial, count it in `_outstanding`, and return it.
+
+        None if the search is over, if this process stops, or if the search needs time and the devices have other work.
+        """
         with self.changed:
             while not self.stopping:
                 if self._is_given_up:
@@ -155,7 +157,7 @@ class Queue:
         return None
 
     def _wait_for_search(self) -> None:
-        """Let others have `changed` while the search thinks."""
+        """Release `changed` while the search computes its next configuration."""
         self.changed.release()
         try:
             self._search.wait(POLL_SECONDS)
@@ -169,9 +171,9 @@ class Queue:
         return self._ledger.known(config, self._timeout)
 
     def _read_news(self) -> None:
-        """Report the trials of other processes, and retry the configurations that they no longer claim."""
+        """Report the trials of other processes, and retry their configurations whose claims have ended."""
         for trial in self._ledger.news():
-            if self._search.pool.find(trial.config) is not None:  # another process may have other restrictions
+            if self._search.pool.find(trial.config) is not None:  # another process may use other restrictions
                 self._report(trial)
         for config in list(self._elsewhere):
             if self._trial(config) is not None or not self._ledger.is_claimed(config):

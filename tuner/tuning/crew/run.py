@@ -1,4 +1,4 @@
-"""One run of a crew: a thread for each worker, and the state that they share."""
+"""One run of a crew over a search: a thread for each worker, and the state that the threads share."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-POLL_SECONDS = 0.5  # between looks at what other threads have done
-MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
+POLL_SECONDS = 0.5  # longest wait of the main thread before it checks the workers again
+MOST_IN_TROUBLE = 3  # consecutive configurations with environment trouble; after that, none is retried
 
 
 class TrialListener(Protocol):
-    """Hears of every trial, with the number of trials so far and the best of them, and of messages for the user."""
+    """Receives every trial, with the number of trials so far and the best one, and messages for the user."""
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
 
@@ -43,7 +43,7 @@ class TrialListener(Protocol):
 
 
 class CrewRun:
-    """One run of a crew: a thread for each worker, and what they share, which the queue's `changed` guards."""
+    """One run of a crew: a thread for each worker, and their shared state, which the queue's `changed` guards."""
 
     def __init__(
         self,
@@ -55,36 +55,36 @@ class CrewRun:
         noted: Callable[[str], None],
         given: bool = False,
     ) -> None:
-        """`given`: its trials are of configurations that no search has asked for."""
+        """`given` marks the trials as chosen by the caller instead of a search."""
         self._given = given
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
         self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
         self._futility = Futility(search.pool, task.space.default, compile_pool.depth)
-        self._in_trouble = 0  # configurations since the last one that was measured
+        self._in_trouble = 0  # configurations with environment trouble since the last measured one
         self.trouble: EnvironmentTrouble | None = None  # the latest
         self._best: Trial | None = None
-        self._ended = threading.Event()  # all threads have
+        self._ended = threading.Event()  # set when all threads have ended
         self._reported: set[ConfigKey] = set()
-        self._new: set[ConfigKey] = set()  # of this run: an earlier one may have lacked a header
+        self._new: set[ConfigKey] = set()  # tried by this run; failures of earlier runs may have had other causes
         self.at_work: set[Supervisor] = set()
         self.error: BaseException | None = None
 
     @property
     def count(self) -> int:
-        """The number of trials that search and progress know of."""
+        """The number of trials that were reported to search and progress."""
         return len(self._reported)
 
     def start(self, worker: Supervisor, lead: Supervisor) -> None:
-        """Put a worker to work, in a thread of its own."""
+        """Start a worker, in a new thread."""
         self.at_work.add(worker)
         self._ended.clear()
         threading.Thread(target=self.work, args=(worker, lead), daemon=True).start()
 
     def wait(self, seconds: float = math.inf) -> None:
         """Return when every worker has finished, or after `seconds`."""
-        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `changed` is not to
-        # be waited for: an interrupt would have to wait for whoever holds it.
+        # Thread.join, once interrupted, may treat a running thread as dead (CPython issue 90882). Waiting for `changed`
+        # would delay an interrupt until its holder releases it.
         deadline = time.monotonic() + seconds
         while self.at_work and time.monotonic() < deadline:
             self._ended.wait(POLL_SECONDS)
@@ -92,8 +92,8 @@ class CrewRun:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            self._queue.build_ahead()  # while the inputs are made
-            with_retries(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
+            self._queue.build_ahead()  # while the lead computes inputs and answers
+            with_retries(lead.get_ready, self._noted, self._pause)  # its products are read by the other workers
             for sentence in lead.missed_cases:
                 self._noted(sentence)
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
@@ -105,7 +105,7 @@ class CrewRun:
                         if self._queue.stopping or not self.at_work:
                             raise
                         self._queue.put_back(config)
-                        self._noted(f"{error}; the other devices go on")
+                        self._noted(f"{error}; the other devices continue")
                         return
                 if self._queue.stopping:
                     return
@@ -121,12 +121,14 @@ class CrewRun:
                     self._ended.set()
 
     def stop(self) -> None:
-        """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
+        """Tell all threads to finish; they check at every poll. Takes no lock, so it never waits."""
         self._queue.stopping = True
 
     def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
-        """The trial of a claimed configuration; None where the claim was lost before the measurement began. `watch` has
-        the seconds that it has taken so far."""
+        """Measure a claimed configuration; None if the claim was lost before the measurement began.
+
+        `watch` has the time that the configuration has taken so far.
+        """
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
@@ -137,7 +139,7 @@ class CrewRun:
             worker.get_ready()
             if not self._ledger.begin(config):
                 return None
-            with watch.stage(VERIFY):  # the worker tells the stages, unless it dies, and then most likely at this one
+            with watch.stage(VERIFY):  # the worker reports its stages, unless it dies, most likely in this one
                 return worker.measure(config, best_ms)
 
         try:
@@ -146,7 +148,7 @@ class CrewRun:
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
         except EnvironmentTrouble as trouble:
-            return self._given_up(config, trouble)
+            return self._trouble_trial(config, trouble)
         if outcome is None:
             return None
         self._in_trouble = 0
@@ -159,10 +161,10 @@ class CrewRun:
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
         return Trial(config, outcome, values, self._task.timeout, datetime.now(), self._given)
 
-    def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
-        """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
+    def _trouble_trial(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
+        """A failed trial, for this run only, of a configuration that may have caused the trouble itself.
 
-        Raises the trouble again where only the machine can be to blame.
+        Raises the trouble again if only the machine can have caused it.
         """
         if trouble.reason not in PERHAPS_ITS_OWN:
             raise trouble
@@ -177,7 +179,7 @@ class CrewRun:
             return self._queue.changed.wait_for(lambda: self._queue.stopping, seconds)
 
     def _finish(self, config: Config, trial: Trial | None) -> None:
-        """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
+        """Write the trial and report it. If the claim was lost, another process measures the configuration."""
         if trial is not None:
             logger.debug("%s", trial)
         if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
