@@ -40,7 +40,7 @@ def test_a_search_is_given_up_once_and_only_where_no_value_may_be_to_blame(what:
         if reason := futility.add(Trial(config, outcome)):
             told.append((count, reason))
     assert [count for count, _ in told] == ([] if over is None else [over])
-    assert all("the same message: f.c:7:3: error: 'x' undeclared; mend" in reason for _, reason in told)
+    assert all("the same message: f.c:7:3: error: 'x' undeclared; fix" in reason for _, reason in told)
 
 
 def test_what_does_not_fail_by_the_compiler_is_no_reason_to_give_up() -> None:
