@@ -78,8 +78,8 @@ def test_the_same_command_goes_on_in_a_database(tune: Tune, stage: Stage, tmp_pa
 
 def test_a_storage_that_cannot_be_is_one_message(tune: Tune, tmp_path: Path) -> None:
     for url, message in [
-        ("redis://localhost", "there is no such storage"),
-        ("nonsense", "there is no such storage"),
+        ("redis://localhost", "unknown kind of storage"),
+        ("nonsense", "unknown kind of storage"),
         ("grpc://me:secret@somewhere", "write grpc://host:port"),
         ("sqlite://", "a database in memory"),
         (f"sqlite:///{tmp_path}/no/such/folder/x.db", "unable to open database file"),

@@ -1,1 +1,1 @@
-"""The ledger: every trial in an Optuna study, in a journal file or a database."""
+"""The ledger: an Optuna study of all trials, in a journal file or a database."""

@@ -1,4 +1,4 @@
-"""The URLs of storages, and what of them nobody may see."""
+"""The URLs of storages, and how to hide the passwords in them."""
 
 import contextlib
 import ctypes
@@ -13,31 +13,30 @@ KINDS = (*DATABASES, "grpc")
 EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 _START = re.compile(r"([A-Za-z][\w+.-]*:)?//")
 _USER = re.compile(r"[\w.~+-]*")
-_PLAIN = re.compile(r"[\w./~+-]*")  # no option or password can be hidden in this
+_PLAIN = re.compile(r"[\w./~+-]*")  # cannot contain another option or a password
 _HOST_AND_PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d*)?")
 _SHOWN_OPTIONS = frozenset((
     "application_name", "charset", "connect_timeout", "dbname", "host", "mode", "port", "sslmode", "timeout",
     "unix_socket", "uri", "user",
 ))  # fmt: skip
-_ARG_START = 45  # its place in /proc/self/stat after the name; the next is where the arguments end
+_ARG_START = 45  # index of arg_start among the fields of /proc/self/stat after the name; arg_end follows
 
 
 def kind(url: str) -> str:
-    """`postgresql` of `postgresql+psycopg://host/name`."""
+    """The kind of storage: `postgresql` for `postgresql+psycopg://host/name`."""
     return url.partition(":")[0].partition("+")[0]
 
 
 def masked(url: str) -> str:
-    """`url` for a message: without passwords, however wrongly it is written."""
+    """`url` for a message, with passwords replaced by ***, even if the URL is malformed."""
     return _replaced(url, lambda secret: "***")
 
 
 def scrubbed(text: str, url: str) -> str:
-    """`text` of others without the passwords of `url`."""
+    """A third-party message with the passwords of `url` replaced by ***."""
     secrets = [url[begin:end] for begin, end in _secrets(url)]
-    parts = [
-        part for secret in secrets for part in re.split("[@/?&=:#]", secret) if len(part) > 3
-    ]  # wrongly taken apart
+    # A driver that parses the URL in another way shows parts of a password.
+    parts = [part for secret in secrets for part in re.split("[@/?&=:#]", secret) if len(part) > 3]
     forms = {form(secret) for secret in (*secrets, *parts) for form in (str, unquote, unquote_plus)} - {""}
     for secret in sorted(forms, key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -45,8 +44,8 @@ def scrubbed(text: str, url: str) -> str:
 
 
 def conceal(url: str) -> None:
-    """Overwrite the passwords of `url` in the command line of this process, which all users of the machine can read."""
-    with contextlib.suppress(OSError, ValueError, IndexError):  # there is no /proc
+    """Overwrite the passwords of `url` in this process's command line, which all users of the machine can read."""
+    with contextlib.suppress(OSError, ValueError, IndexError):  # if there is no /proc
         fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         begin, end = int(fields[_ARG_START]), int(fields[_ARG_START + 1])
         arguments = ctypes.string_at(begin, end - begin)
@@ -55,15 +54,15 @@ def conceal(url: str) -> None:
 
 
 def _replaced(url: str, stand_in: Callable[[str], str]) -> str:
-    parts, place = [], 0
+    parts, position = [], 0
     for begin, end in _secrets(url):
-        parts += [url[place:begin], stand_in(url[begin:end])]
-        place = end
-    return "".join(parts) + url[place:]
+        parts += [url[position:begin], stand_in(url[begin:end])]
+        position = end
+    return "".join(parts) + url[position:]
 
 
 def _secrets(url: str) -> Iterator[tuple[int, int]]:
-    """Where `url` has passwords, or may have them: in doubt, too much."""
+    """The ranges of `url` that are or may be passwords. In doubt, a range is too large rather than too small."""
     start = _START.match(url)
     at = url.rfind("@")
     if start is None:
@@ -76,17 +75,17 @@ def _secrets(url: str) -> Iterator[tuple[int, int]]:
         user = _USER.match(url, tail)
         assert user is not None
         begin = user.end() + (url[user.end()] == ":")
-        if "?" in url[tail:at]:  # a password with a question mark, or an option with an @
+        if "?" in url[tail:at]:  # either a password with a question mark, or an option with an @
             yield begin, len(url)
             return
         if user.end() < at:
             yield begin, at
         tail = at + 1
-    query = min(url.find(mark, tail) % (len(url) + 1) for mark in "?#")  # -1 becomes the end
+    query = min(url.find(mark, tail) % (len(url) + 1) for mark in "?#")  # if not found, -1 becomes len(url)
     authority = url[tail:query].partition("/")[0]
     host = _HOST_AND_PORT.match(authority)
     assert host is not None
-    if host.end() < len(authority):  # not a port
+    if host.end() < len(authority):  # the host is not followed by a port number, but perhaps by a password
         yield tail + host.end(), len(url)
         return
     for option in re.finditer(r"[^&;]+", url[query + 1 :]):

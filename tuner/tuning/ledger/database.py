@@ -1,4 +1,4 @@
-"""A study in a database whose rows may lie: what cannot be read becomes a trial without a result, and no more."""
+"""Optuna's database storage, made robust: a corrupt row becomes a trial without a result instead of an error."""
 
 from collections.abc import Container
 from typing import Any
@@ -13,8 +13,17 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.tuning.ledger.stored_trial import UNREADABLE
 
-LIES = (LookupError, TypeError, ValueError, AssertionError, AttributeError, OverflowError, RecursionError)
-# The system tells of a connection that is gone within half a minute, instead of hours.
+# What Optuna raises if a row is corrupt.
+_CORRUPTION_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AssertionError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+# With these options the system reports a lost connection within half a minute, instead of hours.
 _LIBPQ = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -25,19 +34,19 @@ _LIBPQ = {
 
 
 class Database(RDBStorage):
-    """Optuna's storage in a database."""
+    """Optuna's database storage, which tolerates corrupt rows and reports lost connections soon."""
 
     def __init__(self, url: str) -> None:
         options: dict[str, Any] = {"pool_pre_ping": True}
         address = sqlalchemy.make_url(url)
         if address.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2"):
             options["connect_args"] = {name: value for name, value in _LIBPQ.items() if name not in address.query}
-        super().__init__(url.replace("{", "{{").replace("}", "}}"), options)  # Optuna fills in a template
+        super().__init__(url.replace("{", "{{").replace("}", "}}"), options)  # Optuna calls str.format on the URL
 
     def get_all_studies(self) -> list[FrozenStudy]:
         try:
             return super().get_all_studies()
-        except LIES:
+        except _CORRUPTION_ERRORS:
             with self.scoped_session() as session:
                 rows = session.query(models.StudyModel.study_id, models.StudyModel.study_name).all()
             return [self._study(int(row[0]), str(row[1])) for row in rows]
@@ -49,7 +58,7 @@ class Database(RDBStorage):
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
         try:
             return super().get_study_user_attrs(study_id)
-        except LIES:
+        except _CORRUPTION_ERRORS:
             return {}
 
     def _get_trials(
@@ -63,7 +72,7 @@ class Database(RDBStorage):
             trials = super()._get_trials(study_id, states, included_trial_ids, trial_id_greater_than)
             if all(isinstance(trial.number, int) for trial in trials):
                 return trials
-        except LIES:
+        except _CORRUPTION_ERRORS:
             pass
         with self.scoped_session() as session:
             rows = session.query(models.TrialModel.trial_id).filter(models.TrialModel.study_id == study_id).all()
@@ -75,10 +84,10 @@ class Database(RDBStorage):
             trial = self.get_trial(trial_id)
             if isinstance(trial.number, int):
                 return trial
-        except LIES:
+        except _CORRUPTION_ERRORS:
             pass
         return FrozenTrial(
-            number=-trial_id,  # no other trial has it
+            number=-trial_id,  # unique
             state=TrialState.PRUNED,
             value=None,
             datetime_start=None,
@@ -100,7 +109,10 @@ class Database(RDBStorage):
         distribution: BaseDistribution,
         previous_distribution: BaseDistribution | None = None,
     ) -> None:
-        """Optuna compares with any earlier trial, which may lie. All trials of a study have the same parameters."""
+        """Skip Optuna's comparison with an earlier trial, which may be corrupt.
+
+        All trials of a study have the same parameters.
+        """
         super()._set_trial_param_without_commit(
             session, trial_id, param_name, param_value_internal, distribution, previous_distribution or distribution
         )

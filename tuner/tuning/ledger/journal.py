@@ -1,4 +1,4 @@
-"""A study in a journal file of this machine. The file belongs to one process at a time and survives its sudden end."""
+"""The study in a journal file: one process at a time owns the file, which survives the sudden end of that process."""
 
 import io
 import itertools
@@ -20,7 +20,7 @@ from tuner.tuning.ledger.journal_lines import Form, Lines
 
 
 class _Copy(BaseJournalBackend):
-    """The readable lines of a journal, for reading only."""
+    """A read-only backend of the readable lines of a journal."""
 
     def __init__(self, lines: Lines) -> None:
         self._entries = lines.entries
@@ -33,7 +33,7 @@ class _Copy(BaseJournalBackend):
 
 
 def read(path: Path) -> BaseStorage:
-    """What can be read of the file, which stays as it is."""
+    """A read-only storage of the readable lines of a file, which is not changed."""
     return _storage(_Copy(Lines(path.read_bytes())))
 
 
@@ -44,10 +44,10 @@ def _storage(backend: BaseJournalBackend) -> BaseStorage:
 
 
 def take(path: Path, problem: str, form: Form, fresh: bool) -> tuple[BaseStorage, BaseFileLock, str | None]:
-    """The storage in the file, the lock that keeps it to this process until it is released, and what to tell the user.
+    """The storage in the file, the lock by which this process owns it, and a message for the user, or None.
 
-    Lines that cannot be read move to a file beside it that ends in .torn. If `fresh`, the file is set aside. Raises
-    RequestError, which names `problem`, where another process has the file.
+    Unreadable lines are moved to a file beside it that ends in .torn. `fresh` renames the file and starts a new one.
+    Raises RequestError, which names `problem`, if another process owns the file.
     """
     paths.private(path.parent)
     lock = locks.of(path)
@@ -55,11 +55,11 @@ def take(path: Path, problem: str, form: Form, fresh: bool) -> tuple[BaseStorage
         lock.acquire(timeout=0)
     except Timeout:
         raise RequestError(
-            f"{problem} is being tuned by another process; wait for it, stop it, or let both share a database by "
+            f"{problem} is being tuned by another process; wait for it, stop it, or let both share a database with "
             "--storage"
         ) from None
     try:
-        Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, left by a process that was killed as it wrote
+        Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's lock, left by a process that was killed while writing
         if fresh:
             _set_aside(path)
         note = _mend(path, form)
@@ -70,15 +70,17 @@ def take(path: Path, problem: str, form: Form, fresh: bool) -> tuple[BaseStorage
 
 
 def _set_aside(path: Path) -> None:
-    """Rename the file, so that its measurements are not lost."""
+    """Rename the file, so that its trials are not lost."""
     if path.exists():
         names = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
         path.rename(next(name for name in names if not name.exists()))
 
 
 def _mend(path: Path, form: Form) -> str | None:
-    """Move the lines that a crash, a full disk or a stranger has spoiled out of a journal, because Optuna reads no file
-    that has one. Returns what to tell the user."""
+    """Move unreadable lines out of a journal, because Optuna rejects a file with such a line.
+
+    They result from a crash, a full disk, or another program. Returns a message for the user, or None.
+    """
     if not path.exists():
         return None
     lock = JournalFileSymlinkLock(str(path))
@@ -98,6 +100,6 @@ def _mend(path: Path, form: Form) -> str | None:
     if not lines.torn:
         return None
     return (
-        f"{shown(path)}: {len(lines.torn)} of its lines cannot be read; they are now in {torn.name}, and what "
-        "they told is measured again"
+        f"{shown(path)}: {len(lines.torn)} of its lines cannot be read; they are now in {torn.name}, and their "
+        "trials are measured again"
     )

@@ -1,4 +1,4 @@
-"""The lines of a journal, of which any may be torn or may lie: those that Optuna reads as it wrote them."""
+"""The lines of a journal, split into those that Optuna can read and those that are torn or corrupt."""
 
 import json
 import warnings
@@ -12,8 +12,8 @@ from optuna.trial import FrozenTrial
 from tuner.space.config import config_key
 from tuner.tuning.ledger.stored_trial import is_number
 
-DEEPEST = 20  # nesting of a line; ours have 4 levels
-_OURS = {
+DEEPEST = 20  # deepest nesting of a line; those that tuner writes have 4 levels
+_OPERATIONS = {  # those that tuner writes, besides CREATE_STUDY
     JournalOperation.SET_STUDY_USER_ATTR,
     JournalOperation.SET_STUDY_SYSTEM_ATTR,
     JournalOperation.CREATE_TRIAL,
@@ -32,8 +32,10 @@ EMPTY_TRIAL = {
 
 @dataclass(frozen=True)
 class Form:
-    """What a journal must be: the name of its one study, the number of its objectives, and a `check` that raises
-    ValueError for a trial whose result lies."""
+    """The expected content of a journal: the name of its only study, and the number of its objectives.
+
+    `check` raises ValueError for a trial whose result is corrupt.
+    """
 
     study: str
     objectives: int
@@ -51,10 +53,10 @@ class Form:
 
 
 class Lines:
-    """The lines of a file that can be read, as bytes and as `entries`, and those that are `torn`.
+    """The readable lines of a file, as `data` (bytes) and as `entries`, and the unreadable ones, `torn`.
 
-    Later lines count the trials before them. So an empty trial takes the place of one that cannot be read. Where no
-    line creates the study, `form` gives one.
+    Trials have ids by position, so an empty trial replaces each one that cannot be read. If no line creates the study,
+    a line made from `form` does.
     """
 
     def __init__(self, data: bytes, form: Form | None = None) -> None:
@@ -65,7 +67,7 @@ class Lines:
         self._replay = JournalStorageReplayResult("")
         self._missing = 0  # torn lines so far that may have created a trial
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Optuna warns of values that it cannot hold
+            warnings.simplefilter("error")  # Optuna only warns about values that it cannot store
             for line in data.splitlines():
                 entry = _object(line)
                 if entry is not None and self._take(entry, line):
@@ -82,7 +84,7 @@ class Lines:
         return b"".join(line + b"\n" for line in self._whole)
 
     def _take(self, entry: dict[str, Any], line: bytes) -> bool:
-        """Add an entry, if it can be read."""
+        """Add an entry, if it can be read. Returns whether it was added."""
         if not self._replay.get_all_studies() and entry.get("op_code") != JournalOperation.CREATE_STUDY and self._form:
             self._add(self._form.first_line())
         trial_id, trials = entry.get("trial_id"), self._replay._trials
@@ -92,14 +94,14 @@ class Lines:
         return self._is_sound(entry) and self._add(entry, line)
 
     def _is_sound(self, entry: Mapping[str, Any]) -> bool:
-        """Whether the fields of an entry have the types that Optuna writes, as far as Optuna does not look itself."""
+        """Whether those fields of an entry that Optuna does not check itself have the types that Optuna writes."""
         op, values, trial_id = entry.get("op_code"), entry.get("values"), entry.get("trial_id")
         if op == JournalOperation.CREATE_STUDY:
             name = entry.get("study_name")
             return isinstance(name, str) if self._form is None else name == self._form.study
         return (
             isinstance(op, int)
-            and op in _OURS
+            and op in _OPERATIONS
             and (trial_id in self._replay._trials if isinstance(trial_id, int) else entry.get("study_id") == 0)
             and isinstance(entry.get("worker_id"), str)
             and all(isinstance(entry.get(name, {}), dict) for name in _DICTIONARIES)
@@ -108,7 +110,7 @@ class Lines:
         )
 
     def _add(self, entry: dict[str, Any], line: bytes | None = None) -> bool:
-        """Add an entry, unless Optuna cannot read it or its trial's result lies."""
+        """Add an entry, unless Optuna cannot read it or its trial is corrupt. Returns whether it was added."""
         trials = self._replay._trials
         trial_id = entry.get("trial_id", len(trials))
         before = trials.get(trial_id)
@@ -116,7 +118,7 @@ class Lines:
             self._replay.apply_logs([entry])
             if trial_id in trials:
                 self._check(trials[trial_id], is_new=before is None)
-        except Exception:  # whatever a lie leads to
+        except Exception:  # corrupt entries can raise anything
             if before is not None:
                 trials[trial_id] = before
             elif trials.pop(trial_id, None) is not None:
@@ -127,10 +129,10 @@ class Lines:
         return True
 
     def _check(self, trial: FrozenTrial, is_new: bool) -> None:
-        """Raise an error for a trial that lies."""
+        """Raise an error if a trial is corrupt."""
         config_key(trial.params)
         if is_new and trial.state.is_finished() and "measured" not in trial.user_attrs:
-            raise ValueError("a claim that is none")
+            raise ValueError("a new trial that is finished, but not measured")
         if self._form is not None:
             self._form.check(trial)
 
@@ -144,6 +146,6 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_flat(value: object, levels: int) -> bool:
-    """Whether `value` is nested in at most so many levels."""
+    """Whether `value` is nested at most `levels` deep."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return levels > 0 and all(_is_flat(item, levels - 1) for item in inner)

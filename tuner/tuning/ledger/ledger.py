@@ -1,9 +1,9 @@
-"""The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured.
+"""The ledger: all trials in an Optuna study, each written as soon as it is measured.
 
-A process claims a configuration before it measures it: it adds a running trial. Of several claims the one with the
-lowest number holds, so processes that share a storage measure no configuration twice. The owner of a claim writes
-heartbeats. After a lease without a heartbeat the claim is closed, and the configuration is free again. Trials that are
-closed unmeasured are PRUNED.
+A process claims a configuration before it measures it, by adding a running trial. If several processes claim it, the
+trial with the lowest number wins, so processes that share a storage measure no configuration twice. The owner of a
+claim writes heartbeats. After a lease without a heartbeat the claim is closed, and the configuration is free again.
+Trials that are closed unmeasured are PRUNED.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, 
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
-HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
-END_SECONDS = 2.0  # that closing waits for a request that does not come back
-MOST_LOSSES = 3  # processes that may end while they measure a configuration; then it is not tried again
+HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; without one for a lease, a claim expires
+END_SECONDS = 2.0  # that closing waits for an unanswered request
+MOST_LOSSES = 3  # a configuration is not tried again after so many processes ended while measuring it
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A running trial of another process, its latest heartbeat, and the time on this process's monotonic clock, in
-    seconds, when that heartbeat was first seen."""
+    """A running trial of another process and its latest heartbeat.
+
+    `seen_at` is when this process first saw that heartbeat, in seconds on its monotonic clock.
+    """
 
     trial: FrozenTrial
     heartbeat: object
@@ -56,11 +58,11 @@ class _Claim:
 
 
 class Ledger:
-    """The trials of one space and StudyKey, as a context manager. Several threads may call its methods.
+    """The trials of one space and StudyKey, as a context manager. Its methods are thread-safe.
 
-    A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
-    a file of its own, which belongs to one process at a time. At a URL, processes on several machines share it. What
-    cannot be read counts as not measured. Every method raises RequestError where the storage cannot be read or written.
+    If either changes, another study is opened, so old times are never mixed with new ones. Without a URL the study is
+    in a journal file, which one process at a time owns. At a URL, processes on several machines share it. Corrupt
+    trials count as not measured. Every method raises RequestError if the storage cannot be read or written.
     """
 
     def __init__(
@@ -71,9 +73,11 @@ class Ledger:
         url: str | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
-        Raises RequestError where another process uses the file."""
-        optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
+        """Open the study, or an empty one if `fresh`. Raises RequestError if another process owns the file.
+
+        `say` is called with messages for the user about unreadable trials and outages of a server.
+        """
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warnings of outages contain the SQL statement
         self.shared = url is not None
         self._names = list(study.full_names(space, key))
         self.name, path = (self._names[0], None) if url else study.place(space, key)
@@ -92,16 +96,16 @@ class Ledger:
         self._losses: Counter[ConfigKey] = Counter()
         self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
         self._other_claims: dict[ConfigKey, _Claim] = {}
-        self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, and to be measured once more
-        self._closed: set[int] = set()  # ids of the closed trials that have been read
-        self._first_open = 0  # all lower numbers are closed
+        self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, to be measured once more
+        self._closed: set[int] = set()  # ids of the closed trials that were already read
+        self._first_open = 0  # all trials with lower numbers are closed
         self._closing = threading.Event()
         self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         try:
             self._open(fresh, key)
         except storage.errors() as error:
             self._unlock()
-            advice = "check that the folder or server is there, and can be written"
+            advice = "check that the folder or server exists and is writable"
             raise storage.unusable(error, self._where, advice) from None
         except BaseException:
             self._unlock()
@@ -125,17 +129,17 @@ class Ledger:
         if self._unreadable:
             where = address.masked(self._where)
             self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
-        if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
+        if not self.shared:  # this process owns the file, so the owners of claims in it have ended
             self._close_abandoned(list(self._other_claims))
         self._news.clear()
         self._doubtful = {
             config
             for config, trial in self._trials.items()
-            if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # another run may have more
+            if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # this run may have more memory
         }
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
-        """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
+        """Whether there is a study of the same conditions whose trials were timed by an earlier protocol."""
         earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
         if not self.shared:
             return any(study.place(space, each)[1].exists() for each in earlier)
@@ -143,7 +147,7 @@ class Ledger:
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def note_command(self, command: str) -> None:
-        """Write the command line of this run into the study, unless the last run had the same."""
+        """Write this run's command line into the study, unless the last run had the same one."""
         with self._access:
             commands = study.commands_of(self._storage.get_study_user_attrs(self._study_id))
             if commands[-1:] != [command]:
@@ -158,7 +162,7 @@ class Ledger:
         self.give_up()
         if self._heartbeat_thread.is_alive():
             self._heartbeat_thread.join(END_SECONDS)
-        if self._access.acquire(timeout=END_SECONDS):  # otherwise the claims expire
+        if self._access.acquire(timeout=END_SECONDS):  # if not, the claims expire by themselves
             for key in list(self._own_claims):
                 with contextlib.suppress(RequestError):
                     self._close(self._own_claims.pop(key))
@@ -166,7 +170,7 @@ class Ledger:
         self._unlock()
 
     def give_up(self) -> None:
-        """Wait no more for a server that does not answer. Takes no lock, and so never waits."""
+        """Stop waiting for a server that does not answer. Takes no lock, so it never waits."""
         self._storage.give_up()
 
     def _unlock(self) -> None:
@@ -174,8 +178,11 @@ class Ledger:
             self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
-        """The trial of `config`; None where there is none, where it timed out after less than `timeout` s, or where an
-        earlier run has lost its race in a doubtful way."""
+        """The trial of `config`; None if it is to be measured.
+
+        That is if there is none, if it timed out in less than `timeout` seconds, or if its outcome is doubtful and from
+        an earlier run.
+        """
         key = config_key(config)
         trial = self._trials.get(key)
         if trial is not None and trial.outcome.failure in ("timeout", "compile timeout") and trial.timeout < timeout:
@@ -183,12 +190,12 @@ class Ledger:
         if key in self._doubtful:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
-            log = f"{self._losses[key]} processes ended while they measured it; --fresh tries it again"
+            log = f"{self._losses[key]} processes ended while measuring it; --fresh tries it again"
             trial = self._trials[key] = Trial(config, Outcome(failure="repeat offender", log=log))
         return trial
 
     def claim(self, config: Config, timeout: float) -> bool:
-        """Claim `config` for this process. False where another process has claimed or measured it."""
+        """Claim `config` for this process. False if another process has claimed or measured it."""
         key = config_key(config)
         with self._access:
             trial_id = self._create_claim(config)
@@ -202,7 +209,7 @@ class Ledger:
             return True
 
     def _create_claim(self, config: Config) -> int:
-        """The id of a new running trial of this process."""
+        """Add a running trial of this process, and return its id."""
         attributes: dict[str, Any] = {"worker": self._worker, "beat": 0}
         template = create_trial(
             state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
@@ -212,9 +219,9 @@ class Ledger:
         return trial_id
 
     def begin(self, config: Config) -> bool:
-        """Write that the device measures `config` from now on. False where the claim has expired.
+        """Record that the device starts measuring `config`. False if the claim has expired.
 
-        If this process dies, `config` is to blame, and not a claim that still waits for the device.
+        If this process then dies, `config` may be the cause, while claims that still wait for the device are not.
         """
         key = config_key(config)
         with self._access:
@@ -226,16 +233,18 @@ class Ledger:
             return True
 
     def finish(self, trial: Trial) -> bool:
-        """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
-        process measures the configuration."""
+        """Write the trial of a claim; it is on disk when this returns.
+
+        False if the claim has expired: then another process measures the configuration.
+        """
         key = config_key(trial.config)
         earlier = self._trials.get(key)
         if key in self._doubtful and earlier and None not in (earlier.value, trial.value):
-            better = min(earlier, trial, key=lambda measured: measured.value or 0.0)  # other programs only add time
+            better = min(earlier, trial, key=lambda each: each.value or 0.0)  # other programs only add time
             trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
-            counts = True  # unless an error says otherwise: an interrupt may come right after the last write
+            counts = True  # also if interrupted, because that may be right after the last write
             try:
                 counts = self._written(trial_id, trial)
             except Exception:
@@ -249,35 +258,35 @@ class Ledger:
             return counts
 
     def _written(self, trial_id: int, trial: Trial) -> bool:
-        """Write the end of a claim; whether it had not expired."""
+        """Write the trial into the study. False if the claim has expired."""
         try:
             self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
             self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
         except UpdateFinishedTrialError:
-            # Where a connection is cut in the middle, a request may have been carried out without an answer.
+            # If the connection broke, an earlier attempt may have been executed although its answer was lost.
             return bool(self._storage.get_trial(trial_id).state == state_of(trial))
         return True
 
     def release(self, config: Config) -> None:
-        """Give up a claim unmeasured."""
+        """Release a claim without a trial."""
         with self._access:
             self._close(self._own_claims.pop(config_key(config)))
 
     def set_aside(self, trial: Trial) -> None:
-        """Keep a failure that may be the machine's to this process alone, and give up the claim, if there is one."""
+        """Remember a failure in this process only, because the machine may be the cause. Releases the claim, if any."""
         with self._access:
             if config_key(trial.config) in self._own_claims:
                 self.release(trial.config)
             self._trials[config_key(trial.config)] = trial
 
     def revise(self, trial: Trial) -> None:
-        """Write another trial of a measured configuration; the last one counts."""
+        """Write a new trial of a measured configuration, which replaces the earlier one."""
         with self._access:
             self._create_claim(trial.config)
             self.finish(trial)
 
     def news(self) -> list[Trial]:
-        """The trials of other processes since the last call, or since the ledger was opened. Closes expired claims."""
+        """The trials that other processes wrote since the last call, or since opening. Closes expired claims."""
         with self._access:
             self._refresh()
             now = time.monotonic()
@@ -308,8 +317,8 @@ class Ledger:
                 self._first_open += 1
 
     def _read_claim(self, frozen: FrozenTrial, claims: dict[ConfigKey, _Claim]) -> None:
-        """Add a running trial to `claims`; the first one of a configuration has it."""
-        if frozen.user_attrs.get("worker") == self._worker:  # asked for, but the answer never came
+        """Add a running trial of another process to `claims`; a configuration's first claim wins."""
+        if frozen.user_attrs.get("worker") == self._worker:  # this process created it, but the answer was lost
             self._close(frozen._trial_id)
             return
         trial = self._measured(frozen)
@@ -319,7 +328,7 @@ class Ledger:
             claims.setdefault(key, self._observe(frozen, self._other_claims.get(key)))
 
     def _read_closed(self, frozen: FrozenTrial) -> None:
-        """Take in a trial that has come to its end."""
+        """Read a closed trial: its result, or the loss of the process that measured it."""
         trial = self._measured(frozen)
         if trial is not None:
             key = config_key(trial.config)
@@ -331,7 +340,7 @@ class Ledger:
             self._losses[config_key(frozen.params)] += 1
 
     def _measured(self, frozen: FrozenTrial) -> Trial | None:
-        """The trial that was measured; None where there is none, or it lies."""
+        """The measured trial; None if there is none, or if it is corrupt."""
         try:
             return self._trial_of(frozen)
         except ValueError:
@@ -339,9 +348,9 @@ class Ledger:
             return None
 
     def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
-        """The claim with its latest heartbeat; an unchanged heartbeat keeps the time when it was first seen.
+        """The claim with its latest heartbeat; while that is unchanged, `seen_at` stays.
 
-        A lease starts again after an outage, in which its owner could not write.
+        After an outage the lease starts again, because the owner could not write heartbeats.
         """
         heartbeat = trial.user_attrs.get("beat", 0)
         if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
@@ -349,11 +358,11 @@ class Ledger:
         return _Claim(trial, heartbeat, time.monotonic())
 
     def _close_abandoned(self, keys: list[ConfigKey]) -> None:
-        """Close the claims of processes that are gone. A trial that they measured but did not close counts."""
+        """Close the claims of processes that have ended. A trial that was measured but not closed counts."""
         for key in keys:
             claim = self._other_claims.pop(key).trial
             trial = self._measured(claim)
-            with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
+            with contextlib.suppress(UpdateFinishedTrialError):  # another process has already closed it
                 if trial is not None:
                     self._storage.set_trial_state_values(claim._trial_id, state_of(trial), values_of(trial))
                     continue
@@ -364,7 +373,7 @@ class Ledger:
             self._refresh()
 
     def _close(self, trial_id: int) -> None:
-        """Close a running trial unmeasured."""
+        """Close a running trial without a result."""
         with self._access, contextlib.suppress(UpdateFinishedTrialError):
             self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
 
@@ -374,16 +383,16 @@ class Ledger:
             if self._closing.wait(HEARTBEAT_SECONDS):
                 return
             with self._access:
-                for trial_id in self._own_claims.values():  # an expired claim must not stop the others' heartbeats
+                for trial_id in self._own_claims.values():  # an expired claim must not end the heartbeats of the others
                     with contextlib.suppress(RequestError, UpdateFinishedTrialError):
                         self._storage.once("set_trial_user_attr", trial_id, "beat", heartbeat)
 
     @property
     def trials(self) -> list[Trial]:
-        """All trials, in the order they were measured."""
+        """All trials, in the order of measurement."""
         return list(self._trials.values())
 
     @property
     def best(self) -> list[Trial]:
-        """The trials that succeeded, best first."""
+        """The successful trials, best first."""
         return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)

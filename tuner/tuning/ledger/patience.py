@@ -1,4 +1,4 @@
-"""A storage that waits for its server: where that restarts or the connection is cut, each request is made again."""
+"""A storage that survives outages: it repeats requests while a server restarts or a connection is broken."""
 
 import threading
 import time
@@ -10,33 +10,35 @@ from optuna.storages import BaseStorage
 
 from tuner.tuning.ledger import address, storage
 
-PATIENCE_SECONDS = 120.0  # without an answer; then the run ends
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # in seconds, before another attempt; each is twice the one before
-STALL_SECONDS = 3.0  # a request that takes as long counts as an outage
-RESUME = "what was measured before is kept, and the same command goes on from there"
+PATIENCE_SECONDS = 120.0  # longest outage; then the run ends
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # seconds between attempts; each pause is twice the one before
+STALL_SECONDS = 3.0  # a request that takes longer counts as an outage
+RESUME = "all measurements are kept, and the same command continues from there"
 
 
 class PatientStorage:
-    """The methods of a storage, and more. One thread at a time may call them. They raise RequestError where the storage
-    fails for good."""
+    """A storage whose methods are repeated during outages. One thread at a time may call them.
+
+    They raise RequestError if the storage fails for good.
+    """
 
     def __init__(self, inner: BaseStorage, where: str, say: Callable[[str], None]) -> None:
-        """`where` names the storage in what `say` tells the user."""
+        """`where` is the storage's URL or path; `say` is called with messages for the user."""
         self.inner = inner
         self._where, self._say = where, say
         self._gives_up = threading.Event()
         self._down_since: float | None = None
-        self.stalled_at = 0.0  # on the monotonic clock: until then, nobody could read or write for a while
+        self.stalled_at = 0.0  # when the last outage ended, in seconds on the monotonic clock
 
     def give_up(self) -> None:
-        """From now on every request is made once. Any thread may call this."""
+        """Repeat no request from now on. Any thread may call this."""
         self._gives_up.set()
 
     def __getattr__(self, name: str) -> Any:
         return partial(self.request, getattr(self.inner, name))
 
     def once(self, name: str, *arguments: Any) -> Any:
-        """Call a method without patience."""
+        """Call the method `name` once, without repeating it during an outage."""
         try:
             return getattr(self.inner, name)(*arguments)
         except storage.errors() as error:
@@ -44,7 +46,7 @@ class PatientStorage:
             raise storage.unusable(error, self._where, RESUME) from None
 
     def request(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call `method` until it is answered, for PATIENCE_SECONDS at most, or its error does not pass."""
+        """Call `method`, and repeat it during an outage, for at most PATIENCE_SECONDS."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
@@ -62,7 +64,7 @@ class PatientStorage:
                 return answer
 
     def _waits(self, error: Exception) -> bool:
-        """Whether to wait and make the request again. Says so once in an outage."""
+        """Whether to wait and repeat the request. Tells the user once per outage."""
         if not storage.may_pass(error) or self._gives_up.is_set():
             return False
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Storages of shared studies, at a URL: a database, or Optuna's gRPC proxy."""
+"""The storage of a shared study at a URL: a database, or Optuna's gRPC proxy."""
 
 import sys
 import time
@@ -18,19 +18,19 @@ _ATTEMPTS = 10
 def at(url: str) -> BaseStorage:
     """The storage at `url`.
 
-    Raises RequestError for a URL of another kind, or where a package for it is missing, and one of `errors()` where the
+    Raises RequestError if the URL has an unknown kind or a package for it is missing, and one of `errors()` if the
     storage itself fails.
     """
     where = f"--storage {masked(url)!r}"
     if kind(url) == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
         raise RequestError(f"{where}: a database in memory ends with the process; write sqlite:///file.db")
     if kind(url) not in (*DATABASES, "grpc"):
-        raise RequestError(f"{where}: there is no such storage; write a URL such as {EXAMPLES}")
+        raise RequestError(f"{where}: unknown kind of storage; write a URL such as {EXAMPLES}")
     try:
         return _proxy(url) if kind(url) == "grpc" else _database(url)
     except ImportError:
         package = "grpcio" if kind(url) == "grpc" else url.partition(":")[0].partition("+")[2] or "its driver"
-        raise RequestError(f"{where}: pip install {package} to use it") from None
+        raise RequestError(f"{where}: a Python package is missing; run pip install {package}") from None
     except (ValueError, RuntimeError) as error:  # not a URL, or a database of another version of Optuna
         raise RequestError(f"{where}: {reason(error, url)}; write a URL such as {EXAMPLES}") from None
 
@@ -46,14 +46,16 @@ def _proxy(url: str) -> BaseStorage:
 
 
 def _database(url: str) -> BaseStorage:
-    """The storage in a database, whose tables are created if need be. Waits while another process creates them, and
-    while the server starts."""
+    """The storage in a database, with its tables created if necessary.
+
+    Waits while another process creates them, and while the server starts.
+    """
     import sqlalchemy
 
     from tuner.tuning.ledger.database import Database
 
     if "@" in (sqlalchemy.make_url(url).host or ""):
-        raise RequestError(f"--storage {masked(url)!r}: write an @ in a password as %40")
+        raise RequestError(f"--storage {masked(url)!r}: the host contains an @; write an @ in a password as %40")
     for attempt in range(_ATTEMPTS):
         try:
             return optuna.storages.get_storage(Database(url))
@@ -67,7 +69,7 @@ def _database(url: str) -> BaseStorage:
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """The errors of a storage that cannot be read or written."""
+    """The exceptions that mean that a storage cannot be read or written."""
     kinds: list[type[Exception]] = [OSError, optuna.exceptions.StorageInternalError]
     for module, name in (("sqlalchemy.exc", "SQLAlchemyError"), ("grpc", "RpcError")):
         if module in sys.modules:
@@ -76,7 +78,7 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What is behind Optuna's error, which blames invalid data, and behind SQLAlchemy's of a second attempt."""
+    """The original error behind Optuna's, which blames invalid data, or behind SQLAlchemy's of a second attempt."""
     if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
         return _cause(error.__cause__)
     if type(error).__name__ == "PendingRollbackError" and error.__context__ is not None:
@@ -85,7 +87,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether one of `errors()` comes of a server that restarts, a connection that is cut, or a lock that is held."""
+    """Whether an error may be temporary: a restarting server, a broken connection, or a lock that is held."""
     cause = _cause(error)
     kinds = [type_.__name__ for type_ in type(cause).__mro__]
     if "RpcError" in kinds:
@@ -96,23 +98,23 @@ def may_pass(error: Exception) -> bool:
 
 
 def reason(error: Exception, url: str) -> str:
-    """The message of one of `errors()` of the storage at `url`, in one line and without a password."""
+    """The message of an error of the storage at `url`, on one line and without passwords."""
     cause = _cause(error)
-    cause = getattr(cause, "orig", None) or cause  # a driver's own error; SQLAlchemy's has the statement too
-    details = getattr(cause, "details", None)  # gRPC's method; the error's own text is a dump
+    cause = getattr(cause, "orig", None) or cause  # the driver's error; SQLAlchemy's text contains the SQL statement
+    details = getattr(cause, "details", None)  # a method of gRPC errors, whose str() is a dump
     text = (isinstance(cause, OSError) and cause.strerror) or (details() if callable(details) else str(cause))
     return scrubbed(str(text).strip().partition("\n")[0], url)
 
 
 def unusable(error: Exception, where: str, advice: str) -> RequestError:
-    """What ends a run where the ledger at the URL or path `where` fails for good."""
+    """The error that ends a run, because the ledger at the URL or path `where` failed for good."""
     return RequestError(f"{masked(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
 
 
 def latest(storage: BaseStorage, candidates: Sequence[str], fresh: bool) -> str:
-    """The name of the latest generation of the first of these studies that there is, or of a new one if `fresh`.
+    """The name of the latest generation of the first of `candidates` that exists, or of a new generation if `fresh`.
 
-    The old ones stay, because other processes may be at work on them.
+    Older generations stay, because other processes may still use them.
     """
     names = {study.study_name for study in storage.get_all_studies()}
     generations = [next((name for name in candidates if name in names), candidates[0])]

@@ -1,4 +1,4 @@
-"""The form of a trial in an Optuna study."""
+"""Conversion between a Trial and its form in an Optuna study."""
 
 import math
 import sys
@@ -13,24 +13,24 @@ from tuner.measure.results import STAGES, Outcome
 from tuner.space.config import Value
 from tuner.tuning.ledger.trial import Trial
 
-UNREADABLE = "unreadable"  # an attribute of the trials that stand for what a database cannot give
+UNREADABLE = "unreadable"  # attribute of the trials that replace corrupt rows of a database
 
 
 def state_of(trial: Trial) -> TrialState:
-    """The state of a trial in a study."""
+    """The Optuna state of a trial."""
     return TrialState.COMPLETE if trial.outcome.failure is None else TrialState.FAIL
 
 
 def values_of(trial: Trial) -> list[float] | None:
-    """The values of a trial in a study; None where it failed."""
+    """The Optuna values of a trial; None if it failed."""
     return list(trial.values) or None
 
 
 def attribute(trial: Trial) -> dict[str, Any]:
-    """All else that a study stores of a trial, as one attribute: it is written at once."""
+    """Everything else that a study stores of a trial, as one attribute, so that it is written atomically."""
     outcome = trial.outcome
     fields = {
-        "config": trial.config,  # a damaged journal may have lost Optuna's own parameters
+        "config": trial.config,  # a damaged journal may have lost Optuna's parameters
         "times_ms": list(outcome.times),
         "error": outcome.error,
         "bound": outcome.bound,
@@ -50,10 +50,10 @@ def attribute(trial: Trial) -> dict[str, Any]:
 
 
 def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], objectives: int | None) -> Trial | None:
-    """The trial in a study's trial; None where nothing was measured, or where the machine may have been to blame.
+    """The Trial in an Optuna trial; None if it was not measured, or if the machine may have caused its failure.
 
-    Raises ValueError where it lies: where it has no configuration of these `parameters`, so many objectives, or numbers
-    where numbers belong.
+    Raises ValueError if it is corrupt: if its configuration is not of `parameters`, if its number of values is not
+    `objectives` (None: any number), or if a field has a wrong type or range.
     """
     if UNREADABLE in trial.user_attrs:
         raise ValueError("cannot be read")
@@ -89,7 +89,7 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
 
 
 def is_config(config: Mapping[str, Value], parameters: Mapping[str, Sequence[Value]]) -> bool:
-    """Whether `config` has a value for each of `parameters`. True is not 1."""
+    """Whether `config` has a declared value for each of `parameters`. True is not 1."""
     return config.keys() == parameters.keys() and all(
         any(type(value) is type(other) and value == other for other in parameters[name])
         for name, value in config.items()
@@ -117,7 +117,7 @@ def _numbers(values: Any, least: float = 0.0, most: float = sys.float_info.max) 
 
 
 def _seconds(value: Any) -> dict[str, float]:
-    """The seconds of the stages. An earlier version knew none, and they decide nothing: what is none is left out."""
+    """The seconds of each stage, without invalid ones: they are only for display, and an earlier version had none."""
     known = value if isinstance(value, dict) else {}
     return {stage: known[stage] for stage in STAGES if is_number(known.get(stage)) and 0 <= known[stage] < math.inf}
 
@@ -130,7 +130,7 @@ def _count(value: Any) -> int:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("not a text")
+        raise ValueError("not a string")
     return value
 
 

@@ -1,4 +1,4 @@
-"""A trial."""
+"""A trial: one measured configuration in the ledger."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,28 +11,28 @@ from tuner.space.texts import config_text
 
 @dataclass(frozen=True)
 class Trial:
-    """A configuration and its Outcome. `given`: no search asked for it, but a report or a list of configurations."""
+    """A configuration and its Outcome. `given`: a report or a list of configurations asked for it, not a search."""
 
     config: Config
     outcome: Outcome
-    values: tuple[float, ...] = ()  # one for each objective; none where it failed
-    timeout: float = 0.0  # the seconds that it was allowed
-    finished: datetime | None = field(default=None, compare=False)  # in this machine's local time
+    values: tuple[float, ...] = ()  # one per objective; empty if it failed
+    timeout: float = 0.0  # in seconds
+    finished: datetime | None = field(default=None, compare=False)  # in local time
     given: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         """`0.8308 ms in 7 runs (build 0.41 s, verify 0.002 s, measure 0.05 s): block_size_x=32`, or why it failed."""
         times, failure = self.outcome.times, self.outcome.failure
-        what = f"failed, {failure}" if failure is not None else f"{self.time_ms:.4g} ms in {len(times)} runs"
+        result = f"failed, {failure}" if failure is not None else f"{self.time_ms:.4g} ms in {len(times)} runs"
         stages = ", ".join(f"{stage} {seconds:.3f} s" for stage, seconds in self.outcome.seconds.items())
-        return f"{what}{f' ({stages})' if stages else ''}: {config_text(self.config)}"
+        return f"{result}{f' ({stages})' if stages else ''}: {config_text(self.config)}"
 
     @property
     def value(self) -> float | None:
-        """The value of the first objective, which decides which trial is best; None where the trial failed."""
+        """The value of the first objective, by which trials are ranked; None if the trial failed."""
         return self.values[0] if self.values else None
 
     @property
     def time_ms(self) -> float | None:
-        """The median time in ms; None where the trial failed."""
+        """The median time in ms; None if the trial failed."""
         return median(self.outcome.times) if self.outcome.times else None
