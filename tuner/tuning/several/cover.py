@@ -1,6 +1,6 @@
-"""A cover: the fewest builds of a family with which every size is nearly as fast as the best known there.
+"""A cover: the fewest builds of a family that are nearly as fast as the best known at every size.
 
-tune at some sizes -> winners -> these at every size -> choose -> a record for each size, and a table of all times
+tune at some sizes -> measure the winners at every size -> choose builds -> a record per size, and a time table
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tuner.tuning.several.cover_trials import CoverTrials
 from tuner.tuning.several.covering import SizedBuild, choose
 from tuner.tuning.several.table import Pair, TrialTable
 
-TUNING, MEASURING = 0.4, 0.75  # shares of the time after which tuning, and then measuring, begins nothing more
+TUNING, MEASURING = 0.4, 0.75  # shares of the time after which no search, and then no measurement, starts
 
 
 @dataclass(frozen=True)
 class Served:
-    """A size, the build that serves it, and their time in ms beside the best known there, which `best` has."""
+    """A size and the build that serves it in `time_ms`. `best` is the fastest known build there, with `best_ms`."""
 
     size: WeightedSize
     build: SizedBuild
@@ -40,17 +40,17 @@ class Served:
 
     @property
     def regret(self) -> float:
-        """By how much the build is slower than the best known, as a share of that."""
+        """The slowdown relative to the best known build (0.02 = 2 %)."""
         return self.time_ms / self.best_ms - 1
 
 
 @dataclass
 class Cover:
-    """What came of it: the builds, and how each size is served; `unserved` sizes had no time, `invalid` ones have no
-    valid configuration.
+    """The result of `cover`: how each size is served.
 
-    `tuned` counts the sizes with a search of their own. Of all `pairs` of a winner and a size where it is valid,
-    `measured` were.
+    `unserved` sizes were not measured in time; `invalid` ones have no valid configuration. `tuned` counts the sizes at
+    which a search ran, `winners` the configurations considered. `pairs` counts pairs of a winner and a size at which it
+    may be near the best, and `measured` those that were measured.
     """
 
     served: list[Served] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Cover:
 
     @property
     def chosen(self) -> dict[Pair, list[SizedBuild]]:
-        """The builds by kernel and configuration, those that serve the greatest weight first."""
+        """The builds by kernel and configuration, in descending order of the weight that they serve."""
         weights: dict[Pair, float] = {}
         builds: dict[Pair, list[SizedBuild]] = {}
         for served in self.served:
@@ -75,7 +75,7 @@ class Cover:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every size is served, and has a record."""
+        """Whether every size is served by a build and has a record."""
         return (
             not self.unserved
             and not self.invalid
@@ -85,8 +85,11 @@ class Cover:
 
 @dataclass(frozen=True)
 class CoverRequest:
-    """What is to be covered: `sizes`, with configurations of `spaces` that take at most `within` times the best known,
-    in about `seconds`. `template` says how to tune a kernel at one of the sizes."""
+    """The request for a cover of `sizes` with configurations of `spaces`.
+
+    At each size the cover's time is at most `within` times the best known. The run takes about `seconds`. `template`
+    has the settings of the searches.
+    """
 
     template: TuningRequest
     spaces: Sequence[Space]
@@ -96,7 +99,7 @@ class CoverRequest:
 
     @contextlib.contextmanager
     def trials(self, progress: Progress) -> Iterator[CoverTrials]:
-        """Trials that nobody has made yet."""
+        """Enter a block with an empty CoverTrials, whose devices close at the end."""
         with Crews(progress.noted) as crews:
             spaces = {space.name: space for space in self.spaces}
             yield CoverTrials(crews, self.template, spaces, progress, TrialTable())
@@ -105,29 +108,32 @@ class CoverRequest:
 def cover(request: CoverRequest, progress: Progress) -> Cover:
     """Find the fewest builds that serve the sizes.
 
-    Every trial is in the ledger as soon as it is measured. The same call goes on from there. Raises as `driver.tune`
-    does.
+    Every trial is in the ledger as soon as it is measured, so the same call continues after an interrupt. Raises as
+    `driver.tune` does.
     """
     sizes, seconds = request.sizes, request.seconds
     with request.trials(progress) as trials:
         began = time.monotonic()
-        found = Cover(tuned=trials.tune(sizes, TUNING * seconds))
+        result = Cover(tuned=trials.tune(sizes, TUNING * seconds))
         winners = trials.winners(sizes, request.within)
-        found.winners = sum(map(len, winners.values()))
-        found.pairs, found.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
+        result.winners = sum(map(len, winners.values()))
+        result.pairs, result.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
         served = [size for size in sizes if trials.table.ranking(size.sizes)]
         for size in (size for size in sizes if size not in served):
-            (found.invalid if trials.is_invalid(size) else found.unserved).append(size)
+            (result.invalid if trials.is_invalid(size) else result.unserved).append(size)
         choice = _Choice(trials, served, request.within)
-        found.served = list(choice.concluded(winners, began + seconds))
-        trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})
-    return found
+        result.served = list(choice.concluded(winners, began + seconds))
+        trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in result.served if s.result})
+    return result
 
 
 @dataclass(frozen=True)
 class Times:
-    """What came of measuring times alone: of all `pairs` of a winner and a size where it may be near the best,
-    `measured` were, at `sizes`, and at `with_library` of these the vendor's library."""
+    """The counts of `measure_times`.
+
+    `pairs` counts pairs of a winner and a size at which it may be near the best, and `measured` those that were
+    measured, at `sizes` sizes. At `with_library` of these sizes the vendor library was measured, too.
+    """
 
     winners: int
     pairs: int
@@ -137,8 +143,10 @@ class Times:
 
 
 def measure_times(request: CoverRequest, progress: Progress) -> Times:
-    """Measure at the sizes the fewest configurations that serve all sizes of records and tables, and the vendor's
-    library, and write the times into tables. Raises as `cover` does."""
+    """Measure known configurations and the vendor library at the sizes, and write their times into time tables.
+
+    The configurations are the fewest that serve all sizes of records and time tables. Raises as `cover` does.
+    """
     began = time.monotonic()
     with request.trials(progress) as trials:
         trials.look(request.sizes[0])
@@ -152,10 +160,10 @@ def measure_times(request: CoverRequest, progress: Progress) -> Times:
 
 
 class _Choice:
-    """The builds that were chosen, and how each size is served."""
+    """The chosen builds, and the one that serves each size."""
 
     def __init__(self, trials: CoverTrials, sizes: Sequence[WeightedSize], within: float) -> None:
-        """At each of `sizes`, there are trials."""
+        """Every one of `sizes` must have trials."""
         self._trials = trials
         times = [self._near_best(size, within) for size in sizes]
         chosen = choose(times, [size.weight for size in sizes], within)
@@ -165,7 +173,7 @@ class _Choice:
             self._chosen.setdefault(each.build.pair[0], {})[each.build.pair] = each.build.config
 
     def _near_best(self, size: WeightedSize, within: float) -> dict[SizedBuild, float]:
-        """The builds that are within the limit at a size, with their values."""
+        """The builds that take at most `within` times the best at a size, with their times."""
         values = [(pair, trial.config, trial.value or 0.0) for pair, trial in self._trials.table.ranking(size.sizes)]
         near = [each for each in values if each[2] <= within * values[0][2]]
         return {self._build(pair, config, size): value for pair, config, value in near}
@@ -175,14 +183,17 @@ class _Choice:
         return SizedBuild(pair, tuple(step.source.digest for step in rendering.render(Instance(space, config, scope))))
 
     def _serving(self, size: WeightedSize, times: Mapping[SizedBuild, float], chosen: Iterable[SizedBuild]) -> Served:
-        """The size with the fastest of the chosen builds; `times` are those within the limit there."""
+        """The size, served by the fastest chosen build; `times` are those of the builds within the limit there."""
         build = min((build for build in chosen if build in times), key=lambda each: times[each])
         best, trial = self._trials.table.ranking(size.sizes)[0]
         return Served(size, build, times[build], trial.value or 0.0, SizedBuild(best))
 
     def concluded(self, winners: Mapping[str, Sequence[Config]], deadline: float) -> Iterator[Served]:
-        """Each size with its final round and record, until the deadline. The round has all chosen configurations of the
-        kernel; what is fastest there serves the size. Other winners may be runners-up."""
+        """Run the final round of each size, until the deadline, and yield how the size is served.
+
+        The round compares all chosen configurations of the kernel; the fastest one serves the size. Other winners can
+        be runners-up.
+        """
         table = self._trials.table
         for count, each in enumerate(self._served, 1):
             if time.monotonic() > deadline:
@@ -200,7 +211,7 @@ class _Choice:
             yield replace(each, build=build, time_ms=time_ms, best_ms=best_ms, best=SizedBuild(best), result=result)
 
     def _final(self, kernel: str, sizes: dict[str, int], winners: Sequence[Config]) -> Result:
-        """The final round of those chosen configurations of a kernel that were measured at a size."""
+        """Run the final round at a size, of the kernel's chosen configurations that were measured there."""
         trials, chosen = self._trials, self._chosen[kernel]
         configs = [config for pair, config in chosen.items() if trials.table.value(sizes, pair) is not None]
         others = [config for config in winners if config not in configs and trials.table.has(sizes, kernel, config)]

@@ -1,4 +1,4 @@
-"""The trials that a cover is chosen from: searches at some sizes, and winners at every size."""
+"""The trials from which a cover is chosen: searches at some sizes, and their winners measured at every size."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ from tuner.tuning.several.predicted_winners import MAY_WIN, TELLING, PredictedWi
 from tuner.tuning.several.size_independent import made_size_independent, size_independent
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
-LEAST_SECONDS = 3.0  # of tuning at a size
-MOST_WINNERS = 4  # of a size
-MOST_RECORDED = 2  # configurations of the records of a kernel, for each of the sizes
-BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
-MOST_SEARCHED = 3  # kernels at a size
-JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
-SEVERAL = 4  # records, or sizes at which it was tried
-SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
-RETHOUGHT, GROWN = 8, 0.25  # sizes, and their share of the known, after which who may be near the best is asked again
-LEAST_MEASURED, LEAST_TOLD = 6, 12  # winners at a size, however little time is left; and for tables
-WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
+LEAST_SECONDS = 3.0  # shortest tuning at a size
+MOST_WINNERS = 4  # per size
+MOST_RECORDED = 2  # configurations from a kernel's records, per size
+BEHIND = 1.25  # times the best of the family: a kernel that is slower in its short trial is not searched
+MOST_SEARCHED = 3  # kernels per size
+JUDGED = 3  # a kernel that was behind at so many near sizes of the same alignment is skipped
+SEVERAL = 4  # the number of records, or of sizes tried, that suffices to judge a kernel
+SLOWER = 1.05  # times the best of the family: a kernel that is slower in all of SEVERAL records is skipped
+REFIT_SIZES, REFIT_SHARE = 8, 0.25  # the model is refitted after so many sizes, or this share of those known if larger
+LEAST_MEASURED, LEAST_TOLD = 6, 12  # winners per size, however little time is left; LEAST_TOLD for time tables
+WARM = 8  # configurations that a search tries first, taken from the best ones at the nearest sizes
 
 
 @dataclass(frozen=True)
 class CoverTrials:
-    """The trials of one cover in the making, in `table`."""
+    """The trials of one run of `cover`, in `table`, and what is known from elsewhere."""
 
     crews: Crews
     request: TuningRequest
     spaces: Mapping[str, Space]
     progress: Progress
     table: TrialTable
-    history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
-    sibling: TrialTable = field(default_factory=TrialTable)  # of the tables of another device
-    settings: list[Setting] = field(default_factory=list)  # one, once a device is open
-    library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
+    history: TrialTable = field(default_factory=TrialTable)  # from the device's records and time tables, at any size
+    sibling: TrialTable = field(default_factory=TrialTable)  # from a sibling device's time tables
+    settings: list[Setting] = field(default_factory=list)  # empty until a device was opened, then one
+    library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor library, by size
     invalid: set[tuple[str, str]] = field(default_factory=set)  # kernels and sizes without a valid configuration
 
     def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
-        """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
+        """Tune at as many sizes as `seconds` allow, the most representative ones first. Returns their number."""
         share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
         count = 0
         for count, size in enumerate(spread_out(sizes), 1):
             self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
             requests = requests_at(self.request, self.spaces.values(), size.sizes)
             for name in [*self._searched(requests, size.sizes, deadline)]:
-                # One search at least, however long the trials took: it tells what only an open device does.
+                # At least one search, however long the trials took, because it opens the device.
                 if not self.settings or len(requests) == 1 or time.monotonic() < deadline:
                     budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
                     self.explore(name, replace(requests[name], budget=budget), size.sizes)
@@ -76,8 +76,11 @@ class CoverTrials:
         return count
 
     def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
-        """The kernels that are to be searched at a size: of a family, those that do best in a trial, the last stages
-        first, until the deadline. Who was behind at near sizes has none."""
+        """The kernels to search at a size.
+
+        Each kernel of a family has a short trial, the last stage first, until the deadline; the best ones are searched.
+        A kernel that lost at nearby sizes is skipped.
+        """
         if len(requests) == 1:
             return [*requests]
         trial = Budget(evaluations=LEAST_TRIAL).text()
@@ -89,8 +92,11 @@ class CoverTrials:
         return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
 
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
-        """Whether a kernel was behind the best of its family at near sizes that are aligned alike; or at all of
-        several, by what records say, or far behind by what its trials say."""
+        """Whether a kernel is too slow to be tried at a size.
+
+        That is if it was behind the best of its family at JUDGED near sizes of the same alignment; if it was slower in
+        all records, and they are SEVERAL; or if it was far behind at all sizes tried, and they are SEVERAL.
+        """
         ratios = {size_text(o): (o, _ratio(self.table, kernel, o)) for o in self.table.sizes_of(kernel)}
         ratios.pop(size_text(sizes), None)
         near = [(size_distance(other, sizes), ratio) for other, ratio in ratios.values() if are_alike(other, sizes)]
@@ -114,8 +120,11 @@ class CoverTrials:
         configs: Sequence[Config] | None = None,
         with_library: bool = False,
     ) -> None:
-        """Search, or measure `configs`, perhaps with the vendor's library, and take the trials into the table. A search
-        leaves out what is compiled for one size alone, and begins with what was best at the nearest sizes."""
+        """Search, or measure `configs`, and add the trials to the table. `with_library` times the vendor library, too.
+
+        A search skips configurations whose code serves one size only, and begins with the best ones at the nearest
+        sizes.
+        """
         try:
             checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
             with explored(self.crews, checked, self.progress, configs, size_independent, warm) as search:
@@ -131,7 +140,10 @@ class CoverTrials:
             self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
 
     def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
-        """The best configurations of a kernel at the nearest sizes: the best of each, then the second best of each."""
+        """A kernel's best configurations at the nearest sizes: the best of each size, then the second best, and so on.
+
+        None before a device was opened.
+        """
         if not self.settings:
             return []
         space, scope = self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes)
@@ -145,17 +157,17 @@ class CoverTrials:
         configs: dict[ConfigKey, Config] = {}
         for config in itertools.chain.from_iterable(itertools.zip_longest(*rankings)):
             if config is not None and len(configs) < WARM and space.declares(config):
-                config = self._generalised(kernel, config, sizes)
+                config = self._size_independent(kernel, config, sizes)
                 if space.valid(config, scope):
                     configs.setdefault(config_key(config), config)
         return [*configs.values()]
 
     def _look_around(self, crew: Crew) -> None:
-        """Learn what only an open device tells, once: the setting, and which records are of it."""
+        """Once, when a device is open: determine the setting, and recall its time tables and records."""
         if self.settings:
             return
         launch_ms = None
-        if not crew.device.on_processor:  # there other programs disturb it
+        if not crew.device.on_processor:  # on a processor other programs disturb the measurement
             with contextlib.suppress(WorkerDied, LaunchError):
                 launch_ms = with_retries(crew.lead.launch_ms, self.progress.noted, time.sleep)
         setting = Setting([*self.spaces.values()], crew.scope, crew.device, self.request.results, launch_ms)
@@ -164,57 +176,63 @@ class CoverTrials:
         self.history.recall(setting)
 
     def look(self, size: WeightedSize) -> None:
-        """Open the devices, and learn what only these tell, without a trial, and of a sibling what its tables tell.
-        Raises as `driver.tune` does."""
+        """Open the devices without measuring, and recall time tables and records, also of a sibling device.
+
+        Raises as `driver.tune` does.
+        """
         checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
         with self.crews.on(checked.task, checked.device_ids) as crew:
             self._look_around(crew)
             self.sibling.recall_sibling(self.settings[0])
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
-        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
+        """The configurations that take at most `within` times the best at some size, by kernel; MOST_WINNERS per size.
 
-        The best of records are among them, MOST_RECORDED for each kernel that was near the best of its family there:
-        those at the size that is nearest to each of `sizes`, where there is one that is aligned alike. So a kernel that
-        was made for rows that are not aligned is measured, wherever a search had the time to try it.
+        For each of `sizes`, MOST_RECORDED configurations of each kernel are added from `history`: from the nearest size
+        at which the kernel was near the best of its family, preferably one of the same alignment. So a kernel for
+        unaligned rows is measured even if no search tried it here.
         """
-        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        by_kernel: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
         for row in self.table.rows():
             ranking = self.table.ranking(row)
             for (kernel, _), trial in ranking[:MOST_WINNERS]:
                 if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
-                    self._win(found, kernel, trial.config, row)
+                    self._add_winner(by_kernel, kernel, trial.config, row)
         for kernel in self.spaces:
             recorded = [row for row in self.history.sizes_of(kernel) if _ratio(self.history, kernel, row) <= BEHIND]
             for size in sizes if recorded else ():
                 row = min(recorded, key=lambda row: (not are_alike(row, size.sizes), size_distance(row, size.sizes)))
                 best = [trial.config for (name, _), trial in self.history.ranking(row) if name == kernel]
                 for config in best[:MOST_RECORDED]:
-                    self._win(found, kernel, config, row)
-        return {name: [*configs.values()] for name, configs in found.items()}
+                    self._add_winner(by_kernel, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in by_kernel.items()}
 
     def known(self, within: float) -> dict[str, list[Config]]:
-        """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
-        the limit; for many sizes, where there is one. Where the device has no times, a sibling tells."""
+        """The fewest known configurations that serve every known size within the limit, by kernel.
+
+        They come from records and time tables; at sizes without times of this device, from the sibling's. Each is made
+        size-independent, if possible.
+        """
         own = {size_text(row): (row, self.history.ranking(row)) for row in self.history.rows()}
         lent = {size_text(row): (row, self.sibling.ranking(row)) for row in self.sibling.rows()}
         every = [*{**lent, **own}.values()]
         times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in ranking} for _, ranking in every]
-        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        by_kernel: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
         for build in choose(times, [1.0] * len(times), within):
             kernel, config = build.pair[0], build.config
             if self.spaces[kernel].declares(config):
-                row = next(row for (row, _), there in zip(every, times, strict=True) if build in there)
-                self._win(found, kernel, config, row)
-        return {name: [*configs.values()] for name, configs in found.items()}
+                row = next(row for (row, _), of_row in zip(every, times, strict=True) if build in of_row)
+                self._add_winner(by_kernel, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in by_kernel.items()}
 
-    def _win(
-        self, found: Mapping[str, dict[ConfigKey, Config]], kernel: str, config: Config, sizes: dict[str, int]
+    def _add_winner(
+        self, by_kernel: Mapping[str, dict[ConfigKey, Config]], kernel: str, config: Config, sizes: dict[str, int]
     ) -> None:
-        config = self._generalised(kernel, config, sizes)
-        found[kernel][config_key(config)] = config
+        config = self._size_independent(kernel, config, sizes)
+        by_kernel[kernel][config_key(config)] = config
 
-    def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
+    def _size_independent(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
+        """`config`, or a similar one whose code serves many sizes."""
         if not self.settings:
             return config
         return made_size_independent(self.spaces[kernel], replace(self.settings[0].scope, sizes=sizes), config)
@@ -226,30 +244,32 @@ class CoverTrials:
         deadline: float,
         for_tables: bool = False,
     ) -> tuple[int, int]:
-        """Measure the winners at every size, where they may be near the best, until the deadline. Where there is no
-        time for all of them, each size has a share of it. Returns how many such pairs of both there are, and how many
-        were measured. `for_tables`: also those that are not so near, and the vendor's library, at each size that there
-        is time for; for a model must know where a configuration is slow."""
-        pairs = measured = tried = thought = 0
-        if not self.settings:  # nothing could be searched
+        """Measure the winners at each size at which they may be near the best, until the deadline.
+
+        If the time does not suffice for all, each size has a share of it. `for_tables` also measures the vendor
+        library, and winners that are probably slower, because the time model must learn where a configuration is slow.
+        Returns the number of pairs of a winner and such a size, and how many of them were measured.
+        """
+        pairs = measured = tried = next_fit = 0
+        if not self.settings:  # no search could be started
             return pairs, measured
         began, setting = time.monotonic(), self.settings[0]
         for count, size in enumerate(spread_out(sizes)):
-            if count >= thought:
-                prospects = PredictedWinners(self.spaces, winners, self._tables, setting.scope, setting.device)
-                thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
+            if count >= next_fit:
+                predicted = PredictedWinners(self.spaces, winners, self._tables, setting.scope, setting.device)
+                next_fit = count + max(REFIT_SIZES, int(REFIT_SHARE * predicted.sizes))
             valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
             within = TELLING if for_tables else MAY_WIN
-            pairs += sum(map(len, prospects.of(valid, size.sizes, within=within).values()))
+            pairs += sum(map(len, predicted.of(valid, size.sizes, within=within).values()))
             now = time.monotonic()
             if now >= deadline:
                 continue
             share = (deadline - now) / (len(sizes) - count) * tried / (now - began) if tried else math.inf
-            due = prospects.of(valid, size.sizes, max(LEAST_TOLD if for_tables else LEAST_MEASURED, share), within)
+            due = predicted.of(valid, size.sizes, max(LEAST_TOLD if for_tables else LEAST_MEASURED, share), within)
             self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count + 1} of {len(sizes)}")
             for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
                 new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
-                if for_tables or time.monotonic() < deadline:  # what a table has of a size must be comparable
+                if for_tables or time.monotonic() < deadline:  # a time table's times at one size must be comparable
                     if new:
                         self.explore(name, replace(request, budget=None), size.sizes, new, for_tables)
                     tried += len(new)
@@ -257,12 +277,16 @@ class CoverTrials:
         return pairs, measured
 
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
-        """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
-        Raises RequestError where they cannot be written."""
+        """Write the times of the winners into time tables, for look-ups at other sizes.
+
+        The vendor library's times are taken from `records`, by size, or else from `library`. Raises RequestError if a
+        table cannot be written.
+        """
         if not self.settings:
             return
         setting = self.settings[0]
-        # Rounded, so that what a machine measures later is mostly of the same table. Others share a storage.
+        # Rounded, so that this machine's later measurements mostly go into the same table. If machines share a storage,
+        # trials come from several of them, and no launch overhead applies.
         launch_ms = float(f"{setting.launch_ms or 0.0:.1e}") if self.request.storage is None else 0.0
         for name, space in self.spaces.items():
             device, scope, names = setting.device, setting.scope, tuple(space.operation.sizes)
@@ -287,7 +311,7 @@ class CoverTrials:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
 
     def is_invalid(self, size: WeightedSize) -> bool:
-        """Whether each kernel is known to have no valid configuration at a size; what was never tried is not."""
+        """Whether every kernel was found to have no valid configuration at a size."""
         return all((kernel, size_text(size.sizes)) in self.invalid for kernel in self.spaces)
 
     def scope_at(self, size: WeightedSize) -> Scope:
@@ -295,6 +319,6 @@ class CoverTrials:
 
 
 def _ratio(table: TrialTable, kernel: str, sizes: dict[str, int]) -> float:
-    """The best value of a kernel at a size over that of its family."""
+    """The best time of a kernel at a size, relative to the best of its family."""
     bests = table.best(sizes)
     return bests[kernel] / min(bests.values())

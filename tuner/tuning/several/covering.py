@@ -1,8 +1,8 @@
-"""Choosing: builds that cover sizes, and sizes that stand for others.
+"""Choose the fewest builds that cover all sizes, and the most representative sizes.
 
-Choosing builds is the set cover problem: a build covers the sizes at which it is within the limit. Taking again and
-again what covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy
-Heuristic for the Set-Covering Problem, Mathematics of Operations Research 4, 1979).
+Choosing builds is the set cover problem: a build covers the sizes at which it is within the limit. The greedy heuristic
+takes the build that covers the most of the remaining weight, again and again. It needs at most H(n) times the fewest
+builds (V. Chvatal, A Greedy Heuristic for the Set-Covering Problem, Mathematics of Operations Research 4, 1979).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tuner.space.config import Config
 from tuner.space.size_lists import WeightedSize
 from tuner.tuning.several.table import Pair
 
-MOST_CENTRAL = 16  # sizes that stand for all; for more of them it takes long to tell
-ALIGNED, APART = 8, 3.0  # what divides a size, and how far apart sizes are that it does not divide alike
+MOST_CENTRAL = 16  # sizes chosen by Kuehn and Hamburger's heuristic, which is slow for more
+ALIGNED, APART = 8, 3.0  # divisor of an aligned size; distance between an aligned and an unaligned size
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class SizedBuild:
-    """A configuration of a kernel as it is compiled: `code` is the same at two sizes where one build serves both."""
+    """A configuration of a kernel as compiled for a size. `code` is equal at two sizes if one build serves both."""
 
     pair: Pair
     code: tuple[str, ...] = ()
@@ -36,7 +36,10 @@ class SizedBuild:
 
 
 def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float], within: float) -> list[SizedBuild]:
-    """Builds of which each size has one that takes at most `within` times its best: those that it knows by `times`."""
+    """Choose few builds, so that each size has one that takes at most `within` times its best.
+
+    `times` has, for each size, the times of the builds that were measured there, `weights` the weight of the size.
+    """
     limits = [within * min(row.values()) for row in times]
     reach: dict[SizedBuild, set[int]] = {}
     for size, row in enumerate(times):
@@ -53,7 +56,7 @@ def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float]
     while left:
         chosen.append(max(reach, key=gain))
         left -= reach[chosen[-1]]
-    for build in reversed(list(chosen)):  # a later one may have made an earlier one needless
+    for build in reversed(list(chosen)):  # later builds may have made an earlier one redundant
         others = set().union(*(reach[other] for other in chosen if other is not build))
         if reach[build] <= others:
             chosen.remove(build)
@@ -61,9 +64,12 @@ def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float]
 
 
 def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
-    """The sizes in another order, so that the first ones stand for all: always the one that brings the weight of all
-    nearest to those before, in size and in what 8 divides (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for
-    Locating Warehouses, Management Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
+    """Order the sizes so that the first ones represent all.
+
+    The next size is the one that most reduces the weighted distance of all sizes to the nearest one before, in
+    magnitude and alignment (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for Locating Warehouses, Management
+    Science 9, 1963). After MOST_CENTRAL sizes, it is the farthest one.
+    """
     numbers = np.array([[*size.sizes.values()] for size in sizes])
     points = np.hstack([np.log(numbers), APART * (numbers % ALIGNED == 0)])
     weights = np.array([size.weight for size in sizes])
@@ -88,5 +94,5 @@ def _distances(points: Array, position: int) -> Array:
 
 
 def are_alike(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether 8 divides the same of the sizes: kernels read aligned rows in other ways."""
+    """Whether the same sizes are multiples of 8 in both, because kernels read aligned rows in another way."""
     return all((one[name] % ALIGNED == 0) == (other[name] % ALIGNED == 0) for name in one)

@@ -1,4 +1,4 @@
-"""Tuning what look-ups had no exact record for: all that was noted, or at once while a program warms up."""
+"""Tune the misses of look-ups: afterwards all that were noted, or at once while a program warms up."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tuner.tuning.request import TuningRequest
 from tuner.tuning.several.problems import Dropped, Untuned, members, tune_at
 from tuner.tuning.several.table import TrialTable
 
-LEAST_SECONDS = 5.0  # of tuning a problem
+LEAST_SECONDS = 5.0  # shortest tuning of a problem
 logger = logging.getLogger(__name__)
 
 
 def remaining() -> list[Miss]:
-    """What was missed and still has no exact record, most used first; the rest is forgotten."""
+    """The misses that still have no exact record, most used first. The others are forgotten."""
     misses = missed.read()
     exact = {miss.key for miss in misses if _is_exact(miss)}
     if exact:
@@ -43,22 +43,22 @@ def remaining() -> list[Miss]:
 
 
 def here(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
-    """The devices of this machine that `misses` speak of: their names here, by kind and name."""
-    found: dict[tuple[str, str], str] = {}
+    """The ids of those devices of this machine that occur in `misses`, by kind and name."""
+    ids: dict[tuple[str, str], str] = {}
     for kind in dict.fromkeys(miss.kind for miss in misses):
         for number in range(devices.count(kind) if kind in devices.BACKENDS else 0):
             with contextlib.suppress(DeviceError):
                 device = devices.open_device(f"{kind}:{number}")
-                found.setdefault((kind, device.name), device.id)
+                ids.setdefault((kind, device.name), device.id)
                 device.close()
-    return found
+    return ids
 
 
 def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> Iterator[tuple[Miss, list[Result]]]:
-    """Tune `misses` in their order, within about `seconds`; what has an exact record then is forgotten.
+    """Tune `misses` in their order, within about `seconds`, and yield each with its results.
 
-    Each has a share of the time that is left, by its count. Those of devices that are not here are left out. A problem
-    that cannot be tuned stops no other.
+    Each has a share of the remaining time, in proportion to its count. Misses of devices that this machine lacks are
+    skipped. A problem that cannot be tuned does not stop the others. A miss that now has a record is forgotten.
     """
     deadline, devices_here = time.monotonic() + seconds, here(misses := list(misses))
     rest = [miss for miss in misses if (miss.kind, miss.device) in devices_here]
@@ -80,11 +80,11 @@ def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> I
 
 @contextlib.contextmanager
 def warm_up(budget: str = "2m") -> Iterator[None]:
-    """A block in which whatever has no exact record is tuned before it is loaded or dispatched.
+    """A block in which a load or dispatch without an exact record tunes the problem first.
 
-    `budget` is a time for all of the block: 90s, 2m, 1h. Each problem has at most half of what is left of it. When it
-    is spent, look-ups are noted again, and take what there is. Nowhere else does a call tune. It holds for the thread
-    that enters it. Raises RequestError for another budget.
+    `budget` is the time for the whole block, such as 90s, 2m or 1h. Each problem has at most half of what remains. When
+    it is spent, look-ups return their best candidate and note the miss, as they do outside. The block only affects the
+    thread that enters it. Raises RequestError if the budget is no time.
     """
     deadline, tables = time.monotonic() + Budget.parse_time(budget, "warm_up: budget"), dict[str, TrialTable]()
     with Crews(logger.info) as crews:
@@ -105,39 +105,39 @@ def warm_up(budget: str = "2m") -> Iterator[None]:
 
 
 def _tune(crews: Crews, miss: Miss, device: str, seconds: float, table: TrialTable, progress: Progress) -> list[Result]:
-    """The results of a problem that have a record; of a family, those of the kernels that do not drop out."""
+    """Tune a problem, and return the results that have a record. Kernels of a family that drop out have none."""
     results = None if miss.results is None else Path(miss.results)
     spaces, _, _ = members(miss.kernel, device)
     request = TuningRequest(miss.kernel, None, device, miss.options, miss.types, results=results)
-    share = seconds if len(spaces) == 1 else seconds / 2  # several kernels may stay
-    found: list[Result] = []
+    share = seconds if len(spaces) == 1 else seconds / 2  # several kernels may remain
+    results_with_record: list[Result] = []
     for each in tune_at(
         crews, replace(request, budget=Budget(seconds=share).text()), spaces, dict(miss.sizes), table, progress
     ):
         if isinstance(each, Untuned):
             progress.noted(f"{each.kernel}: {each.reason}")
         elif not isinstance(each, Dropped) and each.record is not None:
-            found.append(each)
-    return found
+            results_with_record.append(each)
+    return results_with_record
 
 
 def _is_exact(miss: Miss) -> bool:
-    """Whether some record answers what was missed, of a kernel as it is now."""
+    """Whether a miss now has an exact record, of a current version of its kernel."""
     try:
         spaces = family.find(miss.kernel).spaces
-    except RequestError:  # it is not known here, and may come back
+    except RequestError:  # the kernel is unknown now, but may come back
         return False
-    return any(_answers(space, miss) for space in spaces)
+    return any(_has_exact_record(space, miss) for space in spaces)
 
 
-def _answers(space: Space, miss: Miss) -> bool:
-    """Whether a look-up finds what was missed in the records of a kernel."""
+def _has_exact_record(space: Space, miss: Miss) -> bool:
+    """Whether a look-up finds an exact record of this kernel for a miss."""
     store = Store.of(space, None if miss.results is None else Path(miss.results))
-    asked = miss.kind, miss.device, miss.sizes, miss.types
-    here = [record for record in store.records if (record.kind, record.device, record.sizes, record.types) == asked]
-    for architecture in {record.architecture for record in here}:
+    problem = miss.kind, miss.device, miss.sizes, miss.types
+    records = [each for each in store.records if (each.kind, each.device, each.sizes, each.types) == problem]
+    for architecture in {record.architecture for record in records}:
         backend = devices.BACKENDS[miss.kind]
-        with contextlib.suppress(RequestError):  # it has no such problem any more
+        with contextlib.suppress(RequestError):  # the operation no longer has such a problem
             options = operation.parse_options(miss.options, space.operation, miss.types)
             limits = backend.limits_of(architecture)
             scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)

@@ -1,4 +1,4 @@
-"""Which winners may be near the best at a size, as far as their times at other sizes tell."""
+"""Predict which winners may be near the best at a size, from their times at other sizes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.tuning.several.table import TrialTable
 
-MAY_WIN = 1.3  # times the least that is predicted at a size: what is thought to take longer is no prospect there
-TELLING = 1.8  # the same, for what is also to tell a model where it does not win
-LEAST_SIZES = 12  # at which some winner was measured; fewer tell too little
+MAY_WIN = 1.3  # times the least predicted time at a size: a winner with a longer prediction is not measured there
+TELLING = 1.8  # the same, for measurements that also train a time model
+LEAST_SIZES = 12  # at which some winner must have been measured; with fewer there is no prediction
 
 
 class PredictedWinners:
-    """What the look-up's model expects of winners. Of one that it knows too little of, it expects everything."""
+    """Winners by their times as predicted by the look-up's time model.
+
+    A winner with too few measurements for a prediction is assumed to be optimal.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class PredictedWinners:
         scope: Scope,
         device: DeviceInfo,
     ) -> None:
-        """`tables` have what was measured, the first of them what counts where several have it."""
+        """`tables` have the measured times; the first table that has a time takes precedence."""
         known = {
             (name, config_key(config)): Measured(spaces[name], config, {})
             for name, configs in winners.items()
@@ -43,9 +46,9 @@ class PredictedWinners:
                         times[pair][tuple(sizes.values())] = trial.value or math.nan
         entries = [Measured(entry.space, entry.config, times[pair]) for pair, entry in known.items()]
         self._pairs = [*known]
-        is_told = max((len(entry.times) for entry in entries), default=0) >= LEAST_SIZES
-        self._model = TimeModel(entries, scope, device.units, serves=math.inf, keep=False) if is_told else None
-        self.sizes = len({sizes for entry in entries for sizes in entry.times})  # that it has learnt from
+        has_enough = max((len(entry.times) for entry in entries), default=0) >= LEAST_SIZES
+        self._model = TimeModel(entries, scope, device.units, serves=math.inf, keep=False) if has_enough else None
+        self.sizes = len({sizes for entry in entries for sizes in entry.times})  # number of training sizes
 
     def of(
         self,
@@ -54,16 +57,18 @@ class PredictedWinners:
         most: float = math.inf,
         within: float = MAY_WIN,
     ) -> dict[str, list[Config]]:
-        """Of the `valid` winners at a size, by kernel, those that are thought to take at most `within` times the best;
-        the best `most` of them."""
+        """Those of the `valid` winners that are predicted to take at most `within` times the best at a size, by kernel.
+
+        At most the best `most` of them are returned; without a model, all.
+        """
         if self._model is None:
             return {name: [*configs] for name, configs in valid.items()}
-        times = self._model.times(sizes, strange=1.0)  # a trial tells what was measured nowhere near
+        times = self._model.times(sizes, strange=1.0)  # no penalty far from measured sizes: the trial will tell
         predicted = dict(zip(self._pairs, times, strict=True))
-        here = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
-        limit = within * here[0] if here else math.inf
-        if len(here) > most:
-            limit = min(limit, here[int(most) - 1])
+        ascending = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
+        limit = within * ascending[0] if ascending else math.inf
+        if len(ascending) > most:
+            limit = min(limit, ascending[int(most) - 1])
         return {
             name: [c for c in configs if not limit < predicted[name, config_key(c)] < math.inf]
             for name, configs in valid.items()

@@ -1,8 +1,8 @@
-"""Several problems in one run: a kernel at several sizes, or the kernels of a family.
+"""Tune several problems in one run: a kernel at several sizes, or the kernels of a family.
 
-Devices, processes and builds are shared. A search begins with what the store knows of near sizes, which is what the
-run has just learned there. Of a family, each kernel is tried with a small part of the budget, and those that are far
-behind the best are dropped.
+The problems share devices, processes and builds. A search begins with the store's best configurations at near sizes,
+including those that the run has just found. Each kernel of a family is tried with a small part of the budget, and
+dropped if it is far behind the best.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.several.table import HOPELESS, LEAST_TRIAL, NEAR, Setting, TrialTable
 
-BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
-TRIAL_SHARE = 5  # a trial has the budget divided by this
-TRIAL = 20  # configurations, where there is no budget
+BEHIND = 2.0  # times the best of its family: a kernel that is slower in its short trial is dropped
+TRIAL_SHARE = 5  # a short trial has the budget divided by this
+TRIAL = 20  # configurations of a short trial, if there is no budget
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A kernel of a family that was left out at a size: its best took `value`, the best of the family `best`, in what
-    is minimised. `near`: both are of this other size, and it was not tried here."""
+    """A kernel of a family that was dropped at a size.
+
+    `value` is the kernel's best objective, `best` that of the family. If `near` is given, both are from that other
+    size, and the kernel was not tried at this one.
+    """
 
     kernel: str
     sizes: dict[str, int]
@@ -54,8 +57,8 @@ class Untuned:
 def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, list[str]]:
     """The kernels that `kernel` names, the device for all of them, and messages for the user.
 
-    A name is a kernel's or a family's. Of a family, those that do not run on the device are left out; where `device` is
-    not given, it is the one that most of them run on. Raises RequestError.
+    `kernel` is a kernel or a family. Kernels of a family that do not run on the device are left out. If `device` is
+    None, it is one of the kind on which most of them run. Raises RequestError if none runs on the device.
     """
     spaces = family.find(kernel).spaces
     if len(spaces) == 1:
@@ -69,16 +72,16 @@ def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, l
     others = [space.name for space in spaces if space not in running]
     if not running:
         raise RequestError(f"{quoted(kernel)}: none of its kernels runs on {device or 'a device of this machine'}")
-    return running, device, [f"left out, for it does not run on {kinds[0]}: {name}" for name in others]
+    return running, device, [f"{name}: left out, because it does not run on {kinds[0]}" for name in others]
 
 
 def tune_sizes(
     request: TuningRequest, spaces: Sequence[Space], sizes: Sequence[WeightedSize], progress: Progress
 ) -> Iterator[Result | Dropped | Untuned]:
-    """Tune each of `spaces` at each of `sizes`, those of the greatest weight first; `request` says how.
+    """Tune each of `spaces` at each of `sizes`, in descending order of weight, and yield each result when it is ready.
 
-    Every size has the whole budget, and every kernel that is not dropped there. What comes to an end is given at once.
-    Raises as `driver.tune` does; a size that has no configuration, or does not fit in memory, stops no other.
+    `request` has all settings. Its budget is for each kernel, at each size at which it is not dropped. Raises as
+    `driver.tune` does, but a size without a valid configuration, or too large for the memory, only yields Untuned.
     """
     with Crews(progress.noted) as crews:
         history = TrialTable()
@@ -94,15 +97,15 @@ def tune_at(
     history: TrialTable,
     progress: Progress,
 ) -> Iterator[Result | Dropped | Untuned]:
-    """Tune each of `spaces` at one size, as `tune_sizes` does. `history` knows how they did at other sizes."""
+    """Tune each of `spaces` at one size, as `tune_sizes` does. `history` has their trials at other sizes."""
     requests = requests_at(request, spaces, sizes)
     if len(requests) > 1:
         for each in dropped(crews, requests, sizes, history, progress, trial_budget(request)):
             del requests[each.kernel]
             yield each
-    for name, stays in requests.items():
+    for name, remaining in requests.items():
         try:
-            yield tune_with(crews, stays, progress)
+            yield tune_with(crews, remaining, progress)
         except UNTUNABLE as error:
             yield Untuned(name, sizes, str(error))
 
@@ -115,10 +118,9 @@ def dropped(
     progress: Progress,
     budget: str | None,
 ) -> list[Dropped | Untuned]:
-    """Those that drop out when each kernel of a family is tried at a size with a small `budget`.
+    """Try each kernel of a family at a size with a small `budget`, the last stage first, and return those to drop.
 
-    `history` knows how they did at other sizes, in this run and in the records of the device; the trials are added. The
-    last stages are tried first.
+    `history` has their trials at other sizes, from this run and from the device's records; the new trials are added.
     """
     gone: list[Dropped | Untuned] = []
     trials = TrialTable()
@@ -137,15 +139,18 @@ def dropped(
         except UNTUNABLE as error:
             gone.append(Untuned(name, sizes, str(error)))
     values = trials.best(sizes)
-    if not values:  # then who is far behind elsewhere may be the only one that serves this size
+    if not values:  # a kernel that is far behind at other sizes may be the only valid one at this size
         return [each for each in gone if isinstance(each, Untuned)]
     best = min(values.values())
     return gone + [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
 
 
 def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Dropped | None:
-    """The kernel, if it was far behind at the nearest size at which it was tried, and that is near; or at all sizes at
-    which it was tried, and these are several."""
+    """The kernel, dropped if it is hopeless at a size; None if not.
+
+    It is hopeless if it was far behind at the nearest size tried, provided that this is near; otherwise if it was far
+    behind at all sizes tried, provided that they are several.
+    """
     others = history.sizes_of(kernel)
     near = min(others, key=lambda other: size_distance(other, sizes), default=None)
     if near is None or (len(others) == 1 and size_distance(near, sizes) > NEAR):
@@ -159,7 +164,7 @@ def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Droppe
 
 
 def trial_budget(request: TuningRequest) -> str | None:
-    """The budget of a trial, a part of the request's."""
+    """The budget of a kernel's short trial, as a part of the request's."""
     budget = Budget.parse(request.budget)
     if budget.seconds is not None:
         return Budget(seconds=budget.seconds / TRIAL_SHARE).text()

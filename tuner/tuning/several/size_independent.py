@@ -1,4 +1,4 @@
-"""Configurations whose code serves many sizes, in place of those that are compiled for one size alone."""
+"""Prefer configurations whose code serves many sizes to those that are compiled for one size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tuner.space.scope import Scope
 
 
 def size_independent(space: Space, scope: Scope, pool: Pool) -> Pool:
-    """The configurations of a pool that serve many sizes; all of them where none does."""
+    """The configurations of a pool whose code serves many sizes; the whole pool if there are none."""
     code = SizedCode(space)
     columns = [pool.names.index(name) for name in code.parameters]
     if not columns:
         return pool
-    # What depends on sizes is the same wherever these parameters are.
+    # Whether code is for one size depends on these parameters only, so one configuration of each group suffices.
     _, first, members = np.unique(pool.rows[:, columns], axis=0, return_index=True, return_inverse=True)
     serves_many = np.array([not code.is_for_one_size(pool.config(int(row)), scope) for row in first])
     kept = serves_many[members.reshape(-1)]
@@ -25,7 +25,10 @@ def size_independent(space: Space, scope: Scope, pool: Pool) -> Pool:
 
 
 def made_size_independent(space: Space, scope: Scope, config: Config) -> Config:
-    """`config`, or one that serves many sizes and differs in a single parameter, if there is one."""
+    """`config`, or one that differs in a single parameter and whose code serves many sizes.
+
+    Returns `config` if its code serves many sizes, if it is invalid, or if there is no such other configuration.
+    """
     code = SizedCode(space)
     if space.valid(config, scope) and code.is_for_one_size(config, scope):
         for name in code.parameters:

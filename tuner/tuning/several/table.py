@@ -1,4 +1,4 @@
-"""The trials of one run by size, kernel and configuration."""
+"""A table of trials by size, kernel and configuration."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from tuner.store.time_tables import TimeTable
 from tuner.tuning.ledger.trial import Trial
 
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
-LEAST_TRIAL = 8  # configurations of a kernel that is tried beside others
-HOPELESS = 4.0  # times the best at a near size, or at all others: such a kernel is not even tried
-REFUTED = 0.1  # of a trial's time: by less, times of different rounds differ anyway
-NEAR = 1.5  # the distance of sizes of which each is about twice the other's
+LEAST_TRIAL = 8  # configurations in a kernel's short trial
+HOPELESS = 4.0  # times the best at a near size, or at all other sizes: so slow a kernel is not even tried
+REFUTED = 0.1  # relative difference at which the finals' time replaces a trial's; smaller ones are noise
+NEAR = 1.5  # largest distance of near sizes; about that of a size and its double
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Kernels, as they are now, on an open device, with the options and types of `scope`, at any size. `results` is the
-    user's folder. `launch_ms` is the time of a launch there, if it is known: other machines' times are moved to it."""
+    """Kernels on an open device, with the options and types of `scope`, at any size.
+
+    `results` is the user's folder. `launch_ms` is the device's launch overhead, or None if unknown; times of other
+    machines are adjusted to it.
+    """
 
     spaces: Sequence[Space]
     scope: Scope
@@ -38,16 +41,16 @@ class Setting:
     launch_ms: float | None = None
 
     def queries(self) -> list[Query]:
-        """What the store is asked for, by kernel."""
+        """The store query of each kernel."""
         return [Query.of(space, self.scope, self.device) for space in self.spaces]
 
     def tables(self) -> list[list[TimeTable]]:
-        """All tables of times of each kernel, of whatever device."""
+        """All time tables of each kernel, of any device."""
         return [time_tables.read(Store.of(space, self.results).files)[0] for space in self.spaces]
 
 
 class TrialTable:
-    """The trials that succeeded, of several kernels at several sizes."""
+    """The successful trials of several kernels at several sizes."""
 
     def __init__(self) -> None:
         self.is_recalled = False  # whether `recall` has been called
@@ -55,71 +58,73 @@ class TrialTable:
         self._sizes: dict[str, dict[str, int]] = {}
 
     def add(self, sizes: dict[str, int], kernel: str, trials: Iterable[Trial]) -> None:
-        """Take in trials of a kernel at a size; those that failed are left out."""
+        """Add trials of a kernel at a size; failed ones are left out."""
         row = self._rows.setdefault(size_text(sizes), {})
         self._sizes[size_text(sizes)] = sizes
         row |= {(kernel, config_key(trial.config)): trial for trial in trials if trial.value is not None}
 
     def recall(self, setting: Setting) -> None:
-        """Take in what records say of the setting."""
+        """Add the times in the setting's records."""
         self.is_recalled = True
         for query in setting.queries():
             for record in lookup.comparable(Store.of(query.space, setting.results).records, query):
-                there, here = record.launch_ms, setting.launch_ms
-                trials = [_recalled(config, launch_overhead.adjusted(ms, there, here)) for config, ms in record.timed]
+                trials = [
+                    _trial(config, launch_overhead.adjusted(ms, record.launch_ms, setting.launch_ms))
+                    for config, ms in record.timed
+                ]
                 self.add(record.sizes, query.space.name, trials)
 
     def recall_tables(self, setting: Setting) -> None:
-        """Take in what tables of times say of it."""
-        self._take(setting, setting.tables(), setting.device.name)
+        """Add the times in the time tables of the setting's device."""
+        self._add_tables(setting, setting.tables(), setting.device.name)
 
     def recall_sibling(self, setting: Setting) -> None:
-        """Take in what tables of times say of a sibling of its device, if there is one."""
+        """Add the times in the time tables of a sibling of the setting's device, if there is one."""
         tables = setting.tables()
         name = time_tables.sibling_of(setting.queries(), tables, setting.device.units)
         if name is not None:
-            self._take(setting, tables, name)
+            self._add_tables(setting, tables, name)
 
-    def _take(self, setting: Setting, tables: Sequence[Sequence[TimeTable]], device: str) -> None:
-        """Take in what tables say of the device of this name; the first count before later ones."""
+    def _add_tables(self, setting: Setting, tables: Sequence[Sequence[TimeTable]], device: str) -> None:
+        """Add the times in those tables that are of the device of this name; earlier tables take precedence."""
         for query, read in zip(setting.queries(), tables, strict=True):
             for table in (table for table in reversed(read) if table.serves(replace(query, device=device))):
                 for key, times in table.times.items():
                     for sizes, ms in launch_overhead.all_adjusted(times, table.launch_ms, setting.launch_ms).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))
-                        self.add(at, query.space.name, [_recalled(table.configs[key], ms)])
+                        self.add(at, query.space.name, [_trial(table.configs[key], ms)])
 
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""
         return [self._sizes[key] for key, row in self._rows.items() if any(pair[0] == kernel for pair in row)]
 
     def settle(self, sizes: dict[str, int], kernel: str, finals: Iterable[tuple[Trial, float]]) -> None:
-        """Let finals, whose times in ms are given with the trials, have the last word where they refute a trial's."""
+        """Replace the times of trials by those of the finals, given in ms, if they differ by more than REFUTED."""
         refuted = (
-            _recalled(trial.config, final_ms)
+            _trial(trial.config, final_ms)
             for trial, final_ms in finals
             if trial.value is not None and abs(final_ms / trial.value - 1) > REFUTED
         )
         self.add(sizes, kernel, refuted)
 
     def ranking(self, sizes: Mapping[str, int]) -> list[tuple[Pair, Trial]]:
-        """What there is at a size, best first."""
+        """The trials at a size, best first."""
         return sorted(self._rows.get(size_text(sizes), {}).items(), key=lambda item: item[1].value or 0.0)
 
     def best(self, sizes: Mapping[str, int]) -> dict[str, float]:
         """The best value of each kernel at a size."""
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for (kernel, _), trial in self.ranking(sizes):
-            found.setdefault(kernel, trial.value or 0.0)
-        return found
+            values.setdefault(kernel, trial.value or 0.0)
+        return values
 
     def value(self, sizes: Mapping[str, int], pair: Pair) -> float | None:
-        """The value of a pair at a size; None where there is none."""
+        """The value of a pair at a size; None if it has no trial there."""
         trial = self._rows.get(size_text(sizes), {}).get(pair)
         return None if trial is None else trial.value
 
     def has(self, sizes: Mapping[str, int], kernel: str, config: Config) -> bool:
-        """Whether a configuration was measured at a size, and succeeded."""
+        """Whether a configuration has a successful trial at a size."""
         return self.value(sizes, (kernel, config_key(config))) is not None
 
     def rows(self) -> Iterator[dict[str, int]]:
@@ -127,5 +132,5 @@ class TrialTable:
         return iter(self._sizes.values())
 
 
-def _recalled(config: Config, time_ms: float) -> Trial:
+def _trial(config: Config, time_ms: float) -> Trial:
     return Trial(config, Outcome(times=(time_ms,)), (time_ms,))
