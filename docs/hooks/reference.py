@@ -1,9 +1,10 @@
-"""The reference pages: of the space file's schema, the functions, the command line and the Python interface."""
+"""The reference pages: space file keys, expression functions, the command line and the Python interface."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -35,22 +36,22 @@ _WORDS = {"string": "text", "integer": "whole number", "number": "number", "bool
 
 
 def pages() -> dict[str, str]:
-    """The text of each page by its name."""
+    """The text of each page, by its name."""
     texts = (space_file(), functions(), command_line(), python())
     return {page: f"# {title}\n\n{text}" for (page, title), text in zip(TITLES.items(), texts, strict=True)}
 
 
 def space_file() -> str:
-    """The keys of space and operation files, a table for each mapping."""
+    """The keys of space and operation files, one table per mapping."""
     whole = schema.json_schema()
     intro = (
-        "These are the keys that `tune schema` allows, as it describes them. [Space files](../space-files.md) "
-        "explains them, and what their values mean together. A key in bold must be given."
+        "These are the keys that `tune schema` allows, with its descriptions. [Space files](../space-files.md) "
+        "explains them in context. A key in bold is required."
     )
     parts = [intro]
     for model, title in OF_MODELS.items():
         described = whole if model == "SpaceModel" else whole["$defs"][model]
-        lines = [f"## {title}", "", "| key | what stands there | meaning |", "|---|---|---|"]
+        lines = [f"## {title}", "", "| key | value | meaning |", "|---|---|---|"]
         for key, value in described["properties"].items():
             shown = f"**`{key}`**" if key in described.get("required", []) else f"`{key}`"
             lines.append(f"| {shown} | {_cell(_kind(value))} | {_cell(description(value))} |")
@@ -59,12 +60,12 @@ def space_file() -> str:
 
 
 def description(value: Mapping[str, Any]) -> str:
-    """What the schema says of a key."""
+    """The schema's description of a key."""
     return str(value.get("description", ""))
 
 
 def _kind(value: Mapping[str, Any]) -> str:
-    """What may stand at a key, in words."""
+    """The kind of value of a key, in words."""
     if "$ref" in value:
         return f"see {OF_MODELS[value['$ref'].rpartition('/')[2]]}"
     if "anyOf" in value:
@@ -85,7 +86,7 @@ def _kind(value: Mapping[str, Any]) -> str:
 
 
 def functions() -> str:
-    """What an expression over numbers, and a reference over arrays, may call."""
+    """The functions that expressions over numbers, and references over arrays, may call."""
     of_arrays = {name: usage for name, usage in array_expressions.usage().items() if "numbers alone" not in usage}
     lines = ["## Of numbers", "", "Restrictions, grids, shapes and all other expressions may call these.", ""]
     lines += ["| function | meaning |", "|---|---|"]
@@ -95,7 +96,7 @@ def functions() -> str:
         "",
         "## Of arrays",
         "",
-        "A `reference:` may call these, too, with NumPy's names and meaning.",
+        "A `reference:` may also call these, which have NumPy's names and meaning.",
         "",
         "```text",
     ]
@@ -104,7 +105,7 @@ def functions() -> str:
 
 def command_line() -> str:
     """Every verb, with its arguments and options."""
-    parts = ["Each verb prints this with `--help`. [Using `tune`](../using.md) shows how they belong together."]
+    parts = ["Each verb prints this with `--help`. [Using `tune`](../using.md) shows which verb to use when."]
     context = click.Context(app.cli, info_name="tune")
     for verb in ["kernel", *app.VERBS]:
         command = app.cli.get_command(context, verb)
@@ -130,13 +131,14 @@ def python() -> str:
     """The public names of the package, and the sampler."""
     public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
-        "`import tuner` gives these names. [What stays as it is](../stability.md) says what they promise.",
+        "`import tuner` provides these names. [Stability](../stability.md) says what they promise.",
         *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
+        f"## tuner.matmul\n\n{_block(type(tuner.matmul).__call__, 'matmul')}\n\n{_text(type(tuner.matmul))}",
+        _member("matmul", "explain", type(tuner.matmul).explain),
         *(_class(name, value) for name, value in public.items() if inspect.isclass(value)),
         f"## Errors\n\n{_text(errors)}",
         *(f"### tuner.{name}\n\n{_text(getattr(tuner, name))}" for name in tuner.__all__ if hasattr(errors, name)),
         f"## tuner.search.PoolGPSampler\n\n{_block(PoolGPSampler.__init__)}\n\n{_text(PoolGPSampler)}",
-        _text(PoolGPSampler.__init__),
     ]
     return "\n\n".join(parts)
 
@@ -146,7 +148,7 @@ def _function(name: str, function: Callable[..., Any]) -> str:
 
 
 def _class(name: str, kind: type) -> str:
-    """A class with what it declares for everybody; a variable of it is called like it."""
+    """A class with its public members, called on a variable that has the class's name in lower case."""
     members = [(n, m) for n, m in vars(kind).items() if not n.startswith("_") or n == "__call__"]
     shown = [_member(name.lower(), n, m) for n, m in members if inspect.isfunction(m) or isinstance(m, property)]
     return "\n\n".join([f"## tuner.{name}\n\n{_text(kind)}", *shown])
@@ -161,7 +163,7 @@ def _member(of: str, name: str, member: Any) -> str:
 
 
 def _block(function: Callable[..., Any], of: str = "PoolGPSampler") -> str:
-    """The signature, an argument a line."""
+    """The signature, one argument per line."""
     name = of if function.__name__ in ("__init__", "__call__") else function.__name__
     text = _signature(function)
     text = text.replace("(self, ", "(").replace("(self)", "()")
@@ -181,12 +183,19 @@ def _signature(function: Callable[..., Any]) -> str:
 
 
 def _text(what: Any) -> str:
-    """A docstring as Markdown: indented parts are examples, everything else is prose."""
-    return _plain(inspect.cleandoc(what.__doc__ or ""))
+    """A docstring as Markdown: `Args:` is a list, other indented parts are code, everything else is prose."""
+    text = inspect.cleandoc(what.__doc__ or "").replace("Example::", "Example:")
+    return _plain(re.sub(r"^Args:\n((?: {4}.*\n)+)", _argument_list, text, flags=re.MULTILINE))
+
+
+def _argument_list(section: re.Match[str]) -> str:
+    """The items of an `Args:` section as a Markdown list."""
+    items = re.sub(r"\n {4,}", " ", textwrap.dedent(section[1])).splitlines()
+    return "".join(re.sub(r"^(\w+): ", r"- `\1`: ", item) + "\n" for item in items)
 
 
 def _plain(text: str) -> str:
-    """Prose in which a word in capitals, an underscore or a star is only that."""
+    """Prose with the characters that Markdown and HTML would interpret escaped."""
     lines = text.replace("\b", "").splitlines()
     escaped = [
         line if line.startswith("    ") else re.sub(r"[*<](?![^`]*`)", lambda match: f"&#{ord(match[0])};", line)

@@ -47,16 +47,38 @@ def dispatch(
     results: str | Path | None = None,
     binaries: str | Path | None = None,
 ) -> Dispatcher:
-    """A handle for a family of kernels: it is called with the arrays of their operation, of any size.
+    """A callable for a family of kernels, which launches the fastest one for arrays of any size.
 
-    `kernels` is a family such as "sgemm", a folder of space files, a list of kernels, or one kernel. The arrays say at
-    which sizes, with which types and on which device a call runs; `device` names one for all calls. `sizes` are those
-    that no shape of an array tells. `options` are the operation's; a call may override them. `library=False` leaves out
-    the vendor's library, which is else taken where it was faster when it was measured. `results` is a folder of
-    records, instead of the user's own. `binaries` is a folder that `tune export --to dispatch` wrote, whose records
-    then serve, or one that `--to cubin` wrote, or one of such folders. What they hold needs no compiler.
+    A call infers sizes and types from its arrays. The first call at a size looks up and loads a kernel; later calls
+    reuse it. Nothing is tuned, except in a `tuner.warm_up` block. Between measured sizes, a time model chooses; see
+    "Between sizes" in docs/dispatch.md for the model and its sources.
 
-    Raises RequestError where there is no such family.
+    Args:
+        kernels: A family such as "sgemm", a folder of space files, a list of kernels, or one kernel.
+        device: A name such as "cuda:1", or an open device, for all calls. Default: the device of the arrays; the host
+            for NumPy arrays.
+        library: Whether the vendor library (cuBLAS) may run if it was measured to be faster, or if no kernel is valid.
+        sizes: Sizes that no array shape determines, by name.
+        options: Values for the operation's options, such as {"alpha": 2.0}. Each call can override them.
+        results: A folder of records. Default: the user's own, over those that ship.
+        binaries: A folder written by `tune export --to dispatch`, whose records are then used, or by
+            `tune export --to cubin`, or a folder of several of the latter. Its builds need no compiler.
+
+    Raises RequestError if the family does not exist or an argument is invalid.
+
+    Example::
+
+        import numpy as np
+
+        import tuner
+
+        gemm = tuner.dispatch("sgemm")
+        for n in (32, 100):
+            A, B = np.random.default_rng(1).random((2, 1, n, n), dtype=np.float32)  # NumPy arrays: runs on the host
+            C = np.empty((1, n, n), dtype=np.float32)
+            gemm(C, A, B)
+            assert np.allclose(C, A @ B, rtol=1e-4)
+            print(gemm.explain(C, A, B))
     """
     for name, folder in (("results", results), ("binaries", binaries)):
         if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):

@@ -1,4 +1,4 @@
-"""A loaded kernel, which a program calls."""
+"""`tuner.Kernel`: a loaded kernel, which a program calls to launch it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,43 @@ from tuner.space.texts import config_text
 from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
-MOST_STREAMS = 64  # whose launches are kept, where these have memory of their own
+MOST_STREAMS = 64  # whose launches are cached, if a launch has its own memory
 MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
-MOST_STRIDES = 64  # sets of strides whose launches are kept
+MOST_STRIDES = 64  # sets of strides whose launches are cached
 
 
 class Kernel:
-    """A kernel in one configuration, loaded on a device: call it with the arrays of its operation.
+    """A kernel in one configuration, loaded on a device. `tuner.load` returns it; a call launches it.
 
-    `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted; `regret` is a
-    fraction, by which its time is expected to exceed that of the best that is known (0.02 is 2 %), and None where the
-    match is not `predicted`: it is the mean of what such choices lost at sizes that were measured. `record` is the
-    record that holds the configuration as its best or as a runner-up; None where it is the default, was exported, or
-    was passed to `load`. Threads and signal handlers may share a Kernel. A pickled Kernel is loaded again where it is
-    unpickled.
+    Attributes: `device`, the device; `config`, the configuration; `match`, how well the look-up fits the problem
+    ("exact", "predicted", "nearest_size", "architecture", "other_device" or "default"); `regret`, the expected regret
+    of a predicted match; `record`, the record of the configuration; `shapes`, the shapes of the arrays.
+
+    Threads and signal handlers may share a Kernel. A pickled Kernel is loaded again when it is unpickled, on the
+    device of the same name.
+
+    Args:
+        instance: The configuration and the problem.
+        device: The open device.
+        candidate: The look-up's result, which has the same configuration.
+        builds: Exported builds, by the digest of their source. Default: none; everything is compiled or cached.
+
+    Raises TrialError if the configuration does not run on this device, and DeviceError if it cannot be built.
+
+    Example::
+
+        import numpy as np
+
+        import tuner
+
+        kernel = tuner.load("sgemm/01_host_blocked", 64)
+        print(kernel.config, kernel.match)
+        C, A, B = (np.ones(shape, dtype=np.float32) for shape in kernel.shapes.values())
+        kernel(C, A, B, alpha=2.0)  # C = 2 A B
+        assert np.all(C == 128)
+        launch = kernel.bind(C, A, B)  # checks and packs the arguments once
+        launch()
+        assert np.all(C == 64)
     """
 
     def __init__(
@@ -47,36 +70,32 @@ class Kernel:
         candidate: Candidate,
         builds: Mapping[str, Build] | None = None,
     ) -> None:
-        """Builds and loads `instance`, whose configuration is the candidate's. `builds` holds exported builds by the
-        digests of their sources.
-
-        Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
-        """
+        """Build and load `instance`."""
         self.space, self.scope, self.device, self.candidate = instance.space, instance.problem, device, candidate
         built = build(device.compiler, instance, builds)
         self.program = Program(device, built)
-        # A pickled Kernel needs no compiler either.
+        # Exported builds are pickled with the Kernel, so unpickling needs no compiler.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
             ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.space.alignment_of(a.name))
             for a in self.space.operation.arrays
         ]
         self._fixed = self.space.fixed_options
-        self._leading: dict[str, int] | None = None  # where arrays are contiguous
+        self._leading: dict[str, int] | None = None  # leading dimensions; None for contiguous arrays
         self._views = Views(self.program, self._requirements) if self.space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
-        self._captured: list[object] = []  # launches whose memory a graph uses as long as it lives
-        # A launch with memory of its own serves one stream, where each call waits for the one before.
+        self._captured: list[object] = []  # launches whose memory a CUDA graph uses
+        # A launch with its own memory (scratch, constants) serves one stream, where calls run one after the other.
         self._work = None if self.program.owns_memory else self.program.work()
-        self._spare = [self.program.work()] if self._work is None else []  # its memory is there before a capture
+        self._spare = [self.program.work()] if self._work is None else []  # allocated before a capture
         self._begin()
 
     def _begin(self) -> None:
-        """Have no launches yet."""
+        """Reset the cached launches and scalars."""
         self._scalars = self._pack({})
         self._scalars_by_options: dict[str, Any] = {}
-        # Arrays and scalars are written into a launch, so each serves one call at a time. There are as many launches
-        # as calls were ever under way at once: in several threads, or in a signal handler within another call.
+        # A call writes its arrays and scalars into a launch, so a launch serves one call at a time. Concurrent calls
+        # (threads, or a signal handler that interrupts a call) each create one.
         self._idle: list[Launch] = []
         self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
@@ -87,18 +106,28 @@ class Kernel:
 
     @property
     def config(self) -> Config:
+        """The configuration: a value for each parameter."""
         return dict(self.candidate.config)
 
     @property
     def match(self) -> Match:
+        """How well the look-up fits the problem; see "The look-up" in docs/launching.md."""
         return self.candidate.match
 
     @property
     def record(self) -> Record | None:
+        """The record that holds the configuration as its best or as a runner-up.
+
+        None if the configuration is the default, was exported, or was passed to `load`.
+        """
         return self.candidate.record
 
     @property
     def regret(self) -> float | None:
+        """Expected slowdown relative to the best known configuration (0.02 = 2 %); None unless `match` is "predicted".
+
+        It is the mean slowdown of such predictions at measured sizes that were left out of the model.
+        """
         return self.candidate.regret
 
     @property
@@ -107,17 +136,21 @@ class Kernel:
         return dict(self.program.shapes)
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
-        """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
+        """Enqueue one launch.
 
-        `options`, as in alpha=2.0, override those of `load`. On cuda an array has `__cuda_array_interface__`, on opencl
-        it is a pyopencl array, on host a NumPy array; each is contiguous, in C order, or has the `strides` that the
-        space gives it. `stream` is a stream of PyCUDA, CuPy or torch, its handle, or a pyopencl queue. Without one, the
-        launch goes where the first array's library works now: the current stream of CuPy or torch, PyCUDA's default
-        stream, the queue of the pyopencl array. The call returns before the kernel has finished; on host, after. A CUDA
-        graph that captured a launch needs this Kernel to stay alive.
+        On cuda and opencl the call returns before the kernel has finished; on host, after. A CUDA graph that captured
+        a launch needs this Kernel to stay alive.
 
-        Raises ArgumentError, which names the argument that does not fit, RequestError for an option, and LaunchError
-        where the device refuses the launch, perhaps because an earlier one failed.
+        Args:
+            arrays: The arrays in the order of the operation (for a matrix product: C, A, B). On cuda an array has
+                `__cuda_array_interface__`; on opencl it is a pyopencl array; on host a NumPy array. Each is contiguous
+                in C order, or has the `strides` that the space file declares.
+            stream: A stream of PyCUDA, CuPy or torch, its handle, or a pyopencl queue. Default: the current stream of
+                the first array's library (CuPy, torch), PyCUDA's default stream, or the queue of the pyopencl array.
+            options: Values of the operation's options, such as alpha=2.0. They override those of `load`.
+
+        Raises ArgumentError, which names the wrong argument; RequestError for an invalid option; and LaunchError if
+        the driver rejects the launch, possibly because an earlier one failed.
         """
         if self._views is not None:
             self._for(arrays)(*arrays, stream=stream, **options)
@@ -131,7 +164,7 @@ class Kernel:
         if self._work is None:
             try:
                 launch(arrays, stream, scalars)
-            except ArgumentError:  # nothing was enqueued; after another failure, its memory is in no known state
+            except ArgumentError:  # nothing was enqueued; after any other error the launch's memory is undefined
                 idle.append(launch)
                 raise
             idle.append(launch)
@@ -142,17 +175,19 @@ class Kernel:
             idle.append(launch)
 
     def check(self, *arrays: Any) -> None:
-        """Raise ArgumentError, which names the argument that does not fit, unless a call takes these arrays."""
+        """Raise ArgumentError, which names the wrong argument, if a call would reject these arrays."""
         kernel = self if self._views is None else self._for(arrays)
         self.device.handles(kernel._requirements, arrays)
 
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
-        """The same launch as a call without arguments: arrays, options and stream are checked once, here.
+        """A function without arguments that launches the kernel on these arrays, which are checked once, here.
 
-        The call keeps its arrays alive, and threads and signal handlers may share it. For a CUDA graph, bind it to the
-        stream under capture, or while that stream is current; a call that was bound before the capture must live as
-        long as the graph. Where the kernel has scratch or constant memory, the call has its own: graphs that captured
-        it must not run beside one another. Raises what a launch raises; the call raises LaunchError alone.
+        The function keeps its arrays alive. Threads and signal handlers may share it. For a CUDA graph, bind it to the
+        captured stream, or while that stream is current; a function bound before the capture must live as long as the
+        graph. It has its own scratch and constant memory, if the kernel uses any: graphs that captured the same
+        function must not run concurrently.
+
+        Arguments and errors are those of a call; the function itself raises only LaunchError.
         """
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)
@@ -166,8 +201,7 @@ class Kernel:
         return call
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
-        """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on
-        the device of the same name, in the same configuration."""
+        """For `pickle` and `copy`: load the same kernel, problem and configuration on the device of the same name."""
         space, scope = self.space, self.scope
         return _reload, (
             kernel_names.address(space),
@@ -184,7 +218,7 @@ class Kernel:
         return f"<{self.space.name}{types} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
     def _for(self, arrays: Sequence[Any]) -> Kernel:
-        """This kernel for arrays with the strides of these: they are checked, and read, once."""
+        """This kernel for arrays with these strides, which are checked once for each set of strides."""
         check_count(self._requirements, arrays)
         layouts = [self.device.layout(spec, array) for spec, array in zip(self._requirements, arrays, strict=True)]
         key = tuple(layout.strides for layout in layouts)
@@ -209,24 +243,24 @@ class Kernel:
         return self.device.launcher(work, self._requirements)
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
-        """The idle launches of a stream. Those of the stream that came first make room for others."""
+        """The idle launches of a stream. Drops those of the oldest stream if there are too many."""
         try:
             lane = self.device.lane(stream, arrays[0] if arrays else None)
         except (ArgumentError, AttributeError):
-            self.device.handles(self._requirements, arrays)  # what is wrong with the arrays comes first
+            self.device.handles(self._requirements, arrays)  # errors of the arrays are reported first
             raise
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
         if (idle := self._idle_in.get(lane)) is None:
             if len(self._idle_in) >= MOST_STREAMS:
-                self._idle_in.pop(list(self._idle_in)[0], None)  # noqa: RUF015  # a list is made at once, whatever others do
+                self._idle_in.pop(list(self._idle_in)[0], None)  # noqa: RUF015  # list() is atomic beside other threads
             idle = self._idle_in.setdefault(lane, [])
         return idle
 
     def _scalars_of(self, options: Mapping[str, float]) -> Any:
         """The packed scalars with these options, cached because programs repeat their options."""
-        key = repr(options)  # it tells 1 from True, and 0.0 from -0.0
+        key = repr(options)  # distinguishes 1 from True, and 0.0 from -0.0
         scalars = self._scalars_by_options.get(key)
         if scalars is None:
             scalars = self._pack(options)
@@ -263,8 +297,10 @@ def _reload(
     candidate: Candidate,
     builds: Mapping[str, Build],
 ) -> Kernel:
-    """The Kernel that was pickled. Raises RequestError where the kernel, the device or the configuration is not there
-    any more, and what a Kernel raises."""
+    """Load a pickled Kernel again.
+
+    Raises RequestError if the kernel, the device or the configuration no longer exists, and the errors of Kernel.
+    """
     space = catalog.load(name)
     device = devices.shared(devices.for_space(space, device_name))
     types = chosen_types.parse(types, space.operation)

@@ -1,6 +1,6 @@
-"""Look up, build, launch: `load` looks up the best configuration and builds it; the Kernel launches it.
+"""`tuner.load`: look up the best configuration, build it and load it.
 
-Imports neither Kernel Tuner nor Optuna; where a space has a launch form, neither pydantic nor YAML.
+It imports neither Kernel Tuner nor Optuna, and neither pydantic nor YAML if the space has a launch form.
 """
 
 import functools
@@ -44,22 +44,41 @@ def load(
     results: str | Path | None = None,
     binaries: str | Path | None = None,
 ) -> Kernel:
-    """The best known configuration of `kernel` at `size`, built and loaded on a device.
+    """Build and load the best known configuration of `kernel` at `size`.
 
-    `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file. `size` is written as for
-    `tune`: 4096, "4096x2048x1024"; or (4096, 2048, 1024), {"M": 100, "N": 37, "K": 53}; it may be left out where the
-    operation gives every size. `device` is a name such as
-    "cuda:1", or an open device; if omitted, the first that speaks the kernel's language. Kernels loaded by one name
-    other than cuda's share one open device, and so its arrays. `config` replaces the look-up. `strict` refuses all
-    but an exact match. `options` are the operation's, such as alpha; a launch may override them. `types` are those
-    of a kernel that has a choice, as in {"real": "float16"}. `results` is a folder of records, instead of the
-    user's own. `binaries` is a folder that `tune export --to cubin` wrote: its configuration precedes all others,
-    and its cubin needs no compiler. The match of `config` and of `binaries` is "default". A configuration that does
-    not run here is passed over for the next best, with a warning. A look-up without an exact match is noted for
-    `tune missed` (`store.missed`).
+    If the best configuration does not run on this machine, the next best is loaded, with a warning. A look-up without
+    an exact record is listed by `tune missed`. Nothing is tuned, except in a `tuner.warm_up` block.
 
-    Raises RequestError for a request that cannot be met. Raises DeviceError where there is no such device, or neither
-    a build nor a compiler. Where no configuration runs, raises the TrialError of the best one.
+    Args:
+        kernel: A name from `tune list`, a unique part of one, or the path of a space file.
+        size: The problem size, as for `tune`: 4096, "4096x2048x1024", (4096, 2048, 1024) or
+            {"M": 100, "N": 37, "K": 53}. Not needed if the operation has a default for every size.
+        device: A name such as "cuda:1", or an open device. Default: the first device that runs the kernel's language.
+            Kernels loaded on one OpenCL device share its context, and thus its arrays.
+        config: The configuration to load, by parameter name. It replaces the look-up; its match is "default".
+        options: Values for the operation's options, such as {"alpha": 2.0}. Each launch can override them. Default:
+            those of the space file.
+        types: Data types for a kernel that offers several, such as {"real": "float16"}. Default: the first of each.
+        strict: Load only an exact record, which is neither stale nor known to be wrong.
+        results: A folder of records. Default: the user's own, over those that ship.
+        binaries: A folder written by `tune export --to cubin`. Its configuration is tried first, and needs no
+            compiler; its match is "default".
+
+    Raises RequestError for an invalid request, and if `strict` finds no exact record. Raises DeviceError if the device
+    does not exist, or if there is neither a build nor a compiler. Raises the TrialError of the best configuration if
+    none runs.
+
+    Example::
+
+        import numpy as np
+
+        import tuner
+
+        kernel = tuner.load("sgemm/01_host_blocked", 64)  # a kernel in C, which runs on the host
+        A, B = np.random.default_rng(1).random((2, 1, 64, 64), dtype=np.float32)  # [batch, M, K], [batch, K, N]
+        C = np.empty((1, 64, 64), dtype=np.float32)
+        kernel(C, A, B)
+        assert np.allclose(C, A @ B, rtol=1e-4)
     """
     if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
         raise RequestError(
@@ -74,7 +93,7 @@ def load(
     space = catalog.load(str(kernel))
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
-    devices.for_space(space, opened.id)  # raises where an open device speaks no language of the kernel
+    devices.for_space(space, opened.id)  # raises if an open device does not run the kernel's language
     scope = chosen.scope(opened.language, opened.limits)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
@@ -102,7 +121,7 @@ def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
-    """The look-up alone. Its notes report lines that cannot be read, and a stale record."""
+    """The best candidate for a problem, without building it. Its notes report unreadable lines and a stale record."""
     return Store.of(space, results).look_up(Query.of(space, scope, device))
 
 
@@ -116,7 +135,7 @@ def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> Non
 
 
 def _bundled_builds(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:
-    """The exported builds for this device's architecture; a warning where there is none."""
+    """The exported builds for this device's architecture. Warns if there is none."""
     builds = bundles.read(folder, space.name)
     usable = [build for build in builds if build.architecture == device.architecture]
     if not usable:
@@ -126,7 +145,7 @@ def _bundled_builds(folder: Path, space: Space, device: Device) -> list[Exported
 
 
 def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[ExportedBuild]) -> list[Candidate]:
-    """What may be launched, best first: exported configurations, then the store's. If `strict`, exact matches alone."""
+    """Candidates for a launch, best first: exported configurations, then the store's. If `strict`, only exact ones."""
     candidates = store.candidates(query)
     if strict:
         wrong = [candidate.notes[-1] for candidate in candidates if candidate.match == "exact" and candidate.rejected]
@@ -145,7 +164,7 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
 
 
 def _inexact(query: Query, best: Candidate) -> str:
-    """The message where there is no exact record. It names what `best`, taken without `strict`, was measured for."""
+    """The error message if there is no exact record. It says where `best`, found without `strict`, was measured."""
     space, scope, record = query.space, query.scope, best.record
     others = scope.options if record is None else record.options
     set_here, set_there = options_texts(scope.options, others, space.operation.options)
@@ -162,11 +181,11 @@ def _inexact(query: Query, best: Candidate) -> str:
 def first_that_builds(
     choices: Iterable[tuple[str, Candidate, Callable[[], T]]], device: Device, stacklevel: int
 ) -> T | None:
-    """What the first of `choices` that builds and loads gives: each has a kernel's name, a candidate, and a function
-    that builds it, or gives None where that is not there. None where there is nothing to try.
+    """The first of `choices` that builds and loads; None if there is nothing to try.
 
-    Its notes are warnings, and so is why a better one was passed over. Raises the error of the very first where none
-    builds.
+    A choice is a kernel's name, a candidate, and a function that builds it, or returns None if it is not available.
+    Warns of the candidate's notes, and of the error of a better choice that was skipped. Raises the first error if
+    none builds.
     """
     failure: TrialError | DeviceError | None = None
     for name, candidate, build in choices:
@@ -191,7 +210,7 @@ def first_that_builds(
 
 
 def _placed(error: TrialError | DeviceError, where: str) -> TrialError | DeviceError:
-    """The same error, which says where it is from."""
+    """The same error, with `where` in front of its text."""
     text = f"{where}: {error}"
     placed = DeviceError(text) if isinstance(error, DeviceError) else type(error)(text, error.reason)
     placed.__cause__ = error

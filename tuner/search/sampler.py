@@ -1,4 +1,4 @@
-"""The pool's Gaussian process as a sampler for any Optuna study."""
+"""`PoolGPSampler`: the default strategy as a sampler for any Optuna study."""
 
 import contextlib
 import threading
@@ -18,19 +18,45 @@ from tuner.space.config import Value
 class PoolGPSampler(BaseSampler):
     """Bayesian optimisation over a finite list of valid configurations.
 
-    The objective suggests each of `parameters` by `trial.suggest_categorical(name, parameters[name])`. Together the
-    values are one of `configurations`, and never one that was tried before or is running. The model and its sources are
-    those of `tuner.search.pool_gp.PoolGP`. An objective that is minimised and always positive, such as a time, is
-    modelled by its inverse, a rate; any other as it is. Failed and pruned trials count as slow ones.
+    The objective must suggest every parameter by `trial.suggest_categorical(name, parameters[name])`. The suggested
+    values always form one of `configurations`, and never one that was tried before or is running.
 
-    There may be several objectives, each minimised or maximised. Trials may run in threads (n_jobs) and processes, or
-    through ask and tell. The study stops when all configurations have been tried.
+    A Gaussian process models the objective; the next configuration has the largest expected improvement. See
+    `tuner.search.pool_gp.PoolGP` for the algorithm and its sources. A positive objective that is minimised, such as a
+    time, is modelled by its inverse; any other is modelled directly. Failed and pruned trials count as slow ones.
 
-        sampler = PoolGPSampler({"threads": [32, 64], "items": [1, 2]}, [(32, 1), (32, 2), (64, 1)], seed=1)
-        study = optuna.create_study(sampler=sampler)
-        study.optimize(objective, n_trials=100)
+    Several objectives are supported, each minimised or maximised. Trials may run in threads (`n_jobs`), in processes,
+    or through ask and tell. The study stops when all configurations have been tried. Use a new sampler for each study.
 
-    An instance serves one study.
+    Args:
+        parameters: The values of each parameter, by its name.
+        configurations: The valid configurations, each a value for each parameter, in the order of `parameters`.
+        seed: A random seed. Default: None, a different search each time.
+        warm: Configurations to measure first, as dictionaries; invalid ones are skipped.
+        block: Names of the parameters whose product is the number of threads per block, which the model then uses as a
+            further feature. Default: none.
+
+    Raises ValueError for an empty or inconsistent list of configurations.
+
+    Example::
+
+        import optuna
+
+        from tuner.search import PoolGPSampler
+
+        parameters = {"threads": [32, 64, 128], "items": [1, 2, 4]}
+        valid = [(t, i) for t in parameters["threads"] for i in parameters["items"] if t * i <= 256]
+
+
+        def time_ms(trial):  # here a formula; usually a measurement
+            threads = trial.suggest_categorical("threads", parameters["threads"])
+            items = trial.suggest_categorical("items", parameters["items"])
+            return 1 + abs(threads * items - 128) / 128
+
+
+        study = optuna.create_study(sampler=PoolGPSampler(parameters, valid, seed=1))
+        study.optimize(time_ms, n_trials=8)  # all 8 valid configurations
+        assert study.best_value == 1
     """
 
     def __init__(
@@ -42,8 +68,7 @@ class PoolGPSampler(BaseSampler):
         warm: Iterable[Mapping[str, Value]] = (),
         block: Sequence[str] = (),
     ) -> None:
-        """`configurations` hold a value for each parameter, in order. `warm` are configurations to begin with. `block`
-        names the parameters whose product is the threads per block. Raises ValueError as `Pool` does."""
+        """See the class."""
         self._pool = Pool(parameters, configurations)
         self._model = PoolGP(self._pool, seed, warm, block)
         self._distributions: dict[str, BaseDistribution] = {
@@ -66,7 +91,7 @@ class PoolGPSampler(BaseSampler):
         with self._lock:
             self._catch_up(study, trial.number)
             row = self._model.ask()
-            if row is None:  # all have been tried, and the caller asks for more
+            if row is None:  # every configuration has been tried, but the caller asks for more
                 row = trial.number % len(self._pool)
             self._rows[trial.number] = row
         return dict(self._pool.config(row))
@@ -83,7 +108,7 @@ class PoolGPSampler(BaseSampler):
                     study.stop()
 
     def _catch_up(self, study: Study, current: int) -> None:
-        """Tell the model of all other trials that it does not know of."""
+        """Report all other trials of the study to the model."""
         signs = [1.0 if d == StudyDirection.MINIMIZE else -1.0 for d in study.directions]
         for trial in study.get_trials(deepcopy=False):
             if trial.number in self._reported or trial.number == current:

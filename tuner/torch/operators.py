@@ -27,18 +27,37 @@ def operator(
     name: str, kernels: Kernels, *, library: bool = True, results: str | Path | None = None,
     binaries: str | Path | None = None,
 ) -> Any:  # fmt: skip
-    """Register `kernels` as the operator `name`, such as "mylib::scale", and give it: `torch.ops.mylib.scale`.
+    """Register a family of kernels as an operator of torch, and return it (`torch.ops.mylib.scale`).
 
-    `kernels` is what `tuner.dispatch` takes: a space file, a family, a folder. The operator has two overloads.
-    `default` takes the tensors that a kernel reads, and gives new ones for those that it writes. `out` takes all
-    tensors in the kernel's order, and writes into the caller's. Both take options by name, and sizes that no shape of
-    their tensors tells. They run on whichever device the tensors lie on, in the configuration for their size. Other
-    keywords are those of `dispatch`.
+    The operator has two overloads. `default` takes the input tensors and returns new output tensors. `out` takes all
+    tensors in the kernel's order and writes the caller's outputs. Both take options by name, and sizes that no shape
+    determines. A call runs on the device of its tensors, in the best known configuration for their size.
 
-    It has no gradient: a call raises ArgumentError for what requires grad, unless nothing tracks it, or
-    `torch.library.register_autograd` has given `default` one. Other errors of a call are those of a dispatched one.
+    It has no gradient. A call raises ArgumentError if a tensor requires grad, unless it runs under `torch.no_grad()`
+    or `torch.library.register_autograd` has registered a gradient for `default`. Other errors of a call are those of
+    `tuner.dispatch`.
 
-    Raises RequestError where there is no such kernel, or where the operator exists.
+    Args:
+        name: Namespace and name, such as "mylib::scale".
+        kernels: A family, a folder of space files, a list of kernels, or one kernel, as for `tuner.dispatch`.
+        library: Whether the vendor library may run if it was measured to be faster, or if no kernel is valid.
+        results: A folder of records. Default: the user's own, over those that ship.
+        binaries: A folder written by `tune export`, as for `tuner.dispatch`.
+
+    Raises RequestError if torch is not installed, if the kernel does not exist, or if the operator exists already.
+
+    Example::
+
+        import torch
+
+        import tuner
+
+        vector_add = tuner.torch.operator("example::vector_add", "gallery/vector_add")
+        x, y = torch.rand(2, 1 << 20, device="cuda")
+        z = vector_add(x, y)  # also torch.ops.example.vector_add
+        assert torch.equal(z, x + y)
+        vector_add.out(z, y, y)  # writes into z
+        assert torch.equal(z, y + y)
     """
     check_name(name)
     handle = dispatch(kernels, library=library, results=results, binaries=binaries)

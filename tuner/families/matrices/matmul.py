@@ -48,7 +48,37 @@ class Way:
 
 
 class Matmul:
-    """The product of two matrices, or of two stacks of them."""
+    """The product of two matrices or of two stacks of matrices: alpha * a @ b + beta * out.
+
+    The fastest known kernel or vendor library that accepts the operands' strides runs; if none does, operands are
+    copied. This is decided once for each combination of shapes, strides and types; `tuner.matmul.explain` tells how.
+    Products are summed in float32. If the depth is 0, the product is 0.
+
+    Args:
+        a: An array of NumPy, CuPy, torch or PyCUDA, float32, float16 or bfloat16, of shape [M, K] or [batch, M, K].
+        b: An array of the same library, of shape [K, N] or [batch, K, N]. A batch of 1 is broadcast.
+        out: The array for the result, of shape [M, N] or [batch, M, N]. For 16-bit operands it may be float32, and
+            receives the sums unrounded. Default: a new array of the operands' type.
+        alpha: A factor of the product. Default: 1.
+        beta: A factor of the previous content of `out`. Default: 0.
+        transpose_a: Whether `a` is given transposed, as [K, M] or [batch, K, M]. Default: False.
+        transpose_b: Whether `b` is given transposed, as [N, K] or [batch, N, K]. Default: False.
+
+    Returns `out`, or the new array. Raises ArgumentError if the arrays do not fit together, and RequestError for a
+    `beta` without `out`, or if no kernel multiplies such elements on the device.
+
+    Example::
+
+        import torch
+
+        import tuner
+
+        a, b = torch.rand(2, 512, 512, device="cuda")
+        c = tuner.matmul(a, b)
+        assert torch.allclose(c, a @ b, rtol=1e-3)
+        tuner.matmul(a, b, out=c, beta=1.0, transpose_b=True)  # c += a @ b.T
+        print(tuner.matmul.explain(a, b, transpose_b=True))
+    """
 
     def __init__(self) -> None:
         self.__name__ = "matmul"
@@ -67,13 +97,7 @@ class Matmul:
         transpose_a: bool = False,
         transpose_b: bool = False,
     ) -> Any:
-        """alpha * a b + beta * out, in `out` if that is given, else in a new array of the operands' type.
-
-        `a` and `b` are arrays of NumPy, CuPy, torch or PyCUDA, float32, float16 or bfloat16, of two axes or, as stacks,
-        of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
-        sums of halves as they are. Without elements to sum, the product is 0. Raises ArgumentError for arrays that do
-        not fit, and RequestError for `beta` without `out`.
-        """
+        """alpha * a @ b + beta * out, in `out` if given, else in a new array. See the class."""
         transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
         plan = self._planned(a, b, out, transpose_a, transpose_b)
         if out is None:

@@ -80,11 +80,24 @@ def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> I
 
 @contextlib.contextmanager
 def warm_up(budget: str = "2m") -> Iterator[None]:
-    """A block in which a load or dispatch without an exact record tunes the problem first.
+    """A `with` block in which `tuner.load` and `tuner.dispatch` tune a problem that has no exact record, then load it.
 
-    `budget` is the time for the whole block, such as 90s, 2m or 1h. Each problem has at most half of what remains. When
-    it is spent, look-ups return their best candidate and note the miss, as they do outside. The block only affects the
-    thread that enters it. Raises RequestError if the budget is no time.
+    The block applies to the thread that enters it. Outside such a block no call tunes. When the budget is spent, calls
+    use the best known configuration, and `tune missed` lists their problems, as outside.
+
+    Args:
+        budget: The time for the whole block: "90s", "2m", "1h". Each problem gets at most half of the remaining time.
+            Default: "2m".
+
+    Raises RequestError if `budget` is not a time.
+
+    Example::
+
+        import tuner
+
+        with tuner.warm_up(budget="10s"):
+            kernel = tuner.load("sgemm/00_host_simple", 64)  # tuned first, if there is no exact record
+        assert kernel.match == "exact"
     """
     deadline, tables = time.monotonic() + Budget.parse_time(budget, "warm_up: budget"), dict[str, TrialTable]()
     with Crews(logger.info) as crews:
