@@ -168,7 +168,7 @@ def test_a_file_of_something_else_is_told_and_kept(text: str, message: str, tmp_
         ),
         (
             {"rates": {"copy": {"rate": "1", "spread": 0, "rounds": 5, "kernel": "k"}}},
-            "rates: copy: rate: not a number from 0 on",
+            "rates: copy: rate: not a number of at least 0",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_only_cutlass_rounds_its_tiles_along_n_up_to_swizzle_them(
     family: str, sizes: tuple[int, ...], told: tuple[int, tuple[int, int], int], grid: tuple[int, ...], there: int
 ) -> None:
     found = tiles(_product(family, *sizes), Told(*told, waves=0.5), UNITS)
-    assert (found.blocks, found.there) == (grid[0] * grid[1] * grid[2], there)
+    assert (found.blocks, found.tile_count) == (grid[0] * grid[1] * grid[2], there)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_waves_tell_how_many_blocks_a_multiprocessor_runs_at_once() -> None:
 def test_blocks_without_a_tile_take_the_place_of_others_only_where_all_run_at_once() -> None:
     product = _product("sgemm", 44, 1027, 11759, 1)
     all_at_once, in_turn = (tiles(product, Told(20, (128, 64), 29, waves), UNITS) for waves in (0.5, 2.0))
-    assert (all_at_once.dealt(UNITS), in_turn.dealt(UNITS)) == (all_at_once.blocks, in_turn.there)
+    assert (all_at_once.dealt(UNITS), in_turn.dealt(UNITS)) == (all_at_once.blocks, in_turn.tile_count)
 
 
 def test_an_algorithm_without_tiles_has_the_blocks_of_its_waves() -> None:
     found = tiles(_product("sgemm", 2, 4872, 560, 1), Told(11, None, 1, waves=0.15), UNITS)
-    assert (found.there, found.blocks, found.cut[0]) == (20, 20, 2)
+    assert (found.tile_count, found.blocks, found.cut[0]) == (20, 20, 2)
 
 
 def test_variants_of_an_algorithm_without_tiles_are_told_apart() -> None:

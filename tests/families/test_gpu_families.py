@@ -302,7 +302,7 @@ def test_the_library_tells_how_it_would_run_a_product(shape: tuple[int, int, int
     scope = Scope({"M": m, "N": n, "K": k, "batch": batch}, dict(space.operation.options), "cuda", device.limits)
     tiles = products.tiles(space, scope, device)
     assert tiles is not None
-    assert tiles.there >= batch
-    assert tiles.there >= tiles.whole > 0
-    assert tiles.blocks >= tiles.there
+    assert tiles.tile_count >= batch
+    assert tiles.tile_count >= tiles.whole > 0
+    assert tiles.blocks >= tiles.tile_count
     assert tiles.at_once >= 1

@@ -151,4 +151,4 @@ def test_devices_of_different_kinds_refuse_to_share(tune: Tune) -> None:
     assert status == 2
     assert "devices of different kinds do not share a study" in err
     assert "do not share a study" in tune("sgemm/03_naive", "33", "--devices", "opencl:0,cuda:0").err
-    assert "is there twice" in tune("sgemm/03_naive", "33", "--devices", "opencl:0,opencl:0").err
+    assert "is listed twice" in tune("sgemm/03_naive", "33", "--devices", "opencl:0,opencl:0").err

@@ -1,8 +1,8 @@
-"""Devices: where kernels are built, loaded, launched and timed.
+"""The devices on which kernels are built, loaded, launched and timed.
 
-    cuda     an NVIDIA GPU, by NVRTC and the driver
-    opencl   any OpenCL device, by pyopencl; through PoCL, a CPU too
-    host     this machine's processor, by a C compiler and OpenMP
+    cuda     an NVIDIA GPU, through NVRTC and the CUDA driver
+    opencl   any OpenCL device, through pyopencl; with PoCL, a CPU too
+    host     this machine's CPU, through a C compiler and OpenMP
 
 A device's name is its kind and number: `opencl:1`. A kind alone, `cuda`, names the first device of that kind.
 """
@@ -37,27 +37,30 @@ BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` has the form of this machine's device names; a store may know devices by other names."""
+    """Whether `text` has the form of this machine's device names. A store may use other names."""
     return text.partition(":")[0] in BACKENDS
 
 
 def split(name: str) -> tuple[str, int]:
-    """Kind and number in a device's name. Raises DeviceError for any other text."""
+    """Split a device's name into kind and number (0 if omitted). Raises DeviceError for any other text."""
     kind, colon, number = name.partition(":")
     if kind not in BACKENDS or (colon and not (number.isdecimal() and len(number) < 5)):
-        raise DeviceError(f"device {quoted(name)}: there is no such device; write {', '.join(KINDS)}, or one with :N")
+        raise DeviceError(
+            f"device {quoted(name)}: there is no such device; write one of {', '.join(KINDS)}, or one with its number, "
+            f"such as {KINDS[0]}:0"
+        )
     return kind, int(number or 0)
 
 
 def forkable_packages(name: str) -> Sequence[str] | None:
-    """The packages that drive this device and may be imported before a fork; None for a GPU, where nothing may be
-    imported that speaks to one."""
+    """The packages that drive this device, to import before a fork. None for a GPU: a package that accesses GPUs must
+    not be imported before a fork."""
     backend = BACKENDS[split(name)[0]]
     return backend.modules if backend.may_be_processor else None
 
 
 def open_device(name: str) -> Device:
-    """The device called `name`, ready for use. Raises DeviceError if the device or its software is missing."""
+    """Open the device `name`. Raises DeviceError if the device or its software is missing."""
     kind, number = split(name)
     backend = BACKENDS[kind]
     if not backend.is_installed:
@@ -68,8 +71,8 @@ def open_device(name: str) -> Device:
 
 
 def shared(name: str) -> Device:
-    """The device called `name`, opened once so that kernels can share arrays. A device that follows the current context
-    is opened each time. Raises DeviceError."""
+    """The device `name`, opened once per process so that kernels can share arrays. A device that follows the current
+    context is opened on each call. Raises DeviceError."""
     kind, number = split(name)
     if BACKENDS[kind].follows_context:
         return open_device(name)
@@ -85,35 +88,37 @@ _shared_lock = ForkLock()
 
 
 def compiler_for(kind: str, architecture: str) -> Compiler:
-    """The compiler for an architecture; no device is opened. Raises DeviceError for a kind that needs an open one."""
+    """The compiler for an architecture. Opens no device; raises DeviceError for a kind that compiles on an open
+    device."""
     factory = BACKENDS[kind].compiler
     if factory is None:
-        raise DeviceError(f"{kind} compiles only where its device is open")
+        raise DeviceError(f"{kind}: compiling needs an open device of this kind")
     return factory(architecture)
 
 
 def count(kind: str) -> int:
-    """How many devices of a kind this machine has; 0 if their software is missing."""
+    """The number of devices of a kind on this machine; 0 if their software is missing."""
     return BACKENDS[kind].count() if BACKENDS[kind].is_installed else 0
 
 
 def available() -> list[str]:
-    """The names of all devices of this machine."""
+    """The names of all devices on this machine."""
     return [f"{kind}:{number}" for kind in KINDS for number in range(count(kind))]
 
 
 def kinds_of(space: Space) -> list[str]:
-    """The kinds of device that compile one of the languages of `space`."""
+    """The kinds of device that compile a language of `space`."""
     return [kind for kind, backend in BACKENDS.items() if backend.language in space.languages]
 
 
 def common_limits() -> list[Limits]:
-    """The limits of the common architectures: what stands for a device that is not here."""
+    """The limits of the common architectures, for use when no device is present."""
     return [backend.limits_of(name) for backend in BACKENDS.values() for name in backend.common if name]
 
 
 def for_space(space: Space, name: str | None) -> str:
-    """The device for `space`: `name`, or the first one that compiles its language. Raises DeviceError."""
+    """The name of the device for `space`: `name`, or the first device that compiles a language of the space. Raises
+    DeviceError if there is none, or if `name` does not compile one of its languages."""
     kinds = kinds_of(space)
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
@@ -126,15 +131,14 @@ def for_space(space: Space, name: str | None) -> str:
     if kind not in kinds:
         raise DeviceError(
             f"device {quoted(name)}: {space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not "
-            f"on {kind}"
-            f"{_portable(space, [kind])}"
+            f"on {kind}{_portable(space, [kind])}"
         )
     return f"{kind}:{number}"
 
 
 def _portable(space: Space, kinds: Iterable[str]) -> str:
-    """The end of a message about a kernel of the user's that could run here on one of these kinds, too."""
-    from tuner.catalog import kernel_names  # a launch of what runs here does not need it
+    """The end of a message: the user's own kernel may also run on one of `kinds`. Empty for other kernels."""
+    from tuner.catalog import kernel_names  # only error messages need it
 
     suffixes = {suffix for language in space.languages for suffix in LANGUAGES[language].suffixes}
     others = [kind for kind in kinds if suffixes & {*LANGUAGES[BACKENDS[kind].language].suffixes} and count(kind)]
@@ -143,7 +147,7 @@ def _portable(space: Space, kinds: Iterable[str]) -> str:
 
 
 def _remedy(kinds: Sequence[str]) -> str:
-    """What to do on a machine without devices of these kinds, as the beginning of a list."""
+    """How to get a device of these kinds, followed by ", or "; empty if nothing can be installed."""
     backends = [BACKENDS[kind] for kind in kinds]
     missing = [str(backend.package) for backend in backends if not backend.is_installed and not backend.lacks()]
     remedies = [backend.remedy for backend in backends if backend.remedy]
@@ -153,7 +157,8 @@ def _remedy(kinds: Sequence[str]) -> str:
 
 
 def several(space: Space, names: str | None) -> list[str]:
-    """The devices for `space`: names separated by commas, or `all` devices of the first kind. Raises DeviceError."""
+    """The names of the devices for `space`: those in `names`, separated by commas; for `all`, every device of the first
+    kind on this machine; for None, the first device. Raises DeviceError."""
     if names == "all":
         kind, _ = split(for_space(space, None))
         return [f"{kind}:{number}" for number in range(count(kind))]
@@ -162,10 +167,13 @@ def several(space: Space, names: str | None) -> list[str]:
     devices = [for_space(space, name.strip()) for name in names.split(",")]
     duplicate = next((name for name in devices if devices.count(name) > 1), None)
     if duplicate:
-        raise DeviceError(f"device {quoted(names)}: {duplicate} is there twice")
+        raise DeviceError(f"device {quoted(names)}: {duplicate} is listed twice; write it once")
     kinds = {split(name)[0] for name in devices}
     if len(kinds) > 1:
-        raise DeviceError(f"device {quoted(names)}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
+        raise DeviceError(
+            f"device {quoted(names)}: devices of different kinds ({_and(sorted(kinds))}) do not share a study; tune on "
+            "each kind separately"
+        )
     return devices
 
 

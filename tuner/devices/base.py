@@ -1,4 +1,4 @@
-"""The interface that every kind of device implements."""
+"""The abstract interface of devices: builds, launches, memory, timers and vendor libraries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tuner.space.sources.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
-GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for
+GUARD = 1 << 20  # bytes before and after a guarded buffer; a multiple of every alignment that a device requires
 
 
 class Timer(Protocol):
-    """Measures the time on the device from `start` to `stop`."""
+    """Measures the device time between `start` and `stop`."""
 
     def start(self) -> None: ...
 
@@ -36,14 +36,14 @@ class Timer(Protocol):
         ...
 
     def milliseconds(self) -> float:
-        """Time from start to stop, in ms, on the device's clock."""
+        """The time between `start` and `stop` on the device's clock, in ms."""
         ...
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Device memory for one array, between two guards. The kernel receives `handle`. `whole` includes the guards, and
-    owns the memory."""
+    """Device memory for one array of `nbytes`, between two guards. Kernels receive `handle`. `whole` includes the
+    guards and owns the memory."""
 
     handle: Any
     whole: Any
@@ -51,7 +51,7 @@ class Buffer:
 
 
 class Sensors(Protocol):
-    """Readings of a GPU's board; None for one that it does not offer."""
+    """The sensors of a GPU. A reading is None if the board or its driver does not offer it."""
 
     def clock_mhz(self) -> int | None: ...
 
@@ -61,7 +61,7 @@ class Sensors(Protocol):
 
 
 class Library(Protocol):
-    """A vendor's routine, bound to buffers of a device. A call enqueues it."""
+    """A routine of a vendor library, bound to buffers of a device. A call enqueues it."""
 
     name: str
 
@@ -71,82 +71,85 @@ class Library(Protocol):
 class Device(ABC):
     """One device. Its methods raise TrialError if a configuration is at fault, DeviceError for any other fault."""
 
-    kind: ClassVar[str]  # of its backend, as is the language
+    kind: ClassVar[str]  # the backend's, like the language
     language: ClassVar[str]
-    asynchronous = False  # whether a timer also counts the host's delay in launching
-    on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
+    asynchronous = False  # whether a timer also counts the host's launch delay
+    on_processor = False  # whether it is the CPU that also runs the compilers, which then disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
-    compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch, and keeps that
-    place = ""  # names it to every process of the machine; a processor has none, for builds disturb its times anyway
-    package: str | None = None  # the Python package that drives it, by pip's name
-    units: int = 1  # multiprocessors, or cores
-    peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
-    id: str  # cuda:0
-    name: str  # by its vendor
-    architecture: str  # that its binaries run on
+    compiles_at_launch = False  # whether the driver completes compilation at the first launch, and caches the result
+    place = ""  # identifies it across all processes of the machine; empty for a CPU, whose times builds disturb anyway
+    package: str | None = None  # pip name of the Python package that drives it
+    units: int = 1  # multiprocessors or CPU cores
+    peak: Peak | None = None  # FP32; None if the device does not report enough to compute it
+    id: str  # such as cuda:0
+    name: str  # given by the vendor
+    architecture: str  # target of its binaries, such as sm_90a
     compiler: Compiler
     limits: Limits
-    memory: int  # bytes that may be allocated
+    memory: int  # bytes that can be allocated
 
     @property
     def sensors(self) -> Sensors | None:
-        """The sensors of clock, throttling and energy; None if there are none."""
+        """The sensors of clock, throttling and energy; None if the device has none."""
         return None
 
     @property
     @abstractmethod
     def toolchain(self) -> str:
-        """Compiler and driver with versions: times depend on them, besides source and device."""
+        """Compiler and driver with their versions, on which times depend besides source and device."""
 
     def build(self, source: Source) -> Build:
-        """The build of `source`, from the cache or the compiler. Raises BuildError with the log, DeviceError if there
-        is neither a build nor a compiler."""
+        """The build of `source`, from the cache or the compiler. Raises BuildError with the compiler's log, DeviceError
+        if the cache has no build and the compiler is missing."""
         return self.compiler.build(source)
 
     @abstractmethod
     def load(self, build: Build, source: Source) -> Any:
-        """The program of a build, with memory of its own for what is global in it. Raises LaunchError."""
+        """Load a build as a new program, with its own copy of the global variables. Raises LaunchError."""
 
     @abstractmethod
     def function(self, program: Any, kernel: str, geometry: Geometry) -> Function:
-        """A kernel of a program, by its name in the source, ready to launch. Raises LaunchError."""
+        """The kernel of a program, ready to launch; `kernel` is its name in the source. Raises LaunchError."""
 
     def symbol(self, program: Any, name: str) -> tuple[Any, int] | None:
-        """The handle and the bytes of what is global in a program, by its name in the source; None if there is nothing
-        of this name. Raises LaunchError."""
+        """The handle and the size in bytes of a program's global variable; `name` is its name in the source. None if
+        the program has no such variable. Raises LaunchError."""
         return None
 
     @abstractmethod
     def bind(
         self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        """A call without arguments that enqueues `work` once and returns. It keeps `work` and `keep` alive.
+        """A function without arguments that enqueues `work` once and returns. It keeps `work` and `keep` alive.
 
-        `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
-        the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
-        share the call of work that is one action without memory of its own. Binding and calling raise LaunchError.
+        `handles` are the handles of the caller's arrays (`Passed`). `bind` packs them once, so a call costs no more
+        than the driver's launches. `stream` is a result of the method `stream`, or None for the default stream. Threads
+        may share the function if `work` is a single action without its own scratch memory. `bind` and the function
+        raise LaunchError.
         """
 
     @abstractmethod
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        """A call that checks its arrays and enqueues `work` once. It takes the caller's arrays, the caller's stream or
-        None, and `packed` scalars.
+        """A function that checks its arrays and enqueues `work` once. It takes the caller's arrays, the caller's stream
+        or None, and scalars from `packed`.
 
         Threads must not call it at the same time. It raises ArgumentError and LaunchError.
         """
 
     @abstractmethod
     def packed(self, scalars: Sequence[Any]) -> Any:
-        """All scalars of some work, given as NumPy scalars in its order, in the form that a `launcher`'s call takes."""
+        """Convert all scalars of a work to the form that the function of `launcher` takes. `scalars` are NumPy scalars,
+        in the order of the work."""
 
     def lane(self, stream: Any, array: Any) -> Hashable:
-        """What launches on `array` wait for one another in: a stream. None where a graph records them, which may run
-        beside any other. Raises ArgumentError for anything but a stream of this device."""
+        """Identify the stream that orders launches on `array`. None if a graph captures the launches, since the graph
+        may later run concurrently with any other launch. Raises ArgumentError if `stream` is no stream of this device.
+        """
         return 0
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for everything that was enqueued. Raises LaunchError if any of it failed."""
+        """Wait for all enqueued work. Raises LaunchError if any of it failed."""
 
     @abstractmethod
     def timer(self) -> Timer:
@@ -154,25 +157,26 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        """Uninitialized memory with `guard` bytes on each side. Raises OutOfMemory if there is too little."""
+        """Allocate uninitialised memory with `guard` bytes before and after it. Raises OutOfMemory."""
 
     @abstractmethod
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
-        """Copy a contiguous array to `target`, a buffer's `handle` or `whole`, from `offset` bytes in, and wait."""
+        """Copy a contiguous array to `target` (a buffer's `handle` or `whole`) at byte `offset`, and wait."""
 
     def upload(self, data: Array) -> Buffer:
-        """Unguarded memory that holds `data`, a contiguous array."""
+        """Copy `data`, a contiguous array, to a new buffer without guards."""
         buffer = self.allocate(data.nbytes, guard=0)
         self.write(buffer.handle, data)
         return buffer
 
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        """Copy from `target`, starting `offset` bytes in, to a contiguous array, and wait."""
+        """Copy from `target` at byte `offset` to a contiguous array, and wait."""
 
     @abstractmethod
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
-        """The layout of the caller's array. Raises ArgumentError, which names the argument, if it is no array here."""
+        """The layout of the caller's array. Raises ArgumentError, which names the argument, if this device cannot use
+        an array of this type."""
 
     @abstractmethod
     def handle(self, spec: ArraySpec, array: Any) -> Any:
@@ -188,42 +192,42 @@ class Device(ABC):
         return handles
 
     def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
-        """Raise ArgumentError if an array is misaligned, or an output shares memory with another array. Here, handles
-        are addresses."""
+        """Raise ArgumentError if an array is misaligned, or an output shares memory with another array. This default
+        requires that handles are addresses."""
         address_check(specs)(handles)
 
     @abstractmethod
     def stream(self, stream: Any, array: Any) -> Any:
-        """The stream for a launch on `array`, as `bind` takes it: the caller's `stream`, or the current one of the
-        array's library if that is None. Raises ArgumentError for anything but a stream of this device."""
+        """The stream for a launch on `array`, for `bind`: the caller's `stream`, or the current stream of the array's
+        library if that is None. Raises ArgumentError if `stream` is no stream of this device."""
 
     @abstractmethod
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`, and wait."""
 
     def zero(self, buffer: Buffer) -> None:
-        """Set a buffer to 0, and wait. A graph that is being captured does not record it."""
+        """Set a buffer to 0, and wait. A graph capture in progress does not record it."""
         self.fill(buffer.handle, 0, buffer.nbytes)
 
     def frozen(self, check: Callable[[], bool]) -> bool:
-        """The answer of `check` as of this moment, whatever a kernel's own threads go on writing. Here, kernels have
-        none."""
+        """Whether `check` holds for a snapshot of memory, even if a kernel has left threads that still write. This
+        default returns True without a check: only host kernels can start threads."""
         return True
 
     def occupy(self, ms: float) -> None:
-        """Enqueue work that keeps an `asynchronous` device busy for `ms` without touching memory."""
+        """Enqueue work that keeps an `asynchronous` device busy for `ms` milliseconds without touching memory."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Enqueue work that evicts the arrays of earlier launches from the device's caches."""
+        """Enqueue work that evicts the arrays of earlier launches from the caches."""
 
     @property
     def last_cache(self) -> int | None:
-        """Bytes of the cache that lies before memory; None if unknown."""
+        """The size of the last-level cache, in bytes; None if unknown."""
         return None
 
     def free_memory(self) -> int | None:
-        """Free bytes of the device's own memory; None if it does not report them."""
+        """Free bytes of the device's memory; None if the device does not report them."""
         return None
 
     def library(
@@ -233,8 +237,11 @@ class Device(ABC):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Library | None:
-        """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes, as the
-        vendor chooses to run it; None if there is none. Arrays of `transposed` are stored so (`space.routines`)."""
+        """The vendor library's `routine` on these arguments, with the algorithm that the library chooses.
+
+        `arguments` are buffers, sizes and options by name, and `dtypes` the buffers' dtypes. The arrays named in
+        `transposed` are stored transposed (see `space.routines`). None if the library has no such routine.
+        """
         return None
 
     def library_algorithms(
@@ -244,18 +251,17 @@ class Device(ABC):
         dtypes: Mapping[str, str],
         transposed: Collection[str] = (),
     ) -> Sequence[Library]:
-        """The ways in which the vendor can run the same, those first that it expects to be fast. All have the name that
-        the fastest of them goes by. A call may raise an error of the vendor's own."""
+        """The vendor library's algorithms for the same routine, those first that it expects to be fastest. All have the
+        same name, under which the fastest is reported. A call may raise an error of the vendor library."""
         return ()
 
     def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
-        """The vendor's matrix product as a launch on the caller's arrays C, A and B, which must be as `specs` say; None
-        if there is none."""
+        """The vendor library's matrix product as a launch on the caller's arrays C, A and B, which must meet `specs`.
+        None if there is none."""
         return None
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:
-        """How the vendor's library would run a product, which it is asked for and does not run; None if it does not
-        tell."""
+        """The tiling that the vendor library would choose for a product. Runs nothing. None if unknown."""
         return None
 
     @property
@@ -264,4 +270,4 @@ class Device(ABC):
         return DeviceInfo(**{field.name: getattr(self, field.name) for field in fields(DeviceInfo)})
 
     def close(self) -> None:
-        """Release the process's resources on the device."""
+        """Release this process's resources on the device."""

@@ -1,8 +1,8 @@
-"""Builds on disk, named by everything that changes them. Tuning and launching share them.
+"""The cache of builds on disk, which tuning and launching share.
 
-A build is written to a temporary file and renamed, so other processes see whole files only. It ends with its checksum:
-a damaged build, from a copied cache perhaps, would crash the process that loads it. The least recently used builds are
-deleted once the folder exceeds MAX_BYTES.
+A build's name covers everything that changes the build. A build is written to a temporary file and renamed, so other
+processes see complete files only. Each file ends with a checksum, because loading a damaged build (for example, from a
+copied cache) would crash the process. The least recently used builds are deleted once the folder exceeds MAX_BYTES.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ _writes = itertools.count()  # unlike an int, safe to share between threads
 
 
 def folder() -> Path:
-    """The folder of builds; private, because they are loaded and run."""
+    """The folder of builds. Only the user may access it, because its builds are loaded and run."""
     return paths.private(paths.cache() / "builds")
 
 
 def read(name: str) -> bytes | None:
-    """The build called `name`; None if it is missing or damaged."""
+    """The cached build `name`; None if it is missing or damaged."""
     path = folder() / name
     data = paths.read_checked(path)
     if data is not None:
@@ -34,22 +34,22 @@ def read(name: str) -> bytes | None:
 
 
 def holds(name: str) -> bool:
-    """Whether there is a build called `name`, which may be damaged."""
+    """Whether the cache has a file for the build `name`. The file may be damaged."""
     return os.path.isfile(paths.cache_folder() / "builds" / name)
 
 
 def newest(beginning: str) -> list[str]:
-    """The names of builds with this beginning, the most recently used first."""
+    """The names of the builds that start with `beginning` and a hyphen, the most recently used first."""
     entries: list[tuple[float, str]] = []
     for path in folder().glob(f"{beginning}-*"):
-        with contextlib.suppress(FileNotFoundError):  # another process swept it
+        with contextlib.suppress(FileNotFoundError):  # another process deleted it
             if path.suffix != FIGURES:
                 entries.append((path.stat().st_mtime, path.name))
     return [name for _, name in sorted(entries, reverse=True)]
 
 
 def write(name: str, data: bytes) -> None:
-    """Keep a build. If the disk is full or the cache read-only, the next launch compiles again."""
+    """Cache a build. If the disk is full or the cache read-only, do nothing: the next launch compiles again."""
     with contextlib.suppress(OSError):
         paths.write_checked(folder() / name, data)
         if next(_writes) % _SWEEP_EVERY == 0:
@@ -57,13 +57,13 @@ def write(name: str, data: bytes) -> None:
 
 
 def sweep(most: int) -> None:
-    """Delete the least recently used builds until at most `most` bytes are left."""
+    """Delete the least recently used builds until the rest takes at most `most` bytes."""
     entries = []
     for path in folder().iterdir():
         try:
             entries.append((path.stat().st_mtime, path.stat().st_size, path))
         except FileNotFoundError:
-            continue  # another process swept it
+            continue  # another process deleted it
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= most:

@@ -1,4 +1,7 @@
-"""What a device does at most, as kernels of ours have measured it. `Peak` is what its maker's figures come to."""
+"""Measured ceilings of a device: the highest rates that tuner's benchmark kernels reached on it.
+
+The theoretical rate is `tuner.devices.info.Peak`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from typing import Any
 COPY, READ, WRITE, FMA, TENSOR = "copy", "read", "write", "FMA", "tensor"
 MEMORY = (COPY, READ, WRITE)  # in GB/s; the others are in GFLOP/s
 NAMES = (*MEMORY, FMA, TENSOR)
-CACHES = 4  # arrays of fewer last-level caches may move no byte at all
-MOST_RATE = 1e12  # nothing moves or computes faster, in GB/s or GFLOP/s
+CACHES = 4  # arrays smaller than this many last-level caches may never reach memory
+MOST_RATE = 1e12  # the highest plausible rate, in GB/s or GFLOP/s
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The highest rate of several kernels, in GB/s or GFLOP/s: the median of `rounds`, with their interquartile range
-    over it as `spread`. `kernel` says in words which one it was."""
+    """The rate of the fastest of several benchmark kernels, in GB/s or GFLOP/s.
+
+    `rate` is the median over `rounds` rounds; `spread` is their interquartile range divided by the median. `kernel`
+    describes the fastest kernel.
+    """
 
     rate: float
     spread: float
@@ -25,7 +31,7 @@ class Ceiling:
 
     @staticmethod
     def from_json(data: Any) -> Ceiling:
-        """The ceiling that `asdict` made `data` from. Raises ValueError."""
+        """The ceiling that `dataclasses.asdict` serialised to `data`. Raises ValueError if `data` is invalid."""
         if not isinstance(data, dict):
             raise ValueError("not an object")
         rate, spread, rounds = (_number(data, name) for name in ("rate", "spread", "rounds"))
@@ -36,8 +42,12 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The ceilings of a device by name, as far as it has them; the device as a record names it. `cache` is the size of
-    its last cache in bytes, None if unknown: rates of arrays that it holds are none of memory."""
+    """The measured ceilings of a device.
+
+    `rates` maps names in NAMES to ceilings; a ceiling that was not measured is absent. `device`, `kind`, `architecture`
+    and `toolchain` are as in a record. `cache` is the size of the last-level cache in bytes, None if unknown: arrays
+    that fit into it do not measure memory bandwidth.
+    """
 
     device: str
     kind: str
@@ -50,7 +60,7 @@ class Ceilings:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Ceilings with the same key are of the same thing."""
+        """Identifies what was measured: ceilings with equal keys describe the same device and toolchain."""
         return self.kind, self.device, self.toolchain
 
     def to_json(self) -> dict[str, Any]:
@@ -58,7 +68,7 @@ class Ceilings:
 
     @staticmethod
     def from_json(data: Any) -> Ceilings:
-        """The ceilings that `to_json` made `data` from. Raises ValueError, saying why; nobody vouches for a file."""
+        """The ceilings that `to_json` serialised to `data`, which is untrusted. Raises ValueError with the reason."""
         if not isinstance(data, dict):
             raise ValueError("not an object")
         texts = {name: _text(data, name) for name in _TEXTS}
@@ -90,5 +100,5 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 def _number(data: Mapping[str, Any], name: str) -> float:
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
-        raise ValueError(f"{name}: not a number from 0 on")
+        raise ValueError(f"{name}: not a number of at least 0")
     return value

@@ -1,4 +1,7 @@
-"""A lock that a forked process finds free: the thread that held it in the parent is not there to let it go."""
+"""A lock that is free in a forked child, even if another thread of the parent held it during the fork.
+
+Only the forking thread exists in the child, so no other thread could release the lock there.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ import weakref
 
 
 class ForkLock:
-    """A lock that its thread may take again, for what threads share and a fork goes on with."""
+    """A reentrant lock that survives a fork."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        _all.add(self)
+        _locks.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -21,19 +24,19 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Be free, unless this thread holds it."""
+        """Replace the lock if another thread holds it."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
             self._lock = threading.RLock()
 
 
-_all: weakref.WeakSet[ForkLock] = weakref.WeakSet()
+_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
-def _begin_anew() -> None:
-    for lock in _all:
+def _renew_all() -> None:
+    for lock in _locks:
         lock.renew()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_renew_all)

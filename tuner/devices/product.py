@@ -1,17 +1,20 @@
-"""A matrix product on the caller's arrays, as a vendor's library may run it."""
+"""A matrix product (GEMM) on the caller's arrays, and the tiling that a vendor library chooses for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-# Takes the arrays C, A, B, a stream or None, alpha and beta.
+# Arguments: the arrays C, A and B; a stream or None; alpha; beta.
 ProductLaunch = Callable[[Sequence[Any], Any, float, float], None]
 
 
 class Matrices(NamedTuple):
-    """The row-major matrices that one array holds: elements from one row to the next, and from one matrix of the batch
-    to the next; `is_transposed` if the product takes their transposes."""
+    """The layout of the row-major matrices in one array.
+
+    `leading` is the leading dimension and `stride` the distance between consecutive matrices of the batch, both in
+    elements. `is_transposed` if the product uses the transposed matrices.
+    """
 
     leading: int
     stride: int
@@ -19,13 +22,13 @@ class Matrices(NamedTuple):
 
     @staticmethod
     def packed(rows: int, columns: int, is_transposed: bool = False) -> Matrices:
-        """Those of a contiguous array of so many rows and columns each."""
+        """The layout of a contiguous array [batch, rows, columns]."""
         return Matrices(columns, rows * columns, is_transposed)
 
 
 class MatrixProduct(NamedTuple):
-    """C = alpha * A B + beta * C for each matrix of a batch: C is M x N, and the depth of the sums is K. `dtypes` are
-    the names of the types of A, B and C."""
+    """C = alpha * A B + beta * C for each matrix of a batch: C is [M, N], and the inner dimension is K. `dtypes` are
+    the names of the dtypes of A, B and C."""
 
     M: int
     N: int
@@ -38,18 +41,16 @@ class MatrixProduct(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """How a library cuts a product: into so many tiles, counted with the parts of split sums; how many these would be
-    without rounding up; the blocks that it launches, some of which may have no tile; how many of these a multiprocessor
-    runs at once; a number for its algorithm; and the rows and columns of a tile, and the parts of a sum."""
+    """How a library tiles a product. Each part of a split-K sum counts as a tile of its own."""
 
-    there: float
-    whole: float
-    blocks: float
-    at_once: float
-    algorithm: int
-    cut: tuple[float, float, int]
+    tile_count: float
+    whole: float  # tiles without rounding up: the product's elements divided by a tile's
+    blocks: float  # that are launched; swizzling leaves some without a tile
+    at_once: float  # resident blocks per multiprocessor
+    algorithm: int  # identifies the library's algorithm
+    cut: tuple[float, float, int]  # rows and columns of a tile, and parts of a split-K sum
 
     def dealt(self, units: int) -> float:
-        """The tiles as they are dealt among so many multiprocessors. Where all blocks run at once, one without a tile
-        takes the place of another; else the next block takes its place."""
-        return self.blocks if self.blocks <= units * self.at_once else self.there
+        """The number of tiles to distribute over `units` multiprocessors. If all blocks are resident at once, a block
+        without a tile occupies a slot and counts; otherwise the next block takes its slot immediately."""
+        return self.blocks if self.blocks <= units * self.at_once else self.tile_count
