@@ -1,1 +1,1 @@
-"""What space and operation files say: parameters, restrictions, arguments and source. Nothing here needs a device."""
+"""Spaces and operations: parameters, restrictions, arguments and sources; nothing here needs a device."""

@@ -1,4 +1,4 @@
-"""The arguments of a kernel, and the kinds of them that a language passes in its own way."""
+"""The arguments of a kernel, and the base class of argument kinds such as textures and constant memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 class Argument:
     """One argument of the kernel. An array has a shape and a role (in, out, inout, scratch); a scalar has neither.
 
-    `dtype` is a name of `dtypes.DTYPES`, of the operation's `types`, or of a parameter; `chosen_types.dtype` tells
-    which type that is. `value` is its content: one expression for a scalar, one per element for an array. Without it, a
-    scalar is the size or option of its name, and the caller passes the array. `fill` says what such an array holds
-    while it is tuned. `kind` says how a kernel gets it; None is a plain array or scalar. Scratch is allocated by
-    whoever launches: `zeroed` is never, once or (before) each (launch). `strides` are in elements, one for each axis,
-    where the kernel takes leading dimensions: see `strides`; without them, an array is contiguous.
+    dtype: a name from `dtypes.DTYPES`, from the operation's `types`, or of a parameter. `chosen_types.dtype` resolves it.
+    value: the content: one expression for a scalar, one per element for an array. If empty, a scalar has the value of
+        the size or option with its name, and an array is passed by the caller.
+    fill: how tuning fills an array that the caller passes; None for the standard fill.
+    kind: how the argument is passed; None for a plain array or scalar.
+    zeroed: when scratch, which the launching code allocates, is zeroed: "never", "once" or "each" (before each launch).
+    strides: elements between neighbours along each axis, if the kernel takes leading dimensions (see module `strides`);
+        empty for a contiguous array.
     """
 
     name: str
@@ -37,12 +39,12 @@ class Argument:
 
     @property
     def is_array(self) -> bool:
-        """Whether the caller passes an array for it, or it is one of constants."""
+        """Whether it is an array that the caller passes, or an array of constants."""
         return self.shape is not None and self.role not in (None, "scratch")
 
 
 class Declared(Protocol):
-    """What a kind reads of the operation that its argument belongs to."""
+    """The part of an operation that a kind reads."""
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -56,16 +58,16 @@ class Declared(Protocol):
 
     @property
     def types(self) -> Mapping[str, tuple[str, ...]]:
-        """The dtypes that each of the operation's types may stand for."""
+        """The dtypes that each of the operation's types allows."""
         ...
 
 
 class Arguments(Protocol):
-    """The arguments of a configuration."""
+    """The arguments of an instance."""
 
     @property
     def scope(self) -> Scope:
-        """It includes the configuration."""
+        """The problem, including the configuration."""
         ...
 
     def argument(self, name: str) -> Argument:
@@ -73,44 +75,47 @@ class Arguments(Protocol):
         ...
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an argument."""
+        """The shape of the argument, in elements."""
         ...
 
     def nbytes(self, name: str) -> int:
-        """The bytes of an argument."""
+        """The size of the argument, in bytes."""
         ...
 
 
 class Assembly(Arguments, Protocol):
-    """The launch that a kind adds its argument to: see `devices.program`."""
+    """The launch under construction, to which a kind adds its argument: see `devices.program`."""
 
     device: Any
 
     def passed(self, name: str) -> Any:
-        """The caller's array of this name, as an argument of kernels."""
+        """The caller's array of this name, as a kernel argument."""
         ...
 
     def encoded(self, name: str, nbytes: int, encode: Callable[[Any], bytes]) -> Any:
-        """A value of `nbytes`, made anew of the handle of the caller's array `name` where that changes."""
+        """A kernel argument of `nbytes` bytes that `encode` computes from the handle of the caller's array `name`.
+
+        It is computed again if a launch passes another array.
+        """
         ...
 
     def local(self, nbytes: int) -> Any:
-        """Memory of a block."""
+        """`nbytes` bytes of dynamic local memory for each work-group."""
         ...
 
     def copy_to_symbol(self, symbol: str, name: str) -> None:
-        """Copy the caller's array `name` to a variable of the source before each launch."""
+        """Copy the caller's array `name` to the variable `symbol` of the source before each launch."""
         ...
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What a program in C needs to launch without us: one of two things.
+    """How an exported C program passes an argument: either `symbol` or `encode` is set.
 
-    symbol: the variable of the sources that the caller's array is copied to before each launch.
-    encode: the statements of a C function that returns a status of the driver. They write `nbytes` to `value`, which
-        stand for the caller's array `of` at `address`; `driver(name)` finds a function of the driver. A kernel takes
-        the value in place of the address.
+    symbol: the source variable into which the program copies the caller's array before each launch.
+    encode: the body of a C function that returns a driver status. It writes `nbytes` bytes to `value`: a descriptor of
+        the caller's array `of`, which is at `address`. `driver(name)` returns a driver function. The kernel takes the
+        descriptor instead of the address.
     """
 
     symbol: str | None = None
@@ -121,8 +126,11 @@ class Exported:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of an argument in a space file, besides those that every argument has. `choices` are its values; without
-    them it holds expressions, or, if it `is_name`, the name of an argument. `default` is None where it is required."""
+    """A key that a kind adds to an argument in a space file.
+
+    Its value is one of `choices`; an argument's name, if `is_name`; otherwise one or more expressions. `default` is
+    None if the key is required.
+    """
 
     choices: tuple[str, ...] = ()
     is_name: bool = False
@@ -136,10 +144,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Kind(ABC):
-    """A kind of argument. Its fields are the values of its `keys`.
+    """A kind of argument: one that a language passes in a special way. Its fields are the values of its `keys`.
 
-    languages: those that have it.
-    roles: those that the argument may have; None among them: it may have none, and then no caller passes an array.
+    languages: the languages that support it.
+    roles: the allowed roles of the argument. None among them allows an argument without a role, for which the caller
+        passes no array.
     has_shape: whether the argument has a shape.
     """
 
@@ -150,12 +159,12 @@ class Kind(ABC):
     has_shape: ClassVar[bool] = True
 
     def is_parameter(self, language: str) -> bool:
-        """Whether a kernel takes it as a parameter."""
+        """Whether a kernel in `language` takes it as a parameter."""
         return True
 
     @property
     def is_symbol(self) -> bool:
-        """Whether a language has it as a variable of the source, and no kernel as a parameter."""
+        """Whether it is a variable of the source, not a kernel parameter, in one of its languages."""
         return not all(map(self.is_parameter, self.languages))
 
     @property
@@ -165,26 +174,26 @@ class Kind(ABC):
         return {name: value for name, value in values.items() if isinstance(value, tuple)}
 
     def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
-        """What is wrong with it in a file: the key, and the message."""
+        """The first error in its declaration: the key at fault and the message; None if it is correct."""
         return None
 
     @property
     def describes(self) -> tuple[str, ...]:
-        """The arrays that a kernel reaches through it, so that it need not take them."""
+        """The arrays that a kernel accesses through it, and so need not take as parameters."""
         return ()
 
     def alignments(self, argument: Argument) -> dict[str, int]:
-        """The bytes at whose multiples the caller's arrays begin, by name."""
+        """The required alignment of the caller's arrays in bytes, by name."""
         return {}
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """What must be true of a configuration, and why."""
+        """Restrictions that it adds to the space: each a condition and its reason."""
         return []
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        """Add it to a launch. Returns the kernel's parameter; None where it is no parameter."""
+        """Add it to a launch. Return the kernel argument, or None if the kernel takes no such parameter."""
         return assembly.passed(argument.name)
 
     def export(self, argument: Argument, arguments: Arguments) -> Exported | None:
-        """How a program in C passes it through CUDA's driver; None where none can."""
+        """How an exported C program passes it with the CUDA driver API; None if it cannot."""
         return None

@@ -1,4 +1,4 @@
-"""What a user chooses of an operation: a size, options and types. What is left out has its default."""
+"""The sizes, options and types that a user chooses, completed by the operation's defaults."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ class Chosen:
         options: Mapping[str, float] | None = None,
         types: Mapping[str, str] | None = None,
     ) -> Chosen:
-        """`size` as a user writes it: see `operation.parse_size`. Raises RequestError for a size, an option or a type
-        that the operation does not have, and where a size without a default is left out."""
+        """The choice of a user; `size` has a form that `operation.parse_size` accepts.
+
+        Raises RequestError for an unknown size, option or type, and for a missing size that has no default.
+        """
         chosen = chosen_types.parse(types or {}, operation)
         sizes = size_of(size, operation, chosen)
         return Chosen(sizes, operations.parse_options(options or {}, operation, chosen), chosen)
@@ -43,22 +45,24 @@ class Chosen:
 
 
 def size_of(size: Size | None, operation: Operation, types: Types | None = None) -> dict[str, int]:
-    """The sizes by name: those of `size`, or where it is None the operation's defaults. Raises RequestError where these
-    are not all there, and as `operation.parse_size` does."""
+    """The sizes by name: those of `size`, or the operation's defaults if it is None.
+
+    Raises RequestError if a default is missing, or if `operation.parse_size` does.
+    """
     if size is not None:
         return operations.parse_size(size, operation, types)
     missing = [name for name, default in operation.sizes.items() if default is None]
     if missing:
-        example = "x".join(["1024"] * len(missing))
-        raise RequestError(f"SIZE is missing: there is no default for {', '.join(missing)}; write one, as {example}")
+        names, example = ", ".join(missing), "x".join(["1024"] * len(missing))
+        raise RequestError(f"SIZE is missing: there is no default for {names}; write a size, such as {example}")
     return operations.parse_size(defaults(operation), operation, types)
 
 
 def common(operation: Operation) -> dict[str, int]:
-    """Sizes for whoever asks for none: the operation's defaults, and COMMON for a size without one."""
+    """The default sizes, with COMMON for each size that has no default."""
     return {name: COMMON if default is None else default for name, default in operation.sizes.items()}
 
 
 def defaults(operation: Operation) -> Mapping[str, int]:
-    """The operation's default sizes, by name."""
+    """The sizes that have a default, by name."""
     return {name: default for name, default in operation.sizes.items() if default is not None}

@@ -1,4 +1,4 @@
-"""Types that are chosen like sizes: `--type real=float16` for `types: {real: [float32, float16]}`."""
+"""The types that a user chooses: `--type real=float16` for `types: {real: [float32, float16]}`."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ def dtype_of(argument: Argument, types: Types) -> DType:
 
 
 def dtype(argument: Argument, scope: Scope) -> DType:
-    """The type of an argument of this problem; of scratch, in a scope with a configuration, perhaps a parameter's."""
+    """The type of an argument of this problem. That of scratch may be a parameter's value."""
     if argument.dtype in scope.config:
         return DTYPES[canonical(str(scope.config[argument.dtype]))]
     return dtype_of(argument, scope.types)
 
 
 def defaults(operation: Operation) -> dict[str, str]:
-    """The type that each name stands for where nothing is chosen: the first one of its list."""
+    """The default dtype of each of the operation's types: the first of its list."""
     return {name: allowed[0] for name, allowed in operation.types.items()}
 
 
 def parse(chosen: object, operation: Operation) -> dict[str, str]:
-    """The types that `chosen` names, as in {"real": "float16"}, and the defaults of the others, in the order of the
-    operation. Raises RequestError for a name that the operation does not have, and a type that is not in its list."""
+    """The dtype of each of the operation's types: that of `chosen`, such as {"real": "float16"}, or else the default.
+
+    Raises RequestError for a name that the operation does not declare, and for a dtype that is not in its list.
+    """
     if not isinstance(chosen, Mapping):
-        raise RequestError(f'types={quoted(chosen)}: write names with types, as {{"real": "float16"}}')
+        raise RequestError(f'types={quoted(chosen)}: write names with types, such as {{"real": "float16"}}')
     types = defaults(operation)
     for name, value in chosen.items():
         if name not in types:

@@ -10,10 +10,10 @@ ConfigKey = tuple[tuple[str, bool, Value], ...]
 
 
 def config_key(config: Mapping[str, Value]) -> ConfigKey:
-    """A configuration as a key of a dictionary. In it, True is not 1."""
+    """A configuration as a dictionary key, in which True differs from 1."""
     return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
 
 
 def contains(values: Iterable[Value], value: Value) -> bool:
-    """Whether `values` contain `value`. True is not 1, because they render differently; but 2.0 is 2."""
+    """Whether `values` contain `value`. True differs from 1, because they render differently; 2.0 equals 2."""
     return any(v == value and isinstance(v, bool) == isinstance(value, bool) for v in values)

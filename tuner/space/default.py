@@ -1,4 +1,7 @@
-"""The first valid configuration, or the reason that none is valid. A launch needs it, so it imports no solver."""
+"""The first valid configuration, or the reason why none is valid.
+
+A launch needs it, so this module imports no solver.
+"""
 
 from tuner.errors import NoConfiguration
 from tuner.space.config import Config
@@ -21,7 +24,7 @@ def first_valid(space: Space, scope: Scope) -> Config:
 
 
 def is_any_valid(space: Space, scope: Scope) -> bool:
-    """Whether a configuration is valid at this size on this device."""
+    """Whether any configuration is valid at this size on this device."""
     try:
         first_valid(space, scope)
     except NoConfiguration:
@@ -30,13 +33,15 @@ def is_any_valid(space: Space, scope: Scope) -> bool:
 
 
 def declared_or_first(space: Space, scope: Scope) -> Config:
-    """The default, valid or not, that gains are told over; where the space has none, the first valid configuration.
-    Raises NoConfiguration if it has neither."""
+    """The configuration that speedups are relative to: the default, valid or not, or else the first valid one.
+
+    Raises NoConfiguration if the space has neither.
+    """
     return dict(space.default) or first_valid(space, scope)
 
 
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
-    """The error for a size without a valid configuration; names the restrictions at fault where that can be told."""
+    """The error for a size without a valid configuration. It names the restrictions at fault, if they are known."""
     unsatisfiable = excluding_all(space, scope)
     config = dict(space.default) or next(space.walk(), {})
     names = space.names(config, scope)
@@ -48,13 +53,13 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
 
 
 def excluding_all(space: Space, scope: Scope) -> list[Restriction]:
-    """The restrictions that exclude every configuration at this size on this device, whatever its values are."""
+    """The restrictions that fail for every configuration at this size on this device: they read no parameter."""
     parameters = set(space.parameters) | set(space.derived)
     return [r for r in space.restrictions if not r.that.names & parameters and not r.holds(scope.names)]
 
 
 def checks_by_depth(space: Space) -> list[list[Restriction]]:
-    """For each parameter, the restrictions that can be evaluated once it and its predecessors have values."""
+    """For each parameter, the restrictions that can be evaluated once it and all parameters before it have values."""
     order = list(space.parameters)
     checks: list[list[Restriction]] = [[] for _ in order]
     for restriction in space.restrictions:

@@ -1,4 +1,4 @@
-"""The types of arguments, in one table: what each holds, how exact it is, and what languages call it."""
+"""The table of argument dtypes: range, precision, and spelling in each language."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Kind = Literal["real", "complex", "integer", "boolean"]
 
 
 class Words(NamedTuple):
-    """What a source calls a type. A language without such a type gets the integer that holds its bits."""
+    """The spelling of a type in each language. A language without the type uses an unsigned integer of its width."""
 
     c: str
     opencl: str
@@ -21,16 +21,16 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True)
 class DType:
-    """A type.
+    """An element type.
 
-    name: NumPy's, or that of the package ml_dtypes.
-    kind: what its values are. A complex number consists of two of `part`, another type.
-    itemsize: bytes of an element.
-    words: what each language calls it.
-    low, high: the least and the largest number.
-    digits, least_exponent: of a type that rounds, the bits of a fraction, and the least exponent of a number that has
-        all of them.
-    foreign: whether it is a type of ml_dtypes, which NumPy does not have.
+    name: its name in NumPy or ml_dtypes.
+    itemsize: bytes per element.
+    words: its spelling in each language.
+    low, high: the smallest and the largest finite value.
+    digits, least_exponent: for floating point, the number of explicit fraction bits, and the exponent of the smallest
+        normal number.
+    foreign: whether it is a type of ml_dtypes, which NumPy lacks.
+    part: for a complex type, the name of the type of its real and imaginary parts.
     """
 
     name: str
@@ -46,7 +46,7 @@ class DType:
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's type."""
+        """The NumPy dtype."""
         if not self.foreign:
             return np.dtype(self.name)
         import ml_dtypes
@@ -61,50 +61,52 @@ class DType:
 
     @property
     def bits(self) -> np.dtype[Any]:
-        """The unsigned integers that hold the bits of an element, or of a part of it."""
+        """The unsigned integer type with the width of an element, or of one part of a complex element."""
         return np.dtype(f"u{self.itemsize // self.parts}")
 
     @property
     def parts(self) -> int:
-        """The numbers in an element."""
+        """The number of parts of an element: 2 for complex types, otherwise 1."""
         return 2 if self.part else 1
 
     @property
     def is_exact(self) -> bool:
-        """Whether results are right to the last bit, or wrong."""
+        """Whether outputs must equal their answers exactly: integers and booleans."""
         return self.kind in ("integer", "boolean")
 
     @property
     def epsilon(self) -> float:
-        """The unit round-off, half the distance from 1 to the next number; 0 for types that do not round."""
+        """The unit round-off: half the distance from 1 to the next larger value; 0 for exact types."""
         return 0.0 if self.is_exact else 2.0 ** -(self.digits + 1)
 
     @property
     def is_coarse(self) -> bool:
-        """Whether it is so inexact that no error can be bounded without knowing the kernel."""
+        """Whether it is an 8-bit float: too imprecise for an error bound that does not know the kernel."""
         return self.kind == "real" and self.itemsize == 1
 
     @property
     def wide(self) -> np.dtype[Any]:
-        """The type that references compute with."""
+        """The type in which references are computed."""
         widest = {"real": "float64", "complex": "complex128", "boolean": "bool"}
         return np.dtype(widest.get(self.kind) or ("uint64" if self.name == "uint64" else "int64"))
 
     @property
     def typestrs(self) -> tuple[str, ...]:
-        """How `__cuda_array_interface__` may call it. Where that has no word for it, libraries give bytes without a
-        name, or its bits as integers."""
+        """Its possible `typestr` values in `__cuda_array_interface__`.
+
+        That protocol has none for types of ml_dtypes: libraries report raw bytes, or unsigned integers of that width.
+        """
         if not self.foreign:
             return (self.numpy.str,)
         size = self.itemsize
         return self.numpy.str, f"<V{size}", f"|V{size}", self.bits.str
 
     def is_held_by(self, dtype: np.dtype[Any]) -> bool:
-        """Whether an array of `dtype` holds elements of this type, or is a view of their bits."""
+        """Whether an array of `dtype` holds elements of this type, or a view of their bits."""
         return dtype == self.numpy or (self.foreign and dtype in (self.bits, np.dtype(f"V{self.itemsize}")))
 
     def holds(self, value: float) -> bool:
-        """Whether `value` is in its range, and whole if it holds whole numbers."""
+        """Whether `value` is in the range of this type, and is a whole number if the type is exact."""
         if self.is_exact:
             return value == int(value) and self.low <= int(value) <= self.high
         return abs(value) <= self.high
@@ -147,21 +149,21 @@ _ALL = (
     _integer("uint64", Words("unsigned long", "ulong", "unsigned long")),
 )
 DTYPES: Mapping[str, DType] = {dtype.name: dtype for dtype in _ALL}
-ALIASES: Mapping[str, str] = {"float8_e4m3": "float8_e4m3fn"}  # as CUDA calls it
+ALIASES: Mapping[str, str] = {"float8_e4m3": "float8_e4m3fn"}  # CUDA's name
 
 
 def canonical(name: str) -> str:
-    """NumPy's name of the type that `name` may mean; any other text as it is."""
+    """The name in `DTYPES` for the alias `name`; any other text unchanged."""
     return ALIASES.get(name, name)
 
 
 def of(dtype: np.dtype[Any]) -> DType:
-    """The row of a NumPy type."""
+    """The DType of a NumPy dtype."""
     return DTYPES[dtype.name]
 
 
 def spelling(dtype: str, language: str) -> str:
-    """What a source in `language` calls the type of this name."""
+    """The spelling of the type of this name in `language`."""
     word: str = getattr(DTYPES[dtype].words, language)
     return word
 
@@ -175,7 +177,10 @@ _HEADERS = {
 
 
 def prologue(names: Mapping[str, str], language: str) -> str:
-    """What a source in `language` needs before it may use the types of these names, by the names in a space file."""
+    """The includes and pragmas that a source in `language` needs for these types.
+
+    `names` maps names in the space file to dtypes.
+    """
     if language == "cuda":  # a template need not name the type that it is instantiated with
         return "".join(
             f"#include <{header}>\n" for header in dict.fromkeys(filter(None, map(_HEADERS.get, names.values())))

@@ -1,4 +1,7 @@
-"""What identifies a space together with all files that verifying it reads. Nothing here runs them."""
+"""The identity of a space, including all files that its verification reads.
+
+The files are read, never run.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,10 +17,11 @@ from tuner.space.values.forms import KernelReference
 
 
 def of(space: Space) -> str:
-    """The name of what was measured, for ledgers and records: the signature, and the contents of data files, of
-    functions in Python with what they import from their folders, and of a reference's kernel.
+    """The digest that identifies a space in ledgers and records.
 
-    It is the signature alone where no file is read. Raises SpaceError for a file that cannot be read.
+    It covers the signature and the contents of data files, of Python functions and the modules that they import from
+    their folders, and of the reference kernel. Without any such file it is the signature itself. Raises SpaceError for
+    a file that cannot be read.
     """
     signature, contents = rendering.signature(space), list(_contents(space))
     return paths.digest(signature, *contents) if contents else signature

@@ -1,4 +1,4 @@
-"""An instance: one configuration of a space for a problem on a device. It is what gets rendered, built and launched."""
+"""Instances: one configuration of a space for one problem, which is rendered, built and launched."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from tuner.space.texts import size_text
 
 @dataclass(frozen=True)
 class Instance:
-    """One configuration of a space, for the `problem` that it runs on.
+    """One configuration of a space for one `problem`.
 
-    Everything that follows from the three is computed when it is first read, and once: a build, its check and its
-    launches share one Instance. A value that a configuration does not have raises ExpressionError.
+    Each property is computed once, when it is first read. The build, the verification and the launches share one
+    Instance. A property that cannot be computed for this configuration raises ExpressionError.
     """
 
     space: Space
     config: Config
-    problem: Scope  # without the configuration
+    problem: Scope  # does not include the configuration
 
     @cached_property
     def names(self) -> Mapping[str, Any]:
-        """The value of every name that an expression of the space may use. A derived value is computed when it is
-        first read, which may raise ExpressionError."""
+        """The value of every name that an expression of the space may use.
+
+        A derived value is computed when it is first read, which may raise ExpressionError.
+        """
         return self.space.names(self.config, self.problem)
 
     @cached_property
     def scope(self) -> Scope:
-        """The problem, with the values of parameters and derived values. Raises ExpressionError."""
+        """The problem, including the values of parameters and derived values. Raises ExpressionError."""
         derived = {name: self.names[name] for name in self.space.derived}
         return replace(self.problem, config={**self.config, **derived})
 
@@ -55,8 +57,8 @@ class Instance:
     def broken(self) -> Restriction | None:
         """The first restriction that the configuration breaks, or None.
 
-        Raises ExpressionError if a restriction cannot be evaluated (a division by zero) and no other one is broken.
-        Their order does not matter.
+        Raises ExpressionError if a restriction cannot be evaluated (for example, a division by zero) and no other is
+        broken, whatever their order.
         """
         undecided: ExpressionError | None = None
         for restriction in self.space.restrictions:
@@ -71,8 +73,7 @@ class Instance:
 
 
 def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instance:
-    """The Instance of a configuration that somebody gave. Raises SpaceError, which says what is wrong, unless the
-    configuration is valid."""
+    """The Instance of a configuration from outside: a user's or a file's. Raises SpaceError if it is not valid."""
     for name, values in space.parameters.items():
         if name not in config:
             raise SpaceError(f"{space.name}: the configuration lacks {name}; allowed: {shown(list(values))}")
@@ -89,8 +90,10 @@ def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instan
 
 
 def nominal(space: Space, problem: Scope) -> Scope:
-    """`problem` for what is asked without a configuration: with the first valid one where the shape of an array that
-    the caller passes depends on it. Raises NoConfiguration."""
+    """`problem`, with the first valid configuration if the shape or type of an array that the caller passes needs one.
+
+    Raises NoConfiguration if none is valid.
+    """
     if not space.varying & {argument.name for argument in space.operation.arrays}:
         return problem
     return Instance(space, first_valid(space, problem), problem).scope

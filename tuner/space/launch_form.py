@@ -1,4 +1,4 @@
-"""A Space as JSON: a launch reads it instead of YAML, and a worker receives it."""
+"""The launch form: a Space as JSON, which a launch reads instead of YAML, and which a worker receives."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +78,7 @@ def to_json(space: Space) -> dict[str, Any]:
 
 
 def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The steps, the fills, and the reference, in this JSON data that name a `file`."""
+    """The steps, fills and reference in this JSON data that name a `file`."""
     operation = data["operation"]
     fills = [fill for _, _, _, _, _, fill, *_ in operation["arguments"] if fill]
     return [part for part in (*data["steps"], operation["reference"], *fills) if part.get("file")]
@@ -173,7 +173,7 @@ def _three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
-    """The Space that `to_json` wrote. Every expression is checked again."""
+    """The Space that `to_json` wrote. Parses, and so checks, every expression again."""
     op = data["operation"]
 
     def expressions(texts: list[str]) -> tuple[Expression, ...]:
