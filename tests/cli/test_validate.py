@@ -81,17 +81,17 @@ SCALARS = [
     ("changes", "message"),
     [
         ({}, ""),
-        ({"p": {"dtype": "float32"}}, "arguments.p.dtype: float32 has 4 bytes, and f takes 8 here; write the type"),
-        ({"s": {"dtype": "int32"}}, "arguments.s.dtype: int32 has 4 bytes, and f takes 2 here"),
+        ({"p": {"dtype": "float32"}}, "arguments.p.dtype: float32 has 4 bytes, but f takes 8 here; write the type"),
+        ({"s": {"dtype": "int32"}}, "arguments.s.dtype: int32 has 4 bytes, but f takes 2 here"),
         (
             {"flag": {"shape": ["n"], "role": "in", "value": None}},
-            "arguments.flag: is an array, and f takes 1 bytes here",
+            "arguments.flag: is an array, but f takes 1 bytes here",
         ),
         (
             {"w": {"shape": ["n"]}},
-            "arguments.w.shape: [1024] of float32 has 4096 bytes, and the variable of the source 32",
+            "arguments.w.shape: [1024] of float32 has 4096 bytes, but the variable in the source has 32",
         ),
-        ({"a": [2]}, "shared_memory: is 0, and f uses an array that is extern __shared__; write the bytes"),
+        ({"a": [2]}, "shared_memory: is 0, but f uses an extern __shared__ array; write the bytes"),
         ({"a": [2], "shared_memory": "4 * n"}, ""),
     ],
 )

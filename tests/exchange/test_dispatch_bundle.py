@@ -170,7 +170,7 @@ def test_a_bundle_that_is_not_what_was_exported_is_refused(exported: Path, scale
     text = file.read_text()
     held = json.loads(text)
     (exported / held["binaries"][0]["file"]).write_bytes(b"other")
-    with pytest.raises(RequestError, match="is not what was exported; export it again"):
+    with pytest.raises(RequestError, match="has changed since it was exported; export it again"):
         tuner.dispatch(scales, binaries=exported)
     file.write_text(json.dumps({**held, "binaries": [], "architecture": "other"}))
     with pytest.raises(DeviceError, match=f"its builds are for host other, .*, not for host {host.architecture}, "):

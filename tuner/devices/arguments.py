@@ -1,4 +1,4 @@
-"""Requirements on the arrays of a launch, whichever library they come from."""
+"""Checks of the arrays of a launch, independent of their library: shape, type, strides, alignment and overlap."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tuner.space.argument import Argument
     from tuner.space.dtypes import DType
 
-NOWHERE = 1 << 46  # an address
-MOST_WORK = 100_000  # candidates for an element that two arrays share, of which NumPy tries as many
+NOWHERE = 1 << 46  # a placeholder address, never accessed
+MOST_WORK = 100_000  # np.shares_memory's bound on candidate solutions of the overlap problem
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a kernel requires of the array for one argument: C order, with `strides` in bytes, and a start at a multiple
-    of `alignment` bytes. `nbytes` are those from its first to its last element."""
+    """The requirements on the array of one argument: C order, `strides` in bytes, and an address that is a multiple of
+    `alignment` bytes. `nbytes` counts from the first byte of the first element to the last byte of the last."""
 
     argument: Argument
     shape: tuple[int, ...]
@@ -36,18 +36,18 @@ class ArraySpec:
 
     @staticmethod
     def of(argument: Argument, shape: tuple[int, ...], element: DType, alignment: int) -> ArraySpec:
-        """The spec of `argument` at this shape and of this type. The alignment is at least that of the elements."""
+        """The spec of a contiguous array for `argument`. The alignment is at least the size of an element."""
         size = element.itemsize
         steps = tuple(stride * size for stride in strides.contiguous(shape))
         return ArraySpec(argument, shape, element, element.numpy, steps, math.prod(shape) * size, max(alignment, size))
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether no padding lies between its rows."""
+        """Whether the rows have no padding between them."""
         return self.nbytes == math.prod(self.shape) * self.element.itemsize
 
     def with_strides(self, elements: tuple[int, ...]) -> ArraySpec:
-        """The same of an array with these strides, in elements."""
+        """A copy of this spec with these strides, in elements."""
         size = self.element.itemsize
         steps = tuple(stride * size for stride in elements)
         return replace(self, strides=steps, nbytes=strides.span(self.shape, elements) * size)
@@ -55,7 +55,7 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """The layout of an array that the caller passed. `strides` are in bytes, or None if it is contiguous."""
+    """The layout of the caller's array. `strides` are in bytes; None if the array is contiguous."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -63,14 +63,14 @@ class ArrayLayout:
     writable: bool = True
 
     def strides_of(self, spec: ArraySpec) -> tuple[int, ...]:
-        """The strides in bytes, where the array has the shape and the type of `spec`."""
+        """The strides in bytes of an array that has the shape and the type of `spec`."""
         if self.strides is not None:
             return self.strides
         return tuple(stride * spec.element.itemsize for stride in strides.contiguous(spec.shape))
 
 
 def check_array(spec: ArraySpec, layout: ArrayLayout) -> None:
-    """Raise ArgumentError, which names the argument, unless `layout` meets `spec` and an output is writable."""
+    """Raise ArgumentError, which names the argument, if `layout` does not meet `spec` or an output is read-only."""
     name = spec.argument.name
     check_elements(spec, layout)
     for extent, stride, expected in zip(spec.shape, layout.strides_of(spec), spec.strides, strict=False):
@@ -82,7 +82,7 @@ def check_array(spec: ArraySpec, layout: ArrayLayout) -> None:
 
 
 def check_elements(spec: ArraySpec, layout: ArrayLayout) -> None:
-    """Raise ArgumentError, which names the argument, unless it has the shape and the type of `spec`."""
+    """Raise ArgumentError, which names the argument, if `layout` has another shape or type than `spec`."""
     name, element = spec.argument.name, spec.element
     if tuple(layout.shape) != spec.shape or not element.is_held_by(layout.dtype):
         view = f", or a view of its bits as {element.bits}" if element.foreign else ""
@@ -93,15 +93,15 @@ def check_elements(spec: ArraySpec, layout: ArrayLayout) -> None:
 
 
 def check_count(specs: Sequence[ArraySpec], arrays: Sequence[Any]) -> None:
-    """Raise ArgumentError unless there is one array per spec."""
+    """Raise ArgumentError if the number of arrays differs from the number of specs."""
     if len(arrays) != len(specs):
         names = ", ".join(spec.argument.name for spec in specs)
         raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(specs)}: {names}")
 
 
 def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]:
-    """A check of the arrays' addresses. It raises MisalignedArray if an array is that, and ArgumentError if an output
-    shares memory with another array: a kernel may assume that it does not."""
+    """A function that checks the arrays' addresses. It raises MisalignedArray if an array is misaligned, and
+    ArgumentError if an output shares memory with another array, since kernels may assume that outputs do not."""
     alignments = [(position, spec.alignment) for position, spec in enumerate(specs)]
     distances = [(output, other, -specs[other].nbytes, specs[output].nbytes) for output, other in output_pairs(specs)]
 
@@ -110,7 +110,7 @@ def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]
             if excess := addresses[position] % alignment:
                 raise MisalignedArray(
                     f"{specs[position].argument.name}: begins {excess} bytes after a multiple of {alignment}; it "
-                    f"must begin at a multiple; pass a copy",
+                    f"must begin at a multiple of {alignment}; pass a copy",
                     excess & -excess,
                 )
         for output, other, least, most in distances:
@@ -122,21 +122,21 @@ def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]
 
 
 def share_elements(first: ArraySpec, second: ArraySpec, distance: int) -> bool:
-    """Whether arrays share memory of which `second` begins `distance` bytes after `first`. Where their spans overlap,
-    those with padding may still lie beside each other, as the two halves of a matrix do."""
+    """Whether two arrays share an element, if `second` begins `distance` bytes after `first`. Arrays whose address
+    ranges overlap need not: the left and the right half of a matrix interleave."""
     if not -second.nbytes < distance < first.nbytes:
         return False
     if first.is_contiguous and second.is_contiguous:
         return True
-    share: Any = np.shares_memory  # its stubs know no bound of the work
+    shares_memory: Any = np.shares_memory  # NumPy's stubs lack max_work
     try:
-        return bool(share(_lying(first, 0), _lying(second, distance), max_work=MOST_WORK))
+        return bool(shares_memory(_placeholder(first, 0), _placeholder(second, distance), max_work=MOST_WORK))
     except np.exceptions.TooHardError:
         return True
 
 
-def _lying(spec: ArraySpec, offset: int) -> np.ndarray[Any, Any]:
-    """An array of NumPy's that lies as one of `spec` does, in memory that nobody looks at."""
+def _placeholder(spec: ArraySpec, offset: int) -> np.ndarray[Any, Any]:
+    """A NumPy array with the layout of `spec`, `offset` bytes after NOWHERE. Its elements must not be accessed."""
     interface = {
         "version": 3,
         "typestr": f"|V{spec.element.itemsize}",
@@ -148,11 +148,13 @@ def _lying(spec: ArraySpec, offset: int) -> np.ndarray[Any, Any]:
 
 
 def output_pairs(specs: Sequence[ArraySpec]) -> list[tuple[int, int]]:
-    """The positions of each output with each other array."""
+    """All pairs of positions of an output and another array."""
     outputs = [position for position, spec in enumerate(specs) if spec.argument.role != "in"]
     return [(output, other) for output in outputs for other in range(len(specs)) if other != output]
 
 
 def overlap_error(output: ArraySpec, other: ArraySpec) -> ArgumentError:
     """The error for an output that shares memory with another array."""
-    return ArgumentError(f"{output.argument.name}: shares memory with {other.argument.name}; pass arrays of their own")
+    return ArgumentError(
+        f"{output.argument.name}: shares memory with {other.argument.name}; pass arrays that do not overlap"
+    )

@@ -1,4 +1,4 @@
-"""Exported builds: folders that `tune export --to cubin` writes, and binaries in any exported folder."""
+"""Exported builds: folders of cubins that `tune export` writes, and binaries in any exported folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST_CHARACTERS = 10_000_000  # of a launch.json
 
 @dataclass(frozen=True)
 class ExportedBinary:
-    """A binary of an exported build. `source` is the digest of its Source; `entries` are the names in the binary of
-    kernels that have another one in the source."""
+    """A binary of an exported build. `source` is the digest of its Source. `entries` maps a kernel's name in the source
+    to its name in the binary, if they differ."""
 
     source: str
     binary: bytes
@@ -30,7 +30,7 @@ class ExportedBinary:
 
 @dataclass(frozen=True)
 class ExportedBuild:
-    """A build in a folder of `tune export --to cubin`: a configuration, and a binary for each of its sources."""
+    """A build in a bundle: a configuration, and a binary for each of its sources."""
 
     architecture: str
     config: dict[str, Any]
@@ -38,22 +38,19 @@ class ExportedBuild:
 
 
 def read(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
-    """The builds in a folder that `tune export --to cubin` wrote.
-
-    Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`, unless that is
-    None.
-    """
+    """The builds in a bundle. Raises RequestError if the folder is no bundle, or if `kernel` is not None and the bundle
+    was exported for another kernel."""
     try:
         data = json.loads(paths.read_text(bundle / "launch.json", _MOST_CHARACTERS))
         if data["format"] != BUNDLE[0]:
             raise ValueError(data["format"])
         if data["version"] != BUNDLE[1]:
             raise RequestError(
-                f"{bundle}: launch.json is of version {quoted(data['version'])}, where {BUNDLE[1]} is read; "
+                f"{bundle}: launch.json has version {quoted(data['version'])}; this tuner reads version {BUNDLE[1]}; "
                 "export it again"
             )
         if kernel is not None and _stem(str(data["kernel"])) != _stem(kernel):
-            # the folder of its space may have another name
+            # compares the last part only: the space's folder may have been renamed
             raise RequestError(f"{bundle}: was exported for {shown(str(data['kernel']))}, not for {kernel}")
         return [
             ExportedBuild(
@@ -71,17 +68,17 @@ def read(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
 
 
 def exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
-    """A binary of a bundle. Raises RequestError where it is not the one that was exported."""
+    """Read the binary of a bundle that `data` describes. Raises RequestError if its checksum differs."""
     file = bundle / Path(data["file"]).name
     binary = file.read_bytes()
     if paths.digest(binary) != data["checksum"]:  # loading it might crash the process
-        raise RequestError(f"{bundle}: {shown(file.name)} is not what was exported; export it again")
+        raise RequestError(f"{bundle}: {shown(file.name)} has changed since it was exported; export it again")
     entries = {str(kernel): str(entry) for kernel, entry in data["entries"].items()}
     return ExportedBinary(str(data["source"]), binary, entries)
 
 
 def binary_json(file: str, source: str, build: Build) -> dict[str, Any]:
-    """What a bundle says of a binary, as `exported_binary` reads it; `source` is the digest of its Source."""
+    """The JSON object that describes a binary, for `exported_binary`. `source` is the digest of its Source."""
     checksum = paths.digest(build.binary)
     return {"file": file, "source": source, "checksum": checksum, "entries": dict(build.entries)}
 

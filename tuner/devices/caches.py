@@ -1,4 +1,4 @@
-"""The last-level caches of this machine's processors."""
+"""The size of the last-level caches of this machine's CPUs."""
 
 import functools
 from pathlib import Path
@@ -8,7 +8,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def last_level() -> int | None:
-    """The bytes of all caches of the last level together, as Linux lists them; None where it does not."""
+    """The total size of all last-level caches, in bytes, from Linux's sysfs; None if it does not list them."""
     try:
         caches = [
             (int(_text(cache / "level")), _text(cache / "shared_cpu_list"), _text(cache / "size"))

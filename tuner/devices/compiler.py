@@ -1,4 +1,4 @@
-"""The interface of compilers, and builds from the cache or a compiler."""
+"""The abstract interface of compilers, which return builds from the cache or compile them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tuner.quoting import quoted, shown
 if TYPE_CHECKING:
     from tuner.space.sources.source import Source
 
-MEMORY_SHARE = 0.75  # of the memory, for all builders together
-LEAST_MEMORY = 1 << 30  # bytes of a builder
-MOST_MESSAGE = 1000  # characters of what a source defines
+MEMORY_SHARE = 0.75  # share of the memory for all builders together
+LEAST_MEMORY = 1 << 30  # bytes for each builder
+MOST_MESSAGE = 1000  # characters of the message that lists a source's kernels
 
 
 @dataclass(frozen=True)
 class Build:
-    """A binary, and the figures that its compiler reported of each kernel. `fresh` if it did not come from the cache.
+    """A binary, and the figures that its compiler reported for each kernel. `fresh` if it did not come from the cache.
 
-    `entries` are the names in the binary of kernels that have another one there than in the source, as in C++.
-    `interface` is what launches must give; None where the compiler does not tell.
+    `entries` maps a kernel's name in the source to its name in the binary if they differ, as mangled C++ names do.
+    `interface` has the sizes of the kernels' parameters; None if the compiler does not report them.
     """
 
     binary: bytes
@@ -42,80 +42,80 @@ class Build:
     interface: Interface | None = None
 
     def figures_of(self, kernel: str) -> Figures:
-        """The figures of a kernel, by its name in the source."""
+        """The figures of a kernel; `kernel` is its name in the source."""
         return self.figures.get(kernel, NO_FIGURES)
 
     def entry(self, kernel: str) -> str:
-        """The name of a kernel in the binary."""
+        """The name in the binary of the kernel with this name in the source."""
         return self.entries.get(kernel, kernel)
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one process of a compiler may take: seconds of a processor, and bytes of address space."""
+    """The limits of one compiler process: CPU time in seconds, and address space in bytes."""
 
     seconds: int
     memory: int
 
     @staticmethod
     def shared(seconds: float) -> Allowance:
-        """For each of `most_builders`, which may have so many seconds for a build."""
+        """The allowance of each of `most_builders()` builders, if a build may take `seconds` of wall time."""
         return Allowance(math.ceil(2 * seconds), int(MEMORY_SHARE * _memory()) // most_builders())
 
 
 def most_builders() -> int:
-    """How many builders may work at once: one more than there are processors, as far as memory goes. Workers that hold
-    devices are among them, since they build, too."""
+    """The largest number of concurrent builders: one more than there are CPU cores, if memory suffices. Workers that
+    hold devices count, since they build, too."""
     return max(1, min(len(os.sched_getaffinity(0)) + 1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY))
 
 
 def _memory() -> int:
-    """The bytes of memory that this process may use: the machine's, or what its container grants."""
+    """The memory that this process may use, in bytes: the machine's, or the limit of its container if that is lower."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in ("memory.max", "memory/memory.limit_in_bytes"):  # of control groups, versions 2 and 1
-        with contextlib.suppress(OSError, ValueError):  # there is none, or no limit
+        with contextlib.suppress(OSError, ValueError):  # no such file, or no limit
             memory = min(memory, int(Path("/sys/fs/cgroup", file).read_text(encoding="ascii")))
     return memory
 
 
 class Compiler(ABC):
-    """Compiles for one kind and architecture of device. Needs no device of that kind, except for OpenCL."""
+    """Compiles for one kind of device and one architecture. Only OpenCL needs an open device."""
 
     kind: str
     architecture: str
     portable = False  # whether builds of all its versions run on every device of the architecture
-    tells: tuple[str, ...] = ()  # the figures that every build has
-    allowance: Allowance | None = None  # of the processes that it starts; None: no limit
+    tells: tuple[str, ...] = ()  # the figures that it reports for every build
+    allowance: Allowance | None = None  # limits of the processes that it starts; None: no limit
 
     @abstractmethod
     def name(self) -> str:
-        """The compiler, its version, and all else besides the source that changes its builds. Must be cheap: a launch
-        from the cache calls it too. Raises DeviceError if the compiler is missing."""
+        """A text with the compiler, its version, and everything else except the source that changes its builds. Must be
+        cheap, because a launch from the cache calls it too. Raises DeviceError if the compiler is missing."""
 
     @abstractmethod
     def compile(self, source: Source) -> Build:
-        """Compile `source`. Raises BuildError with the log."""
+        """Compile `source`. Raises BuildError with the compiler's log."""
 
     def folders(self) -> list[Path]:
-        """Where it writes temporary files."""
+        """The folders in which it writes temporary files."""
         import tempfile  # slow to import; a launch compiles nothing
 
         return [Path(tempfile.gettempdir())]
 
     def source_key(self, source: Source) -> str:
-        """The common beginning of the names of all builds of `source` for this architecture."""
+        """The common prefix of the cache names of all builds of `source` for this architecture."""
         return paths.digest(self.kind, self.architecture, source.digest)
 
     def key(self, source: Source) -> str:
-        """The name of a build. It covers everything that changes what `compile` returns."""
+        """The cache name of a build. It covers everything that changes the result of `compile`."""
         return f"{self.source_key(source)}-{paths.digest(self.name())}"
 
     def build(self, source: Source) -> Build:
-        """The build of `source`, from the cache if it is there.
+        """The build of `source`, from the cache or newly compiled.
 
-        If the compiler is missing, a build of another version serves, provided that it is portable. Raises BuildError
-        with the log, DeviceError if there is neither a build nor a compiler, EnvironmentTrouble if the machine is to
-        blame.
+        If the compiler is missing and its builds are portable, a cached build of another compiler version is used.
+        Raises BuildError with the compiler's log, DeviceError if there is neither a build nor a compiler,
+        EnvironmentTrouble if the machine caused the failure.
         """
         try:
             if (build := _from_cache(self.key(source))) is not None:
@@ -126,9 +126,9 @@ class Compiler(ABC):
             build = next(filter(None, map(_from_cache, others)), None)
             if build is None:
                 raise DeviceError(
-                    f"{source.kernel}: {missing}; and {build_cache.folder()} holds no build of this configuration for "
-                    f"{self.architecture}: name a copy of another machine's cache with TUNER_CACHE, or a folder that "
-                    f"`tune export --to cubin` wrote with load(binaries=...)"
+                    f"{source.kernel}: {missing}; {build_cache.folder()} has no build of this configuration for "
+                    f"{self.architecture} either; install the compiler, set TUNER_CACHE to a copy of another machine's "
+                    f"cache, or pass a folder that `tune export --to cubin` wrote to load(binaries=...)"
                 ) from None
             return build
         self.keep(source, build)
@@ -139,49 +139,49 @@ class Compiler(ABC):
         try:
             return self.compile(source)
         except BuildError as error:
-            found = environment.of_log(str(error), what, self.folders())
-            if found is None:
+            trouble = environment.of_log(str(error), what, self.folders())
+            if trouble is None:
                 raise
-            if found.reason == environment.NO_MEMORY and self.allowance and environment.has(self.allowance.memory):
-                log = f"it needs more than the {self.allowance.memory >> 20} MiB that a compiler may take: {error}"
+            if trouble.reason == environment.NO_MEMORY and self.allowance and environment.has(self.allowance.memory):
+                log = f"it needs more than the {self.allowance.memory >> 20} MiB that a compiler may use: {error}"
                 raise BuildError(log, "compile memory") from None
         except (OSError, MemoryError) as error:
-            found = environment.of_error(error)
-            if found is None:
+            trouble = environment.of_error(error)
+            if trouble is None:
                 raise
-        raise found
+        raise trouble
 
     def keep(self, source: Source, build: Build) -> None:
         """Write a build to the cache."""
         key = self.key(source)
-        told = {
+        metadata = {
             "figures": {kernel: figures.to_json() for kernel, figures in build.figures.items()},
             "entries": dict(build.entries),
             "interface": build.interface and build.interface.to_json(),
         }
-        build_cache.write(key + build_cache.FIGURES, json.dumps(told).encode())
+        build_cache.write(key + build_cache.FIGURES, json.dumps(metadata).encode())
         build_cache.write(key, build.binary)
 
 
 def _from_cache(name: str) -> Build | None:
-    """The build called `name`; None if the cache lacks it or its figures, or either is damaged."""
+    """The cached build `name`; None if the build or its figures are missing or damaged."""
     binary, figures = build_cache.read(name), build_cache.read(name + build_cache.FIGURES)
     if binary is None or figures is None:
         return None
     try:
-        told = json.loads(figures)
-        by_kernel = {kernel: Figures.from_json(data) for kernel, data in told["figures"].items()}
-        layout = told.get("interface")  # a build of an earlier version has none
+        metadata = json.loads(figures)
+        by_kernel = {kernel: Figures.from_json(data) for kernel, data in metadata["figures"].items()}
+        layout = metadata.get("interface")  # missing in builds of earlier versions
         interface = None if layout is None else Interface.from_json(layout)
-        return Build(binary, by_kernel, fresh=False, entries=dict(told["entries"]), interface=interface)
+        return Build(binary, by_kernel, fresh=False, entries=dict(metadata["entries"]), interface=interface)
     except (ValueError, TypeError, AttributeError, KeyError):  # written by another version of this package
         return None
 
 
 def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:
-    """The message for a source that compiles, but has no such kernel: it lists what there is."""
+    """The message for a source that compiles, but lacks the kernel: it lists the kernels that the source defines."""
     from tuner.space.sources.prototype import prototypes
 
     found = sorted({p.qualified if p.template is None else f"{p.qualified}<...>" for p in prototypes(source.text)})
-    there = f"it defines {', '.join(found)}" if found else "it defines no kernel"
-    return shown(f"the source has no kernel {quoted(kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)
+    defined = f"it defines {', '.join(found)}" if found else "it defines no kernel"
+    return shown(f"the source has no kernel {quoted(kernel)}{reason and ': '}{reason}; {defined}", MOST_MESSAGE)

@@ -1,4 +1,4 @@
-"""Figures of a build: the registers, spills and shared memory that its compiler reported."""
+"""Figures of a build: the registers, spills and shared memory that its compiler reported, and the occupancy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REGISTER_UNIT = 256  # registers are allocated to a warp in multiples of this, 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the compiler reports of one kernel; None for what it does not report.
+    """The compiler's figures of one kernel; None for a figure that it does not report.
 
-    `registers` are per thread. `spills` are bytes per thread stored to and loaded from memory by register spills.
-    `shared_memory` is in bytes per block: the static part for a build, all of it for a launch.
+    `registers` are per thread. `spills` are the bytes per thread that register spills store and load. `shared_memory`
+    is in bytes per block: static shared memory for a build, static and dynamic for a launch.
     """
 
     registers: int | None = None
@@ -32,7 +32,7 @@ class Figures:
         return asdict(self)
 
     def launched(self, geometry: Geometry) -> Figures:
-        """These figures with the shared memory that a launch adds."""
+        """These figures, with the launch's dynamic shared memory added."""
         static = self.shared_memory
         return replace(self, shared_memory=None if static is None else static + geometry.shared_memory)
 
@@ -65,8 +65,8 @@ def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:
 
 
 def occupancy(figures: Figures, geometry: Geometry, limits: Limits) -> float | None:
-    """Occupancy: the largest share of a multiprocessor's threads that blocks of this kernel can fill at once, 0 to 1.
-    None if the device or the compiler does not report enough."""
+    """The theoretical occupancy: the share of a multiprocessor's threads that resident blocks of this kernel can fill,
+    0 to 1. None if the device or the compiler does not report enough."""
     blocks = resident_blocks(figures, geometry, limits)
     if not blocks:
         return None
@@ -75,8 +75,8 @@ def occupancy(figures: Figures, geometry: Geometry, limits: Limits) -> float | N
 
 
 def resident_blocks(figures: Figures, geometry: Geometry, limits: Limits) -> dict[str, int]:
-    """How many blocks of this kernel a multiprocessor has room for at once, by what would limit them; the least of them
-    counts. Empty if the device or the compiler does not report enough."""
+    """How many blocks of this kernel each resource of a multiprocessor can hold at once, by the resource's name; the
+    minimum is the number of resident blocks. Empty if the device or the compiler does not report enough."""
     if figures.registers is None or not limits.multiprocessor_threads:
         return {}
     warps = _warps(math.prod(geometry.block), limits)

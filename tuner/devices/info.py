@@ -1,4 +1,4 @@
-"""A device in words and numbers, for processes and files that do not hold it."""
+"""The description of a device, for processes that do not hold it and for files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tuner.space.scope import Limits
 
 @dataclass(frozen=True)
 class Peak:
-    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, because a multiply-add counts as two.
+    """The theoretical peak FP32 rate of a GPU: multiprocessors x FP32 lanes x clock x 2 (an FMA counts as two
+    operations).
 
-    `most` is the number of multiply-adds per clock cycle and multiprocessor in the fastest format of its tensor cores;
-    None if unknown.
+    `lanes` is the number of FP32 lanes per multiprocessor. `most` is the number of multiply-adds per clock cycle and
+    multiprocessor in the fastest format of its tensor cores; None if unknown.
     """
 
     multiprocessors: int
@@ -24,12 +25,12 @@ class Peak:
 
     @property
     def gflops(self) -> float:
-        """GFLOP/s."""
+        """The peak FP32 rate, in GFLOP/s."""
         return 2 * self.multiprocessors * self.lanes * self.clock_mhz / 1e3
 
     @property
     def fastest_gflops(self) -> float | None:
-        """GFLOP/s in the fastest format; None if unknown."""
+        """The peak rate in the fastest tensor-core format, in GFLOP/s; None if unknown."""
         return 2 * self.multiprocessors * self.most * self.clock_mhz / 1e3 if self.most else None
 
     def __str__(self) -> str:
@@ -41,9 +42,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """The description of a device: `id` as in `cuda:0`, `name` by its vendor, `architecture` that its binaries run on,
-    `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated, `package` in Python
-    that drives it, `place` that names it to every process of the machine."""
+    """The description of a device. The fields are those of `Device`."""
 
     id: str
     kind: str
@@ -56,11 +55,11 @@ class DeviceInfo:
     peak: Peak | None = None
     on_processor: bool = False
     package: str | None = None
-    units: int = 1  # multiprocessors, or cores
+    units: int = 1
     place: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """The description that people and JSON output get."""
+        """The description for output, as text or JSON."""
         return {
             "device": self.id,
             "name": self.name,

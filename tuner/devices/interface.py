@@ -1,4 +1,4 @@
-"""What a binary takes at a launch, as its compiler laid it out."""
+"""The interface of a compiled binary: the sizes of its kernels' parameters and of its constant-memory variables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Interface:
-    """`parameters` are the bytes of each parameter of the kernels, by their names in the source; `variables` those of
-    the variables of constant memory. `dynamic` are the kernels that use dynamic shared memory."""
+    """The interface of a binary.
+
+    `parameters` maps each kernel's name in the source to the sizes of its parameters in bytes. `variables` maps each
+    constant-memory variable to its size in bytes. `dynamic` names the kernels that use dynamic shared memory.
+    """
 
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     variables: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether a space gives a launch what its binary takes."""
+"""Checks that the arguments which a space declares match the parameters of the compiled kernel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ _POINTER = 8  # bytes
 
 
 def check(interface: Interface, step: StepSource, position: int, instance: Instance) -> None:
-    """Raise LaunchError, with the key of the space file, where a launch of this step would not fit its binary."""
+    """Check one step of an instance against the compiled `interface`; `position` is the step's number, from 0.
+
+    Raises LaunchError, which names the key of the space file, if they do not match.
+    """
     try:
         misfit = next(_misfits(interface, step, position, instance.space, instance.scope), None)
     except SpaceError:
-        return  # a shape without a value: a launch reports it
+        return  # a shape cannot be evaluated: the launch reports that
     if misfit is not None:
         files = instance.space.files
         file = f"{files[0].name}: " if files else ""
@@ -34,15 +37,15 @@ def check(interface: Interface, step: StepSource, position: int, instance: Insta
 def _misfits(
     interface: Interface, step: StepSource, position: int, space: Space, scope: Scope
 ) -> Iterator[tuple[str, str]]:
-    """Each key of the space file that does not fit, and why."""
+    """Each key of the space file that does not match the binary, and why."""
     by_name = {argument.name: argument for argument in space.operation.arguments}
     passed = [by_name[name] for name in step.arguments]
     passed = [a for a in passed if a.kind is None or a.kind.is_parameter(scope.language)]
     sizes = interface.parameters.get(step.kernel)
     if sizes is not None and len(passed) < len(sizes):
         given = ", ".join(argument.name for argument in passed)
-        many = f"{len(passed)} ({given}) for {step.kernel}, which takes {len(sizes)}"
-        yield "operation.arguments", f"{many}; write one for each, in its order"
+        counts = f"{len(passed)} ({given}) for {step.kernel}, which takes {len(sizes)}"
+        yield "operation.arguments", f"{counts}; declare all of them, in the kernel's order"
     for argument, size in zip(passed, sizes or (), strict=False):
         if argument.kind is None:
             yield from _size(argument, size, step.kernel, scope)
@@ -50,32 +53,33 @@ def _misfits(
         if argument.kind is not None and not argument.kind.is_parameter(scope.language):
             yield from _variable(argument, interface, scope)
     if step.kernel in interface.dynamic and space.steps[position].shared_memory.text == "0":
-        message = f"is 0, and {step.kernel} uses an array that is extern __shared__; write the bytes that a block needs"
+        message = f"is 0, but {step.kernel} uses an extern __shared__ array; write the bytes that a block needs"
         yield "shared_memory", message
 
 
 def _size(argument: Argument, size: int, kernel: str, scope: Scope) -> Iterator[tuple[str, str]]:
-    """Whether the kernel takes `size` bytes for an argument that the file declares otherwise."""
-    where = f"operation.arguments.{argument.name}"
+    """The key and the problem, if the file declares an argument for which the kernel takes `size` bytes differently."""
+    key = f"operation.arguments.{argument.name}"
     if argument.shape is not None:
         if size != _POINTER:
-            yield where, f"is an array, and {kernel} takes {size} bytes here, no address; leave `shape` and `role` out"
+            problem = f"is an array, but {kernel} takes {size} bytes here, not a pointer"
+            yield key, f"{problem}; remove `shape` and `role`"
         return
     dtype = chosen_types.dtype(argument, scope)
     if dtype.itemsize != size:
-        takes = f"{dtype.name} has {dtype.itemsize} bytes, and {kernel} takes {size} here"
-        yield f"{where}.dtype", f"{takes}; write the type of the source, and take what is no number apart there"
+        sizes = f"{dtype.name} has {dtype.itemsize} bytes, but {kernel} takes {size} here"
+        yield f"{key}.dtype", f"{sizes}; write the source's type, and pass the members of a struct one by one"
 
 
 def _variable(argument: Argument, interface: Interface, scope: Scope) -> Iterator[tuple[str, str]]:
-    """Whether an array is larger than the variable of constant memory that each launch fills with it."""
+    """The key and the problem, if an array is larger than the constant-memory variable that each launch copies it
+    to."""
     nbytes, most = operation.nbytes(argument, scope), interface.variables.get(argument.name)
     if most is not None and nbytes > most:
         extents = ", ".join(map(str, operation.shape(argument, scope)))
-        message = (
-            f"[{extents}] of {chosen_types.dtype(argument, scope).name} has {nbytes} bytes, and the variable of the "
-        )
+        dtype = chosen_types.dtype(argument, scope).name
         yield (
             f"operation.arguments.{argument.name}.shape",
-            f"{message}source {most}; write its extents, or make it larger",
+            f"[{extents}] of {dtype} has {nbytes} bytes, but the variable in the source has {most}; write the "
+            "variable's shape, or make the variable larger",
         )

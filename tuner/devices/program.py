@@ -1,4 +1,4 @@
-"""A configuration loaded on a device, and the work of its launches."""
+"""Builds an instance, loads it on a device, and assembles the work of its launches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Allocate = Callable[["Argument", int], Buffer]
 
 @dataclass(frozen=True)
 class Built:
-    """An instance that fits a device of its limits: its steps, and the build of each of their sources."""
+    """A built instance that fits the device's limits: its steps, and the build of each source."""
 
     instance: Instance
     steps: tuple[StepSource, ...]
@@ -35,7 +35,7 @@ class Built:
 
     @property
     def figures(self) -> Figures:
-        """Those of a whole launch: the most registers and shared memory of any step, and the spills of all."""
+        """The figures of a launch: the maximum of registers and shared memory over all steps, and the sum of spills."""
         each = [self._figures(step).launched(step.geometry) for step in self.steps]
         return Figures(
             registers=_over(max, [f.registers for f in each]),
@@ -45,7 +45,7 @@ class Built:
 
     @property
     def occupancy(self) -> float | None:
-        """The least occupancy of any step, from 0 to 1; None where the device does not tell its limits."""
+        """The lowest occupancy of any step, 0 to 1; None if the occupancy of a step is unknown."""
         limits = self.instance.problem.limits
         each = [figures.occupancy(self._figures(step), step.geometry, limits) for step in self.steps]
         known = [share for share in each if share is not None]
@@ -66,11 +66,10 @@ class Built:
 
 
 def build(compiler: Compiler, instance: Instance, exported: Mapping[str, Build] | None = None) -> Built:
-    """One instance: render its sources, compile them or read the cache, check them against the limits. Needs no device.
-    `exported` has builds by the digests of their sources.
+    """Build an instance: render its sources, compile them or read the cache, and check the builds against the limits.
 
-    Raises GeometryError, BuildError, ResourceError if the device could not launch it, or LaunchError if the space does
-    not give what its kernels take.
+    Needs no device. `exported` maps digests of sources to builds. Raises GeometryError, BuildError, ResourceError if
+    the device could not launch it, or LaunchError if the declared arguments do not match the kernels' parameters.
     """
     steps = render(instance)
     sources = dict.fromkeys(step.source for step in steps)
@@ -78,15 +77,16 @@ def build(compiler: Compiler, instance: Instance, exported: Mapping[str, Build] 
     built = Built(instance, steps, builds)
     built.check()
     for position, step in enumerate(steps):
-        if (takes := builds[step.source].interface) is not None:
-            from tuner.devices import misfits  # only where a compiler tells what its kernels take
+        if (interface := builds[step.source].interface) is not None:
+            from tuner.devices import misfits  # imported only if the compiler reports an interface
 
-            misfits.check(takes, step, position, instance)
+            misfits.check(interface, step, position, instance)
     return built
 
 
 def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Buffer:
-    """Memory of a launch's own, which differs by configuration: raises LaunchError where it does not fit."""
+    """Allocate scratch memory of a launch. Its size depends on the configuration, so LaunchError is raised, not
+    OutOfMemory, if it does not fit."""
     try:
         if nbytes > device.memory:
             raise OutOfMemory(f"{device.id}: {nbytes} bytes do not fit; try a smaller size")
@@ -98,12 +98,12 @@ def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Bu
 class Program:
     """An instance loaded on a device.
 
-    `scope` includes the configuration, and `shapes` are those of the caller's arrays, by name. Where it `owns_memory`,
-    each of its works has scratch and variables that launches write to.
+    `scope` includes the configuration. `shapes` are the shapes of the caller's arrays, by name. If `owns_memory`, each
+    work has its own scratch memory and global variables, which its launches write to.
     """
 
     def __init__(self, device: Device, built: Built) -> None:
-        """Raises LaunchError, and GeometryError where a shape has no value."""
+        """Raises LaunchError, or GeometryError if a shape cannot be evaluated."""
         self.device, self._built = device, built
         self.space = space = built.instance.space
         try:
@@ -117,9 +117,9 @@ class Program:
         self._constants = {name: device.upload(data) for name, data in constants.items()}
         kinds = [a.kind for a in space.operation.arguments if a.kind is not None]
         has_symbols = any(not kind.is_parameter(self.scope.language) for kind in kinds)
-        # Launches that may overlap must not share memory that they write to, nor the work that names it.
+        # Concurrent launches must not share memory that they write to, so each needs its own work.
         self.owns_memory = has_symbols or bool(space.operation.scratch)
-        self._loaded = None if has_symbols else self._load()  # what is global in a source is each work's own
+        self._loaded = None if has_symbols else self._load()  # with symbols, each work loads its own global variables
 
     def work(
         self,
@@ -127,21 +127,27 @@ class Program:
         scalars: Sequence[Any] | None = None,
         constants: Mapping[str, Buffer] = MappingProxyType({}),
     ) -> Work:
-        """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
-        bytes. `scalars` are those of other options, and `constants` stand in place of the program's. Raises LaunchError
-        where memory does not suffice, and GeometryError for a scalar that the configuration makes too large."""
+        """The work of a launch, with its own scratch memory.
+
+        `allocate(argument, nbytes)` provides the memory of each scratch argument. `scalars` and `constants` replace the
+        program's own. Raises LaunchError if memory does not suffice, GeometryError if the configuration makes a scalar
+        too large for its type.
+        """
         assembly = _Assembly(self, self._loaded or self._load(), allocate or self._allocate, constants)
         return assembly.work(self._scalars() if scalars is None else scalars)
 
     def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
-        """`Device.bind`. Where the work has several actions, threads take turns, so that none starts between the steps
-        of another: a signal handler's within a call is enqueued after that. After a launch that did not get to its end,
-        what is zeroed once is zeroed again."""
+        """As `Device.bind`, but threads may share the function of any work.
+
+        A launch with several actions is enqueued as a whole: threads wait for each other, and a call from a signal
+        handler that interrupts a call is enqueued after it. If a launch did not complete, the next one first zeroes the
+        scratch memory that is zeroed once.
+        """
         call = self.device.bind(work, handles, stream, keep)
         if not self.owns_memory and len(work.actions) == 1:
             return call
         zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
-        # In the same stream: what a failed launch has enqueued may still write.
+        # On the same stream: actions that a failed launch has enqueued may still write.
         renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
         turn, is_dirty, is_under_way, waiting = threading.RLock(), False, False, 0
 
@@ -149,7 +155,7 @@ class Program:
             nonlocal is_dirty, is_under_way, waiting
             while True:
                 with turn:
-                    if is_under_way:  # in this thread: a signal handler has interrupted it
+                    if is_under_way:  # in this thread: a signal handler interrupted the call
                         waiting += 1
                         return
                     is_under_way = True
@@ -174,7 +180,7 @@ class Program:
         except SpaceError as error:
             chosen = {*self.space.parameters, *self.space.derived}
             if not any(value.names & chosen for scalar in op.scalars for value in scalar.value):
-                raise  # at this size, no configuration has one that fits
+                raise  # no configuration influences it, so the size is at fault
             raise GeometryError(str(error)) from None
 
     def _load(self) -> dict[Source, Any]:
@@ -188,7 +194,7 @@ class Program:
 
 
 class _Assembly:
-    """The arguments and actions of one piece of work, put together."""
+    """Collects the arguments and actions of one work. Argument kinds call its public methods."""
 
     def __init__(
         self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate, constants: Mapping[str, Buffer]
@@ -238,13 +244,14 @@ class _Assembly:
 
     def copy_to_symbol(self, symbol: str, name: str) -> None:
         nbytes = self.nbytes(name)
-        variables = [found for loaded in self._loaded.values() if (found := self.device.symbol(loaded, symbol))]
+        variables = [variable for loaded in self._loaded.values() if (variable := self.device.symbol(loaded, symbol))]
         if not variables:
-            raise LaunchError(f"{symbol}: no source has a variable of this name")
+            raise LaunchError(f"{symbol}: no source declares a variable of this name")
         for target, most in variables:
             if nbytes > most:
                 raise LaunchError(
-                    f"{symbol}: has {nbytes} bytes, and the source declares {most}; declare it as large as its largest"
+                    f"{symbol}: needs {nbytes} bytes, but the source declares {most}; declare the variable as large as "
+                    "the largest configuration needs"
                 )
             self._before.append(Copy(target, self._positions[name], nbytes))
 
@@ -269,6 +276,6 @@ class _Assembly:
         self._arguments.append(parameter)
 
 
-def _over(choose: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
-    """`choose` of all values; None where one is unknown."""
-    return None if None in values else choose(list(values))
+def _over(reduce: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
+    """`reduce` over all values; None if one is None."""
+    return None if None in values else reduce(list(values))

@@ -1,4 +1,4 @@
-"""The default configuration of a space, built on this machine for each kind of device, and never launched."""
+"""Compiles the default configuration of a space for each kind of device, without launching it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.texts import config_text
 
-MOST_LINES = 10  # of a compiler's log
+MOST_LINES = 10  # of a compiler's log in a message
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What came of one kind of device. `missing` says what this machine lacks for it; then nothing was built."""
+    """The result for one kind of device. If this machine cannot compile for it, `missing` says why, and nothing was
+    built."""
 
     kind: str
     architecture: str = ""
@@ -32,23 +33,25 @@ class Sample:
     def __str__(self) -> str:
         if self.missing:
             return f"{self.kind}: not compiled: {self.missing}"
-        told = {
+        values = {
             "registers": self.figures.registers,
             "bytes of spills": self.figures.spills,
             "bytes of shared memory": self.figures.shared_memory,
         }
-        figures = "".join(f", {value} {name}" for name, value in told.items() if value is not None)
+        figures = "".join(f", {value} {name}" for name, value in values.items() if value is not None)
         return f"{self.kind}: the default compiles for {self.architecture}{figures}"
 
 
 def samples(space: Space, problem: Scope) -> list[Sample]:
-    """One for each kind of device that speaks a language of the space, at the sizes and with the types of `problem`.
-    Raises RequestError where the default does not compile, where no configuration is valid, and where this machine can
-    compile for none of the kinds."""
-    found = [_sample(space, problem, kind) for kind in devices.kinds_of(space)]
-    if all(sample.missing for sample in found):
-        raise RequestError("; ".join(map(str, found)))
-    return found
+    """A sample for each kind of device that compiles a language of the space, at the sizes and types of `problem`.
+
+    Raises RequestError if the default does not compile, if no configuration is valid, or if this machine can compile
+    for none of the kinds.
+    """
+    results = [_sample(space, problem, kind) for kind in devices.kinds_of(space)]
+    if all(sample.missing for sample in results):
+        raise RequestError("; ".join(map(str, results)))
+    return results
 
 
 def _sample(space: Space, problem: Scope, kind: str) -> Sample:
@@ -66,19 +69,20 @@ def _sample(space: Space, problem: Scope, kind: str) -> Sample:
 
 
 def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]:
-    """The first of this machine's architectures on which a configuration is valid. Raises NoConfiguration."""
-    none: NoConfiguration | None = None
+    """The compiler of the first architecture on which a configuration is valid, and the first valid instance. Raises
+    NoConfiguration if there is none, DeviceError if there is no compiler."""
+    failure: NoConfiguration | None = None
     for compiler, limits in _compilers(kind):
         scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)
         try:
             return compiler, Instance(space, first_valid(space, scope), scope)
         except NoConfiguration as error:
-            none = none or error
-    raise none or DeviceError("there is no compiler")
+            failure = failure or error
+    raise failure or DeviceError("there is no compiler")
 
 
 def _compilers(kind: str) -> list[tuple[Compiler, Limits]]:
-    """That of the first device, else those of common architectures. Raises DeviceError."""
+    """The compiler and limits of the first device, else those of the common architectures. Raises DeviceError."""
     backend = devices.BACKENDS[kind]
     if devices.count(kind) or backend.compiler is None:
         device = devices.open_device(kind)

@@ -1,4 +1,4 @@
-"""Arrays whose rows may lie apart: which strides a call passes, and the leading dimensions that a kernel then takes."""
+"""Derives the leading dimensions that a kernel takes from the strides of the caller's arrays."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """What a kernel with leading dimensions may be called with. `specs` are those of contiguous arrays."""
+    """Checks arrays with strides for a kernel that takes leading dimensions."""
 
     def __init__(self, program: Program, specs: Sequence[ArraySpec]) -> None:
+        """`specs` are the specs of contiguous arrays."""
         op = program.space.operation
         self._specs, self._sizes = specs, program.scope.sizes
         self._contiguous = operation.contiguous(op, program.scope)
         self._types = {a.name: dtype(a, program.scope) for a in op.scalars if a.name in self._contiguous}
 
     def of(self, layouts: Sequence[ArrayLayout]) -> tuple[list[ArraySpec], dict[str, int]]:
-        """The specs of arrays that lie like these, and the leading dimensions, by name.
+        """The specs of arrays with these layouts, and the leading dimensions by name, in elements.
 
-        Raises ArgumentError for an array that does not meet its strides, and where two arrays disagree.
+        Raises ArgumentError if an array does not have its declared strides, or two arrays imply different values of a
+        leading dimension.
         """
         leading = {**self._contiguous, **self._read(layouts)}
-        found: list[ArraySpec] = []
+        strided: list[ArraySpec] = []
         for spec, layout in zip(self._specs, layouts, strict=True):
-            found.append(self._placed(spec, layout, leading) if spec.argument.strides else spec)
-        return found, leading
+            strided.append(self._with_leading(spec, layout, leading) if spec.argument.strides else spec)
+        return strided, leading
 
     def _read(self, layouts: Sequence[ArrayLayout]) -> dict[str, int]:
-        """The leading dimensions that these arrays tell: along an axis of extent 1, none."""
+        """The leading dimensions that these layouts imply. An axis of extent 1 implies none."""
         read: dict[str, tuple[int, ArraySpec]] = {}
         for spec, layout in zip(self._specs, layouts, strict=True):
             if not spec.argument.strides:
@@ -47,17 +49,17 @@ class Views:
                     continue
                 elements, rest = divmod(stride, spec.element.itemsize)
                 if rest:
-                    raise _misfit(spec, layout, f"rows lie a multiple of {spec.element.itemsize} bytes apart")
+                    raise _misfit(spec, layout, f"strides must be multiples of {spec.element.itemsize} bytes")
                 other, first = read.setdefault(name, (elements, spec))
                 if other != elements:
                     raise ArgumentError(
                         f"{name}: is {other} in {first.argument.name} and {elements} in {spec.argument.name}; pass "
-                        "arrays in which it is the same"
+                        "arrays with the same value"
                     )
         return {name: elements for name, (elements, _) in read.items()}
 
-    def _placed(self, spec: ArraySpec, layout: ArrayLayout, leading: Mapping[str, int]) -> ArraySpec:
-        """The spec of an array with these leading dimensions, which `layout` meets."""
+    def _with_leading(self, spec: ArraySpec, layout: ArrayLayout, leading: Mapping[str, int]) -> ArraySpec:
+        """The spec of an array with these leading dimensions. Raises ArgumentError if `layout` does not meet it."""
         try:
             elements = strides.of(spec.argument, {**self._sizes, **leading})
         except ExpressionError as error:
@@ -65,14 +67,14 @@ class Views:
         unit = max(1, spec.alignment // spec.element.itemsize)
         if (fault := strides.fault(spec.shape, elements, unit)) is not None:
             raise _misfit(spec, layout, fault)
-        placed = spec.with_strides(elements)
-        given = zip(spec.shape, layout.strides_of(spec), placed.strides, strict=True)
-        if any(extent > 1 and stride != needed for extent, stride, needed in given):
-            raise _misfit(spec, layout, f"which are {placed.strides} bytes here")
+        strided = spec.with_strides(elements)
+        axes = zip(spec.shape, layout.strides_of(spec), strided.strides, strict=True)
+        if any(extent > 1 and stride != required for extent, stride, required in axes):
+            raise _misfit(spec, layout, f"these are {strided.strides} bytes here")
         for name in {entry.text for entry in spec.argument.strides} & self._types.keys():
             if not self._types[name].holds(leading[name]):
                 raise _misfit(spec, layout, f"{name} = {leading[name]} does not fit its {self._types[name].name}")
-        return placed
+        return strided
 
 
 def _misfit(spec: ArraySpec, layout: ArrayLayout, why: str) -> ArgumentError:

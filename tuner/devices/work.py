@@ -1,4 +1,4 @@
-"""What one launch of a configuration does: its arguments, and its actions one after the other, for any device."""
+"""The work of one launch of a configuration on any device: its arguments, and its actions in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """A loaded kernel. Only the device that loaded it reads `handle`."""
+    """A loaded kernel with its launch geometry. Only the device that loaded it interprets `handle`."""
 
     handle: Any
     kernel: str
@@ -23,14 +23,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Passed:
-    """The caller's array at this position."""
+    """An argument: the caller's array at `position`."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A value of `nbytes` that stands for the caller's array at `position`: `encode` makes it of the array's handle."""
+    """An argument: a value of `nbytes` bytes, such as a tensor map, that `encode` makes from the handle of the caller's
+    array at `position`."""
 
     position: int
     nbytes: int
@@ -39,14 +40,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Local:
-    """Memory of a block, in bytes, which a kernel takes as an argument."""
+    """An argument: local (shared) memory of a block, of `nbytes` bytes."""
 
     nbytes: int
 
 
 @dataclass(frozen=True)
 class Run:
-    """Launch a function on the arguments at these positions, in its order."""
+    """An action: launch `function` on the arguments at these positions, in the function's order."""
 
     function: Function
     arguments: tuple[int, ...]
@@ -54,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy `nbytes` of the argument at position `source` to the start of `target`."""
+    """An action: copy `nbytes` bytes from the argument at position `source` to the start of `target`."""
 
     target: Any
     source: int
@@ -63,7 +64,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Zero:
-    """Set the first `nbytes` of `target` to 0."""
+    """An action: set the first `nbytes` bytes of `target` to 0."""
 
     target: Any
     nbytes: int
@@ -71,10 +72,10 @@ class Zero:
 
 @dataclass(frozen=True)
 class Work:
-    """One launch. An argument is Passed, Encoded, Local, a NumPy scalar, or the handle of memory; actions share them.
+    """One launch. An argument is Passed, Encoded, Local, a NumPy scalar, or a memory handle; the actions share them.
 
-    Those that are passed stand in the order of their positions. `scratch` is memory of its own, each with when it is
-    zeroed: never, once or each. `keep` is what other handles belong to.
+    The Passed arguments are in the order of their positions. `scratch` is the memory that the work owns, each with the
+    time when it is zeroed: "never", "once" or "each" (before each launch). `keep` holds the owners of other handles.
     """
 
     arguments: tuple[Any, ...]
@@ -84,19 +85,19 @@ class Work:
 
     @staticmethod
     def of(function: Function, arguments: Sequence[Any]) -> Work:
-        """One run of a function on all of these arguments."""
+        """A single run of `function` on all of `arguments`."""
         return Work(tuple(arguments), (Run(function, tuple(range(len(arguments)))),))
 
     @property
     def kernel(self) -> str:
-        """The names of its kernels, for people."""
+        """The names of its kernels, for messages."""
         return ", ".join(dict.fromkeys(action.function.kernel for action in self.actions if isinstance(action, Run)))
 
     def positions(self, kind: type) -> list[int]:
-        """Where the arguments of a type stand."""
+        """The positions of the arguments of a type."""
         return [position for position, argument in enumerate(self.arguments) if isinstance(argument, kind)]
 
     @property
     def scalars(self) -> list[int]:
-        """Where the scalars stand."""
+        """The positions of the scalars."""
         return self.positions(np.generic)
