@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "terms and an unknown term": ({"tolerance": {"rtol": 1e-5, "atoll": 1}}, "unknown name 'atoll'; did you mean atol"),
     "nothing is compared": (
         {"tolerance": 1e-5, "reference": "none"},
-        "operation.tolerance: nothing is compared with `reference: none`; leave one of them out",
+        "operation.tolerance: `reference: none` compares nothing, so a tolerance has no effect; remove one of them",
     ),
     "not a number": ({"tolerance": float("nan")}, "unknown name 'nan'"),
     "infinite": ({"tolerance": float("inf")}, "unknown name 'inf'"),

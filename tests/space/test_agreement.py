@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
         CODE, [Y, X], {"parameters": {"SCALE": [2], "y": [1, 2]}}, "parameters.y", "takes an argument of this name"
     ),
     "a parameter that is a word of C": (
-        CODE, [Y, X], {"parameters": {"SCALE": [2], "float": [1]}}, "parameters.float", "a word of C"
+        CODE, [Y, X], {"parameters": {"SCALE": [2], "float": [1]}}, "parameters.float", "a reserved word of C"
     ),
     "a template's parameter as a macro": (
         "template <int SCALE, int M> __global__ void f(float *y, const int *x, int n) {}", [Y, X],
@@ -131,11 +131,11 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a default by the name that the source has": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}, "default": {"SCALE": 1}}, "default.SCALE",
-        "unknown name 'SCALE', which f.cu uses; it does not use the parameter SCAEL: write SCALE under `parameters:`",
+        "unknown name 'SCALE'; f.cu uses it, but not the parameter SCAEL: write SCALE under `parameters:`",
     ),
     "an expression with the name that the source has": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}, "block": ["32 * SCALE"]}, "block.0",
-        "`32 * SCALE`: unknown name 'SCALE', which f.cu uses",
+        "`32 * SCALE`: unknown name 'SCALE'; f.cu uses it",
     ),
     "a derived value that the kernel declares": (
         CODE.replace("    if", "    int threads = 32;\n    if"), [Y, X], {"derived": {"threads": "SCALE * 32"}},

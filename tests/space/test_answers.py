@@ -62,7 +62,7 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
     assert tune("validate", file, "--json").json["reference"] == "none"
     done = tune(file, "100", "--device", "host")
     assert done.status == 0, done.err
-    assert "the results are unverified" in done.err
+    assert "the results are not verified" in done.err
     assert "; unverified" in done.out
     best = tune("best", file, "100", "--device", "host")
     assert "; unverified" in best.out
@@ -135,15 +135,15 @@ BAD_FILES: dict[str, tuple[Any, str]] = {
     "no file": ({"python": "none.py:expected"}, "operation.reference: {}/none.py: cannot be read"),
     "no function named": ({"python": "check.py"}, "operation.reference.python: 'check.py' does not name a function"),
     "a function that is not there": ({"python": "check.py:exp"}, "there is no function exp; it defines expected"),
-    "a key too much": ({**PYTHON, "name": "x"}, "operation.reference.name: unknown key; a reference by `python` has"),
+    "a key too much": ({**PYTHON, "name": "x"}, "operation.reference.name: unknown key; a `python` reference allows"),
     "no kernel": ({"kernel": "none", "source": "naive.c"}, "operation.reference.kernel: {}/naive.c has no kernel none"),
     "no source": ({"kernel": "naive", "source": "none.c"}, "the kernel file cannot be read"),
     "fewer arguments": ({"kernel": "naive", "source": "naive.c", "arguments": ["y"]}, "naive in naive.c takes 4"),
     "an argument that is not there": (
         {"kernel": "naive", "arguments": ["z"]},
-        "'z' is no argument; there are: y, x, n",
+        "'z' is not an argument; allowed: y, x, n",
     ),
-    "without its output": ({"kernel": "naive", "arguments": ["x", "n"]}, "y is missing, which is an output"),
+    "without its output": ({"kernel": "naive", "arguments": ["x", "n"]}, "the output y is missing"),
     "a grid without a value": (
         {"kernel": "naive", "source": "naive.c", "grid": "n // 0"},
         "operation.reference.grid.0: ",
@@ -154,7 +154,7 @@ BAD_FILES: dict[str, tuple[Any, str]] = {
     "no configuration": ({"config": {}}, "operation.reference.config: no value for step"),
     "a word": ({"config": "best"}, "operation.reference.config: 'best': write `default`"),
     "nothing": (None, "operation.reference: "),
-    "another output": ({"z": "x"}, "operation.reference: write one for each output: y"),
+    "another output": ({"z": "x"}, "operation.reference: write an expression for each output: y"),
 }
 
 

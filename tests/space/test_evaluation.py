@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"parameters": {"bx": [32], "tx": ["one"]}, "default": {}, "derived": {}, "restrictions": ["bx > 0", "tx < 3"]},
         "restrictions.1: `tx < 3`: '<' not supported",
     ),
-    "text for a condition": ({"restrictions": ["'abc'"]}, "restrictions.0: `'abc'` is 'abc'; a number, or true or"),
+    "text for a condition": ({"restrictions": ["'abc'"]}, "restrictions.0: `'abc'` is 'abc'; a number, true or"),
     "negative block": ({"block": [-1]}, "block.0: `-1` is -1; at least 1 is needed"),
     "half a block": ({"block": ["bx / 5"]}, "block.0: `bx / 5` is 6.4; a whole number is needed"),
     "no grid": ({"grid": ["n - n"], "grid_divisors": None}, "grid.0: `n - n` is 0; at least 1 is needed"),
@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "negative memory": ({"shared_memory": "-bx"}, "shared_memory: `-bx` is -32; at least 0 is needed"),
     "derived of zero": ({"derived": {"d": "bx", "e": "1 // (d - 64)"}}, "derived.e: `1 // (d - 64)`: division by zero"),
-    "flops of text": ({"flops": "'many'"}, "operation.flops: `'many'` is 'many'; a number, or"),
+    "flops of text": ({"flops": "'many'"}, "operation.flops: `'many'` is 'many'; a number, true"),
     "shape of nothing": ({"extent": ["n - n"]}, "operation.extent.0: `n - n` is 0; at least 1"),
     "reference of lists": (
         {"reference": "x @ [1, 2]"},
@@ -121,15 +121,15 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"reference": "[v for v in x]"},
         "is not allowed here; allowed are numbers, arrays, slices, arithmetic, comparisons, `& | ~` and functions; ",
     ),
-    "reference that is null": ({"reference": "null"}, "operation.reference: this is no reference; did you mean none?"),
-    "reference that is None": ({"reference": "None"}, "operation.reference: this is no reference; did you mean none?"),
+    "reference that is null": ({"reference": "null"}, "operation.reference: not a reference; did you mean `none`"),
+    "reference that is None": ({"reference": "None"}, "operation.reference: not a reference; did you mean `none`"),
     "reference to an output before the launch": (
         {"reference": "x + y"},
         "operation.arguments.0.role: y: the reference reads what it holds before the launch; write role: inout",
     ),
     "argument that is a word": (
         {"arguments": [array("y", "float32", ["n"], "out"), array("in", "float32", ["n"])], "reference": "2 * in"},
-        "operation.arguments.1.name: `in` is a word of expressions, so that no reference can name it; rename it here",
+        "operation.arguments.1.name: `in` is a keyword of expressions, so the reference cannot use it; rename the",
     ),
     "reference of another shape": ({"reference": "alpha"}, "operation.reference: reference `alpha` has shape ()"),
 }

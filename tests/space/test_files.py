@@ -31,7 +31,7 @@ parameters:
 FAULTS = {
     "empty": ("", ":1: holds nothing"),
     "list": ("- a\n", ":1: holds a list"),
-    "duplicate": (SPACE + "title: again\n", ":9: the key 'title' stands twice"),
+    "duplicate": (SPACE + "title: again\n", ":9: the key 'title' appears twice"),
     "tabs": ("title: t\n\tkernel: x\n", ":2: not YAML"),
     "cyclic": ("a: &x\n  b: *x\n", ":1: anchors and aliases"),
     "deep": ("[" * 100_000, ":1: nested more than"),
@@ -50,24 +50,24 @@ FAULTS = {
     "language": (SPACE.replace("opencl]", "opencll]"), ":5: languages.1: 'opencll'"),
     "no values": (SPACE.replace("[16, 32]", "[]"), ":7: parameters.block_size_x: "),
     "value is code": (SPACE.replace("[16, 32]", "['1;x']"), ":7: parameters.block_size_x.0: "),
-    "one and true": (SPACE.replace("[16, 32]", "[1, true]"), ":7: parameters.block_size_x.1: True stands twice"),
+    "one and true": (SPACE.replace("[16, 32]", "[1, true]"), ":7: parameters.block_size_x.1: True appears twice"),
     "matrices": (
         SPACE + "restrictions: [block_size_x @ 2 > 1]\n",
-        ":9: restrictions.0: `block_size_x @ 2 > 1`: @ is for",
+        ":9: restrictions.0: `block_size_x @ 2 > 1`: @ is allowed only",
     ),
     "unary": (SPACE + f"restrictions: ['{'-' * 900}1 > 0']\n", ":9: restrictions.0: "),
     "escape": (SPACE + 'source_note: "\\UFFFFFFFF"\n', "not YAML"),
     "header path": (SPACE + "compile_options: {cuda: [-Iinclude]}\n", ":9: compile_options.cuda.0: '-Iinclude'"),
-    "value twice": (SPACE.replace("[16, 32]", "[16, 16]"), ":7: parameters.block_size_x.1: 16 stands twice"),
+    "value twice": (SPACE.replace("[16, 32]", "[16, 16]"), ":7: parameters.block_size_x.1: 16 appears twice"),
     "taken name": (SPACE + "derived: {M: 3}\n", ":9: derived.M: this name is taken"),
     "default": (SPACE + "default: {block_size_x: 5, block_size_y: 1}\n", ":9: default.block_size_x: 5 is not"),
     "half a default": (SPACE + "default: {block_size_x: 16}\n", ":9: default: no value for block_size_y"),
     "four dimensions": (SPACE + "block: [1, 1, 1, 1]\n", ":9: block: "),
     "grid twice": (SPACE + "grid: [1]\ngrid_divisors: {x: [1]}\n", ":9: grid: both"),
-    "scalar": (SPACE + "arguments: [{name: x, dtype: int32}]\n", ":9: arguments.0: x: a scalar has the name of a size"),
+    "scalar": (SPACE + "arguments: [{name: x, dtype: int32}]\n", ":9: arguments.0: x: a scalar has either the name"),
     "two values": (
         SPACE + "arguments: [{name: M, dtype: int32, value: N}]\n",
-        ":9: arguments.0: M: a scalar has the name of a size or option, whose value it takes, or a `value`",
+        ":9: arguments.0: M: a scalar has either the name of a size or option, or a `value`",
     ),
     "too few values": (
         SPACE + "arguments: [{name: s, dtype: int32, shape: [3], role: in, value: [M, N]}]\n",
@@ -75,7 +75,7 @@ FAULTS = {
     ),
     "values of a shape that varies": (
         SPACE + "arguments: [{name: s, dtype: int32, shape: [M], role: in, value: [M, N]}]\n",
-        ":9: arguments.0.value: 2 values; s is of shape [M]: write one for each element, the shape in numbers",
+        ":9: arguments.0.value: 2 values; s is of shape [M]: write one for each element, and the shape as numbers",
     ),
     "too many values": (
         SPACE + "arguments: [{name: x, dtype: int32, value: [M, N]}]\n",

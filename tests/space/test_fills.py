@@ -241,4 +241,4 @@ def test_what_cannot_fill_an_input_is_one_message(what: str, tmp_path: Path, tun
 def test_only_what_the_kernel_reads_is_filled(tmp_path: Path, tune: Tune) -> None:
     file = of(tmp_path, "float32", "ones", "1")
     file.write_text(file.read_text().replace("role: out", "role: out\n    fill: ones"))
-    assert "y: only an array of role in or inout, without `value`, is filled" in tune("validate", file).err
+    assert "y: only an array of role in or inout, without `value`, has a `fill`" in tune("validate", file).err

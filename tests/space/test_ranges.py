@@ -46,18 +46,18 @@ def test_a_range_is_the_list_of_its_values(values: Any, expanded: list[float], t
     ("values", "message"),
     [
         ({"from": 1, "to": 10, "step": 4}, "from 1 by 4 does not reach 10; write `to: 9` or `to: 13`"),
-        ({"from": 10, "to": 1}, "from 10 to 1 by 1: the step is above 0, and `to` is not below `from`"),
-        ({"from": 1, "to": 10, "step": 0}, "the step is above 0"),
-        ({"from": 1, "to": 10, "step": -1}, "the step is above 0"),
+        ({"from": 10, "to": 1}, "from 10 to 1 by 1: the step must be above 0, and `to` not below `from`"),
+        ({"from": 1, "to": 10, "step": 0}, "the step must be above 0"),
+        ({"from": 1, "to": 10, "step": -1}, "the step must be above 0"),
         ({"from": 1, "to": 10**12}, "1000000000000 values; at most 10000 are allowed"),
         ({"from": 0.0, "to": 1e300, "step": 1e-300}, "to: 1e+300 is not a number below 2**63"),
         ({"from": 0, "to": 1, "step": 1e-300}, "values; at most 10000 are allowed"),
         ({"from": "a", "to": 1}, "from: 'a' is not a number"),
         ({"from": float("nan"), "to": 1}, "from: nan is not a number"),
         ({"from": True, "to": 1}, "from: True is not a number"),
-        ({"from": 1}, "from is no range; write {from: 128, to: 1024, step: 64}"),
-        ({}, "nothing is no range"),
-        ({"from": 1, "to": 2, "stride": 1}, "from, to, stride is no range"),
+        ({"from": 1}, "a mapping with the keys from is not a range; write {from: 128, to: 1024, step: 64}"),
+        ({}, "an empty mapping is not a range"),
+        ({"from": 1, "to": 2, "stride": 1}, "the keys from, to, stride is not a range"),
         ({"powers_of_two": [16, 100]}, "powers_of_two: 100 is not a power of two"),
         ({"powers_of_two": [64, 16]}, "the first is above the last"),
         ({"powers_of_two": [16]}, "write the first and the last, as in [16, 1024]"),
@@ -106,13 +106,13 @@ def test_languages_follow_from_the_source_and_no_extent_is_needed(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": "f.cpp"}, "languages: f.cpp does not tell; write `languages: [cuda]` or"),
+        ({"source": "f.cpp"}, "languages: unknown from the suffix of f.cpp; write `languages: [cuda]` or"),
         ({"languages": ["cuda"], "source": "f.cpp"}, "grid: the number of blocks is missing; write `grid:`, or"),
         (
             {"languages": ["cuda"], "source": "f.cpp", "grid_divisors": {"x": [32]}},
             "grid_divisors.x: the result has no extent in x; write one in `extent:`, or `grid:` instead",
         ),
-        ({}, "source: could be f.cu or f.c; write which, or `languages:`"),
+        ({}, "source: f.cu and f.c exist; name one of them, or write `languages:`"),
     ],
 )
 def test_what_does_not_follow_is_asked_for(changes: dict[str, Any], message: str, tmp_path: Path, tune: Tune) -> None:

@@ -57,12 +57,12 @@ def second(text: str, file: str = GPU) -> str:
 
 # name of the fault: (file, what the message says after the file's name and `:`)
 FAULTS = {
-    "a kernel and steps": (GPU + "kernel: sum_parts\n", "19: kernel: stands beside `steps:`; write it in each step"),
-    "a grid and steps": (GPU + "grid: [1]\n", "19: grid: stands beside `steps:`; write it in each step"),
-    "a block and steps": (GPU + "block: [1]\n", "19: block: stands beside `steps:`"),
-    "shared memory and steps": (GPU + "shared_memory: 4\n", "19: shared_memory: stands beside `steps:`"),
-    "a cluster and steps": (CUDA + "cluster: [2]\n", "19: cluster: stands beside `steps:`"),
-    "cooperative and steps": (CUDA + "cooperative: true\n", "19: cooperative: stands beside `steps:`"),
+    "a kernel and steps": (GPU + "kernel: sum_parts\n", "19: kernel: not allowed beside `steps:`; write it in each"),
+    "a grid and steps": (GPU + "grid: [1]\n", "19: grid: not allowed beside `steps:`; write it in each step"),
+    "a block and steps": (GPU + "block: [1]\n", "19: block: not allowed beside `steps:`"),
+    "shared memory and steps": (GPU + "shared_memory: 4\n", "19: shared_memory: not allowed beside `steps:`"),
+    "a cluster and steps": (CUDA + "cluster: [2]\n", "19: cluster: not allowed beside `steps:`"),
+    "cooperative and steps": (CUDA + "cooperative: true\n", "19: cooperative: not allowed beside `steps:`"),
     "neither": (having(STEPS, ""), "1: kernel: this key is missing; add it, or `steps:` of several kernels"),
     "no steps": (having(STEPS, "steps: []\n"), "15: steps: a list: list should have at least 1 item"),
     "33 steps": (having(SECOND, SECOND * 32), "15: steps: a list: list should have at most 32 items"),
@@ -73,11 +73,11 @@ FAULTS = {
         having("[partials, total,", "[parts, total,"), "17: steps.1.arguments.0: unknown name 'parts'; did you mean"
     ),
     "an argument twice": (
-        having("total, scale]", "total, total]"), "17: steps.1.arguments.2: total stands twice; keep one"
+        having("total, scale]", "total, total]"), "17: steps.1.arguments.2: total appears twice; keep one"
     ),
     "an argument that no step takes": (
         having(N, f"{N}\n    - {{name: m, dtype: int32, value: n}}"),
-        "16: steps: no step takes the argument m; name it in one, or take it out",
+        "16: steps: no step takes the argument m; name it in one, or remove it",
     ),
     "too few arguments": (
         having("[partials, x, n]", "[partials, n]", having("[partials, total, scale]", "[partials, total, scale, x]")),
@@ -85,7 +85,7 @@ FAULTS = {
     ),
     "arguments in another order than the kernel's": (
         having("[partials, total, scale]", "[partials, scale, total]"),
-        "17: steps.1.arguments.1: scale: sum_last in sum.cu takes `float *total` here, an array; name the arguments "
+        "17: steps.1.arguments.1: scale: sum_last in sum.cu takes `float *total` here, an array; list the arguments "
         "in the kernel's order",
     ),
     "a kernel that is not there": (
@@ -129,19 +129,19 @@ FAULTS = {
     ),
     "scratch of a kind": (
         having(SCRATCH, SCRATCH[:-1] + ", kind: constant}"),
-        "8: operation.arguments.2.role: partials: `kind: constant` has `role: in`; write that",
+        "8: operation.arguments.2.role: partials: `kind: constant` allows `role: in`; write that",
     ),
     "scratch in the reference": (
         having("scale * sum(x)", "sum(partials)"),
-        "11: operation.reference: `sum(partials)`: partials is scratch, which holds nothing that a caller knows",
+        "11: operation.reference: `sum(partials)`: partials is scratch, whose contents are unknown; use arrays",
     ),
     "scratch in a derived value": (
         having("reference: scale * sum(x)", "derive: {t: sum(partials)}\n  reference: {t: sum(x)}"),
-        "11: operation.derive.t: `sum(partials)`: partials is scratch, which holds nothing that a caller knows",
+        "11: operation.derive.t: `sum(partials)`: partials is scratch, whose contents are unknown; use arrays",
     ),
     "scratch of a configuration in a reference kernel": (
         having("scale * sum(x)", "{kernel: sum_last, grid: [1], block: [1]}"),
-        "reference.arguments: partials depends on blocks, and a reference kernel has no configuration; write",
+        "reference.arguments: partials depends on blocks, but a reference kernel has no configuration; write",
     ),
     "scratch without a shape": (
         having("shape: [blocks], role: scratch", "role: scratch"), "8: operation.arguments.2: partials: an array has bo"
@@ -163,22 +163,22 @@ FAULTS = {
     ),
     "an input whose shape a parameter decides": (
         having(X, X.replace("[n]", "[blocks]")),
-        "7: operation.arguments.1.shape: `blocks` depends on blocks, which may differ by configuration; the shape of "
-        "scratch may",
+        "7: operation.arguments.1.shape: `blocks` depends on blocks, which may differ by configuration; only "
+        "scratch, and outputs that `derive:` reads, may",
     ),
     "an output whose shape a parameter decides": (
         having("[1], role: out", "[blocks], role: out"),
-        "6: operation.arguments.0.shape: `blocks` depends on blocks, which may differ by configuration; name the "
+        "6: operation.arguments.0.shape: `blocks` depends on blocks, which may differ by configuration; read the "
         "output in `derive:`",
     ),
     "a parameter with a value that is no type": (
-        of_type("float32, wide"), "8: operation.arguments.2.dtype: the parameter real has the value 'wide', which is no"
+        of_type("float32, wide"), "8: operation.arguments.2.dtype: the parameter real has the value 'wide', which is"
     ),
     "a parameter of numbers as a type": (
-        of_type("1, 2"), "8: operation.arguments.2.dtype: the parameter real has the value 1, which is no dtype"
+        of_type("1, 2"), "8: operation.arguments.2.dtype: the parameter real has the value 1, which is not a dtype"
     ),
     "an input whose type is a parameter": (
-        of_type("float32, float64", X), "real is a parameter, and only scratch may take its type from one"
+        of_type("float32, float64", X), "real is a parameter; only scratch may take its dtype from one"
     ),
     "a parameter named as an argument": (
         SUM.replace("blocks", "total"), "parameters.total: sum_last in sum.cu takes an argument of this name, which the"
@@ -187,25 +187,25 @@ FAULTS = {
         having(X, X[:-1] + ", kind: surface}"), "7: operation.arguments.1.kind: 'surface': input should be 'array', 'co"
     ),
     "a constant that is written": (
-        having("role: out}", "role: out, kind: constant}"), "6: operation.arguments.0.role: total: `kind: constant` has"
+        having("role: out}", "role: out, kind: constant}"), "6: operation.arguments.0.role: total: `kind: constant` all"
     ),
     "a constant with a value": (
         having(X, "{name: x, kind: constant, dtype: float32, shape: [1], role: in, value: [1]}"),
-        "7: operation.arguments.1.value: x: `kind: constant` has none; let the caller pass it",
+        "7: operation.arguments.1.value: x: `kind: constant` allows no `value`; let the caller pass it",
     ),
     "a constant without a type": (
         having(X, "{name: x, kind: constant, shape: [n], role: in}"), "7: operation.arguments.1.dtype: this key is miss"
     ),
     "a constant that a CUDA kernel takes": (
         having(X, X[:-1] + ", kind: constant}", CUDA),
-        "16: steps.0.arguments.1: x is constant, which no kernel of cuda takes; leave it out",
+        "16: steps.0.arguments.1: x is constant, which is not a kernel parameter in cuda; remove it",
     ),
     "a constant that the source does not declare": (
         CONSTANT.replace("name: x,", "name: weights,").replace("sum(x)", "sum(weights)"),
         "7: operation.arguments.1.name: sum.cu has no variable weights, which `kind: constant` needs in cuda; declare",
     ),
     "a parameter named as a constant": (
-        CONSTANT.replace("threads", "x"), "18: parameters.x: the variable of this name in sum.cu is an argument, and"
+        CONSTANT.replace("threads", "x"), "18: parameters.x: the variable of this name in sum.cu is an argument, which"
     ),
     "a derived value named as scratch": (
         having("reference: scale * sum(x)", "derive: {partials: sum(total)}\n  reference: {partials: sum(x)}"),
@@ -213,16 +213,16 @@ FAULTS = {
     ),
     "local memory in CUDA": (local(file=GPU), "kind: local is for opencl only, and the languages are cuda, opencl"),
     "local memory with a role": (
-        local("shape: [32], role: in"), "operation.arguments.4.role: tile: `kind: local` has no `role`; take it out"
+        local("shape: [32], role: in"), "operation.arguments.4.role: tile: `kind: local` allows no `role`; remove it"
     ),
     "local memory without a shape": (
         local("value: 3"), "operation.arguments.4.shape: tile: `kind: local` needs a `shape`; add it"
     ),
     "local memory in the reference": (
-        having("scale * sum(x)", "sum(tile)", local()), "12: operation.reference: `sum(tile)`: tile is local, which ho"
+        having("scale * sum(x)", "sum(tile)", local()), "12: operation.reference: `sum(tile)`: tile is local, whose c"
     ),
     "a key of another kind": (
-        having(X, X[:-1] + ", box: [3]}"), "7: operation.arguments.1.box: is a key of `kind: tensor_map`; write that"
+        having(X, X[:-1] + ", box: [3]}"), "7: operation.arguments.1.box: only `kind: tensor_map` has this key"
     ),
     "a texture without an axis": (
         having(X, X.replace("[n]", "[]").replace("}", ", kind: texture}"), CUDA),
@@ -232,7 +232,7 @@ FAULTS = {
         mapped("box: []", having(X, X.replace("[n]", "[]"), CUDA)), "of: x has 0 axes; the TMA takes 1 to 5"
     ),
     "a tensor map with a type": (
-        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` has that of the array; take it out"
+        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` uses the dtype of its array; re"
     ),
 }  # fmt: skip
 # What no configuration satisfies: (file, the reason)

@@ -24,11 +24,11 @@ FAULTS = {
     "too few": ("[lda, 1]", "[1]", ":8: operation.arguments.1.strides: 1 strides; A has 2 axes: write one for each"),
     "empty": ("[lda, 1]", "[]", ":8: operation.arguments.1.strides: 0 strides; A has 2 axes"),
     "no list": ("[lda, 1]", "lda", ":8: operation.arguments.1.strides: 'lda': "),
-    "last": ("[lda, 1]", "[1, lda]", ":8: operation.arguments.1.strides: 'lda' is the stride of the last axis, along"),
+    "last": ("[lda, 1]", "[1, lda]", ":8: operation.arguments.1.strides: 'lda' is the stride of the last axis, whose"),
     "unknown": (
         "[lda, 1]",
         "[pitch, 1]",
-        ":8: operation.arguments.1.strides.0: `pitch`: pitch is neither a size, nor a scalar argument of its own",
+        ":8: operation.arguments.1.strides.0: `pitch`: pitch is neither a size nor a leading dimension; declare an",
     ),
     "never alone": (
         "[lda, 1]",
@@ -42,19 +42,19 @@ FAULTS = {
     "scalar": (
         "{name: lda, dtype: int32}",
         "{name: lda, dtype: int32, strides: [1]}",
-        ":14: operation.arguments.7.strides: lda: only an array that the caller passes as it is has strides",
+        ":14: operation.arguments.7.strides: lda: only a plain array that the caller passes may have `strides`",
     ),
-    "real": ("name: lda, dtype: int32", "name: lda, dtype: float32", ":14: operation.arguments.7.dtype: lda counts"),
+    "real": ("name: lda, dtype: int32", "name: lda, dtype: float32", ":14: operation.arguments.7.dtype: lda is"),
     "value": ("dtype: int32}\n    - {name: ldb", "dtype: int32, value: K}\n    - {name: ldb", "`lda`: lda is neither"),
     "constant": (
         "role: in, strides: [lda",
         "role: in, kind: constant, strides: [lda",
-        ":8: operation.arguments.1.strides: A: only an array that the caller passes as it is has strides",
+        ":8: operation.arguments.1.strides: A: only a plain array that the caller passes may have `strides`",
     ),
     "scratch": (
         "role: in, strides: [lda",
         "role: scratch, strides: [lda",
-        ":8: operation.arguments.1.strides: A: only an array that the caller passes as it is has strides",
+        ":8: operation.arguments.1.strides: A: only a plain array that the caller passes may have `strides`",
     ),
     "no padding fits": (
         "strides: [lda, 1]}\n    - {name: B, dtype: float32, shape: [K, N], role: in, strides: [ldb, 1]",
@@ -124,7 +124,7 @@ def test_the_reference_kernel_gets_arrays_that_tell_its_leading_dimensions(tmp_p
     file = product(tmp_path)
     reference = "{kernel: product, arguments: [C, B, M, N, K, ldc, lda, ldb, alpha], grid: [N, M], block: [1]}"
     file.write_text(file.read_text().replace("reference: alpha * (A @ B)", f"reference: {reference}"))
-    assert "reference.arguments: A is missing, which tells lda; add it" in tune("validate", file).err
+    assert "reference.arguments: A is missing, whose stride is lda; add it" in tune("validate", file).err
 
 
 def test_a_kernel_may_be_the_reference_of_one_with_leading_dimensions(tmp_path: Path, tune: Tune) -> None:
@@ -184,4 +184,4 @@ def test_a_tensor_map_describes_no_array_with_strides(tmp_path: Path, tune: Tune
     data["operation"]["arguments"].append({"name": "map", "kind": "tensor_map", "of": "A", "box": [1, 4]})
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     done = tune("validate", file)
-    assert "arguments.10.kind: tensor_map describes A as a contiguous array; leave its `strides` out" in done.err
+    assert "arguments.10.kind: tensor_map describes A as a contiguous array; remove its `strides`" in done.err

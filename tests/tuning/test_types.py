@@ -206,7 +206,7 @@ def test_a_type_is_given_once(tune: Tune, tmp_path: Path) -> None:
 
 FILES: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown dtype in the list": (changed(types={"real": ["float32", "int9"]}), "types.real.1: 'int9': no dtype"),
-    "a dtype twice": (changed(types={"real": ["float32", "float32"]}), "float32 stands twice; keep one"),
+    "a dtype twice": (changed(types={"real": ["float32", "float32"]}), "float32 appears twice; keep one"),
     "the name of a size": (changed(types={"n": ["float32"], "real": ["float32"]}), "types.n: this name is taken"),
     "the name of a parameter": (changed(types={"step": ["int32"], "real": ["float32"]}), "types.step: this name is"),
     "the name of a C type": (changed(types={"double": ["int32"], "real": ["float32"]}), "types.double: this name is"),
@@ -216,14 +216,14 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
         "types.index: neither scale.c nor an argument uses it",
     ),
     "an empty list": (changed(types={"real": []}), "types.real"),
-    "a dtype that nobody knows": (changed(types={"other": ["int8"]}), "dtype: 'real': no dtype; there are float16"),
+    "a dtype that nobody knows": (changed(types={"other": ["int8"]}), "dtype: 'real': not a dtype; allowed: float16"),
     "no distance for float8": (
         changed(types={"real": ["float8_e4m3", "float16"]}, tolerance={"wrong": 0.01}),
-        "y is written as float8_e4m3fn, which rounds by up to 6%: say by `tolerance:`",
+        "y is stored as float8_e4m3fn, which rounds by up to 6%; declare a `tolerance:`",
     ),
     "no tolerance for float8": (
         changed(types={"real": ["float32", "float8_e5m2"]}, tolerance=None),
-        "y is written as float8_e5m2, which rounds by up to 12%: say by `tolerance:`",
+        "y is stored as float8_e5m2, which rounds by up to 12%; declare a `tolerance:`",
     ),
 }
 

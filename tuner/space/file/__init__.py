@@ -1,1 +1,1 @@
-"""Reading a space file: YAML to a frozen `Space`, with every fault as one message with file, line and key."""
+"""Space files: read YAML into a frozen `Space`, and report each error with file, line and key."""

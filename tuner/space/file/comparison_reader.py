@@ -1,4 +1,4 @@
-"""The keys of an operation that say how outputs are compared: `derive:` and `tolerance:`."""
+"""Reads `derive:` and `tolerance:`, the keys of an operation that say how outputs are compared."""
 
 from __future__ import annotations
 
@@ -19,18 +19,25 @@ from tuner.space.values.tolerance import EPSILON, TERMS, Tolerance, value_of
 
 @dataclass(frozen=True)
 class Compared:
-    """What needs a reference: derived values, and outputs that none of them reads. `others` may have one."""
+    """The names that a reference may cover.
+
+    needed: derived values, and outputs that no derived value reads. They must have a reference.
+    others: the other outputs. They may have one.
+    """
 
     needed: list[str]
     others: list[str]
 
     def fits(self, names: Collection[str]) -> bool:
-        """Whether references of these names are those that are needed."""
+        """Whether references with these names cover all that are needed, and no unknown name."""
         return bool(self.needed) and set(self.needed) <= set(names) <= {*self.needed, *self.others}
 
 
 class ComparisonReader:
-    """Reads those keys from the operation at `prefix` in a document, which has these `arguments`."""
+    """Reads both keys of the operation at key `prefix` of a document.
+
+    scope_names: sizes, options and device properties, which expressions may use.
+    """
 
     def __init__(
         self,
@@ -47,7 +54,10 @@ class ComparisonReader:
         self._outputs = [argument.name for argument in arguments if argument.role in ("out", "inout")]
 
     def derive(self) -> dict[str, Expression]:
-        """Raises SpaceError for a name that is taken, and for an expression that reads no output."""
+        """The derived values by name.
+
+        Raises SpaceError for a name that is taken, or an expression that reads no output.
+        """
         derive: dict[str, Expression] = {}
         for name, formula in self._model.derive.items():
             where = (*self._prefix, "derive", name)
@@ -68,19 +78,23 @@ class ComparisonReader:
         return derive
 
     def compared(self, derive: Mapping[str, Expression]) -> Compared:
-        """The names that a reference may have."""
+        """The names that a reference may cover."""
         read = {name for expression in derive.values() for name in expression.names}
         needed = [*derive, *(name for name in self._outputs if name not in read)]
         return Compared(needed, [name for name in self._outputs if name in read])
 
     def tolerance(self, compared: Sequence[str]) -> dict[str, Tolerance]:
-        """By the name of what is compared. Raises SpaceError for a term or name that there is not, and for a constant
-        that no tolerance may be."""
+        """The tolerance of each compared output or derived value.
+
+        Raises SpaceError for an unknown term or name, or a constant that is not a valid tolerance.
+        """
         given, where = self._model.tolerance, (*self._prefix, "tolerance")
         if given is None:
             return {}
         if self._model.reference == "none":
-            raise self._document.error(where, "nothing is compared with `reference: none`; leave one of them out")
+            raise self._document.error(
+                where, "`reference: none` compares nothing, so a tolerance has no effect; remove one of them"
+            )
         if not isinstance(given, dict) or (given.keys() <= set(TERMS) and not given.keys() <= set(compared)):
             return dict.fromkeys(compared, self._terms(given, where))
         for name in given:
@@ -93,7 +107,7 @@ class ComparisonReader:
         return {name: self._terms(value, (*where, name)) for name, value in given.items()}
 
     def _terms(self, given: Any, where: Where) -> Tolerance:
-        """Of a mapping by term, or of a bare expression."""
+        """The tolerance in a mapping by term, or in a single expression, which is `atol`."""
         terms: dict[str, Any] = given if isinstance(given, dict) else {"atol": given}
         for term, expression in terms.items():
             self._check_term(term, expression, (*where, term) if terms is given else where)

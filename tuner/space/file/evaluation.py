@@ -1,4 +1,4 @@
-"""A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
+"""Evaluates a space without a device: whether every expression has a value, and every launch is possible."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +29,13 @@ Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of a space: how many configurations were tried that break no restriction (in the language with
-    the most), on a device of which limits, and the first fault, as a message and the key that it belongs to.
-    `excludes_all` says that there is no valid configuration; without it, none of a sample may be valid."""
+    """The result of evaluating a space.
+
+    configurations: the number of valid configurations tried, in the language with the most.
+    where, message: the key and the message of the first error; `message` is None if there is none.
+    limits: the limits of the device on which the space was evaluated.
+    excludes_all: no configuration is valid. If false and `configurations` is 0, only the sample had no valid one.
+    """
 
     configurations: int
     where: Where = ()
@@ -43,17 +47,18 @@ class Evaluation:
 def evaluate(
     space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int, limits: Sequence[Limits]
 ) -> Evaluation:
-    """The space at these sizes and with these types, in each of its languages, up to the first fault. Of devices of
-    these `limits`, the first on which a configuration is valid is taken, or else the last.
+    """Evaluate the space at these sizes and with these types, in each of its languages, up to the first error.
 
-    The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
-    restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
-    the file; the device imposes the others.
+    own_restrictions: the number of restrictions that the file declares. They come first; the device imposes the others.
+    limits: the limits of devices. The first device with a valid configuration is used, else the last.
+
+    The operation's expressions must have values. For every valid configuration tried, restrictions and derived values
+    must have values, and block and grid must be launchable.
     """
     if (fault := _file_fault(space.operation)) is not None:
         return fault
-    if (found := trial.fault_of_text(space)) is not None:
-        return Evaluation(0, *found)
+    if (text_fault := trial.fault_of_text(space)) is not None:
+        return Evaluation(0, *text_fault)
     for device in limits:
         scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
         evaluation = _on_device(space, scopes, own_restrictions)
@@ -66,7 +71,7 @@ def evaluate(
 
 
 def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> Evaluation:
-    """The space in each of its languages on one device."""
+    """Evaluate the space in each of its languages on one device."""
     most_tried, limits = 0, scopes[0].limits
     for scope in scopes:
         tried = 0
@@ -84,13 +89,15 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
             for where, check in checks:
                 if (message := _fault(check, names)) is not None:
                     place = f"{shown(config_text(config))}, {size_text(scope.sizes)}"
-                    return Evaluation(tried, where, f"{message}, at {place}; mend it, or exclude that by a restriction")
+                    return Evaluation(
+                        tried, where, f"{message}, at {place}; fix it, or exclude this configuration by a restriction"
+                    )
         most_tried = max(most_tried, tried)
     return Evaluation(most_tried, limits=limits)
 
 
 def _strides_fault(space: Space, scope: Scope) -> str | None:
-    """Why no arrays, contiguous or with padding, meet the strides of their arguments."""
+    """Why no arrays, contiguous or padded, can have the declared strides; None if they can."""
     try:
         operations.padded(space.operation, scope, space.alignment)
     except SpaceError as error:
@@ -99,6 +106,7 @@ def _strides_fault(space: Space, scope: Scope) -> str | None:
 
 
 def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:
+    """The message of a failed check; None if it passes."""
     try:
         check(names)
     except SpaceError as error:
@@ -107,6 +115,7 @@ def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any
 
 
 def _operation_checks(space: Space) -> Iterator[Check]:
+    """The checks of expressions that do not depend on the configuration, with their keys in the operation."""
     op, chosen = space.operation, {*space.parameters, *space.derived}
     for position, argument in enumerate(op.arguments):
         for expression in argument.shape or ():
@@ -132,7 +141,7 @@ def _operation_checks(space: Space) -> Iterator[Check]:
 
 
 def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
-    """The checks of a configuration that breaks no restriction, but may leave one without a value."""
+    """The checks of a configuration. Restrictions are among them, because one without a value excludes nothing."""
     for name, expression in space.derived.items():
         yield ("derived", name), expression.evaluate
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
@@ -166,9 +175,7 @@ def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
     def check(names: Mapping[str, Any]) -> None:
         value = expression.evaluate(names)
         if not isinstance(value, int | float):
-            raise ExpressionError(
-                f"`{shown(expression.text)}` is {quoted(value)}; a number, or true or false, is needed"
-            )
+            raise ExpressionError(f"`{shown(expression.text)}` is {quoted(value)}; a number, true or false is needed")
 
     return check
 
@@ -191,7 +198,7 @@ def _filled(fill: Fill, dtype: DType) -> Callable[[Mapping[str, Any]], object]:
 
 
 def _file_fault(op: Operation) -> Evaluation | None:
-    """What is wrong with a file that fills an input; whether it fits is known once the size is."""
+    """The error of a file or function that fills an input. The file's length is checked later, for a known size."""
     for position, argument in enumerate(op.arguments):
         fill, where = argument.fill, ("operation", "arguments", position, "fill")
         try:

@@ -1,4 +1,4 @@
-"""Whether an expression of a file names what there is, and is no deeper than may be."""
+"""Checks that an expression of a space file uses only known names and is not nested too deeply."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,14 +12,14 @@ from tuner.space.file.yamlfile import Document, Where
 
 
 def check_passed(document: Document, where: Where, expression: Expression, arguments: Iterable[Argument]) -> None:
-    """Raise SpaceError for the name of memory that no caller passes: nothing is known of its contents."""
+    """Raise SpaceError if the expression reads memory that no caller passes, whose contents are unknown."""
     for argument in arguments:
         if argument.name in expression.names and argument.shape is not None and not argument.is_array:
-            what = argument.role or (argument.kind.name if argument.kind is not None else "")
+            kind = argument.role or (argument.kind.name if argument.kind is not None else "")
             raise document.error(
                 where,
-                f"`{shown(expression.text)}`: {argument.name} is {what}, which holds nothing that a caller knows; name "
-                "arrays that are passed",
+                f"`{shown(expression.text)}`: {argument.name} is {kind}, whose contents are unknown; use arrays "
+                "that the caller passes",
             )
 
 
@@ -30,21 +30,24 @@ def check_names(
     names: Iterable[str],
     depths: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Raise SpaceError, at `where` in the document, for a name that is none of `names`, and for an expression that
-    cannot have a value. `depths` are those of the derived values."""
+    """Raise SpaceError for a name that is not in `names`, too deep nesting, or a constant part without a value.
+
+    where: the key of the expression in the document.
+    depths: the nesting depths of the derived values.
+    """
     for name in sorted(expression.names - set(names)):
         raise document.error(where, f"`{shown(expression.text)}`: {evaluator.unknown_name(name, names)}")
     if not {"reference", "derive"} & set(where) and expressions.multiplies_matrices(expression):
-        raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
+        raise document.error(where, f"`{shown(expression.text)}`: @ is allowed only in `reference:` and `derive:`")
     depth = evaluator.depth(expression.tree, depths)
     if depth > evaluator.MAX_DEPTH:
         raise document.error(
             where,
-            f"`{shown(expression.text)}`: nested {depth} deep with the derived values that it names; at most "
-            f"{evaluator.MAX_DEPTH} are allowed; write a shorter chain",
+            f"`{shown(expression.text)}`: nested {depth} levels deep, including its derived values; at most "
+            f"{evaluator.MAX_DEPTH} are allowed; shorten the chain",
         )
     try:
-        if not isinstance(expression, ArrayExpression):  # those are tried on small arrays
+        if not isinstance(expression, ArrayExpression):  # array expressions are evaluated on small arrays
             expressions.check_constants(expression)
     except ExpressionError as error:
         raise document.error(where, str(error)) from None

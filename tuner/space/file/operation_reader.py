@@ -1,4 +1,4 @@
-"""The operation of a space file: its keys against each other, then frozen."""
+"""Checks the keys of an operation against each other, and builds the frozen `Operation`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,26 @@ DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).n
 
 
 class OperationReader:
-    """Reads the operation of a space. It stands in `shared`, a file of several spaces or the space's own `document`;
-    a space may have arguments of its own."""
+    """Reads the operation of a space.
+
+    shared: the document that holds the operation. Several spaces may share it; else it is `document`, the space file.
+
+    `arguments`, `extent` and `types` of the space file replace those of the operation.
+    """
 
     def __init__(self, document: Document, shared: Document, model: SpaceModel) -> None:
         self.document, self.shared, self.model = document, shared, model
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.prefix: Where = () if shared is not document else ("operation",)
-        self.chosen = {*model.parameters, *model.derived} - self.scope_names  # what differs by configuration
+        self.chosen = {
+            *model.parameters,
+            *model.derived,
+        } - self.scope_names  # names whose values depend on the configuration
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
     def operation(self, languages: Collection[str]) -> Operation:
-        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
+        """The operation of a kernel in these languages. Raises SpaceError for the first error."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
         reserved = {*DEVICE_NAMES, *arithmetic.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
@@ -51,10 +58,10 @@ class OperationReader:
                 raise shared.error((*prefix, where, name), "this name is taken; choose another")
         for name, size in op.sizes.items():
             if size is not None and size < 1:
-                raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
+                raise shared.error((*prefix, "sizes", name), f"{size}: a size must be at least 1")
         self._check_types()
-        own = model.arguments is not None
-        document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
+        has_own_arguments = model.arguments is not None
+        document, place = (self.document, ("arguments",)) if has_own_arguments else (shared, (*prefix, "arguments"))
         arguments_place = place
         self.strides_reader = StridesReader(
             model.arguments or op.arguments, op.sizes, {*self.scope_names, *self.chosen}
@@ -62,18 +69,18 @@ class OperationReader:
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
-                raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
+                raise document.error((*place, position), f"{argument.name}: two arguments have this name; rename one")
         comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
         derive = comparison.derive()
         compared = comparison.compared(derive)
         place = (*prefix, "reference")
-        of_reference = ReferenceReader(
+        reference_reader = ReferenceReader(
             shared, place, model, arguments, self.scope_names, self.types, languages, compared
         )
         try:
-            reference = of_reference.reference()
+            reference = reference_reader.reference()
         except SpaceError:
-            self._check_words(document, arguments_place, arguments)
+            self._check_keywords(document, arguments_place, arguments)
             raise
         for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
@@ -101,18 +108,18 @@ class OperationReader:
         kind_reader.check(document, arguments_place, operation, languages)
         return operation
 
-    def _check_words(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
-        """Raise SpaceError for an argument whose name no expression can have. Other references can."""
+    def _check_keywords(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
+        """Raise SpaceError for an argument whose name is a keyword, which only a reference by expression cannot use."""
         for position, argument in enumerate(arguments):
             if keyword.iskeyword(argument.name):
                 raise document.error(
                     (*place, position, "name"),
-                    f"`{argument.name}` is a word of expressions, so that no reference can name it; rename it here and "
-                    "in the reference; the source may keep the name",
+                    f"`{argument.name}` is a keyword of expressions, so the reference cannot use it; rename the "
+                    "argument here and in the reference; the source may keep the name",
                 )
 
     def _check_types(self) -> None:
-        """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
+        """Raise SpaceError for a type whose name is already taken, and for an unknown dtype."""
         own = bool(self.model.types)
         document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
         taken = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
@@ -125,7 +132,7 @@ class OperationReader:
                 if dtype not in DTYPES:
                     raise document.error((*place, name, position), f"{quoted(dtype)}: {_known_dtypes()}")
                 if dtype in allowed[:position]:
-                    raise document.error((*place, name, position), f"{dtype} stands twice; keep one")
+                    raise document.error((*place, name, position), f"{dtype} appears twice; keep one")
 
     def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
         """The dtypes that an argument may have. Raises SpaceError for an unknown one."""
@@ -137,12 +144,12 @@ class OperationReader:
         if model.dtype not in DTYPES and model.dtype not in self.types:
             named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
             if model.dtype in self.model.parameters:
-                named = f"; {model.dtype} is a parameter, and only scratch may take its type from one"
+                named = f"; {model.dtype} is a parameter; only scratch may take its dtype from one"
             raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
         return [DTYPES[name] for name in names]
 
     def _dtype_of_value(self, document: Document, where: Where, name: str, value: object) -> DType:
-        """The dtype that a parameter's value names. Raises SpaceError where it names none."""
+        """The dtype that a value of parameter `name` means. Raises SpaceError if it is not a dtype."""
         if (dtype := DTYPES.get(canonical(str(value)))) is None:
             raise document.error(
                 (*where, "dtype"), f"the parameter {name} has the value {quoted(value)}, which is {_known_dtypes()}"
@@ -150,23 +157,24 @@ class OperationReader:
         return dtype
 
     def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
-        """Raise SpaceError for an output whose type is too coarse for the tolerance that others have by default."""
+        """Raise SpaceError for an output without tolerance, if its dtype is too coarse for the default tolerance."""
         for position, argument in enumerate(operation.arguments):
             if argument.role not in ("out", "inout"):
                 continue
             dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
             coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
-            by_names = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
-            given = [operation.tolerance[name].terms.keys() for name in by_names if name in operation.tolerance]
-            bounded = len(given) == len(by_names) and all(terms - {"wrong"} for terms in given)
+            compared = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
+            given = [operation.tolerance[name].terms.keys() for name in compared if name in operation.tolerance]
+            bounded = len(given) == len(compared) and all(terms - {"wrong"} for terms in given)
             if coarse and operation.reference.kind != "none" and not bounded:
                 raise document.error(
                     (*place, position, "dtype"),
-                    f"{argument.name} is written as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}: say by "
-                    "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
+                    f"{argument.name} is stored as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}; declare "
+                    "a `tolerance:`, such as `2 * epsilon` for results below 2",
                 )
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
+        """The frozen argument. Raises SpaceError if its keys contradict each other."""
         where = (*place, position)
         kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen})
         has_role = (model.role is not None) if kind is None else model.shape is not None
@@ -180,8 +188,8 @@ class OperationReader:
         if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
                 where,
-                f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`; a "
-                "leading dimension stands in the `strides` of an array",
+                f"{model.name}: a scalar has either the name of a size or option, or a `value`; a leading dimension "
+                "appears in the `strides` of an array",
             )
         if is_leading:
             self.strides_reader.check_scalar(document, where, model, dtypes)
@@ -192,7 +200,7 @@ class OperationReader:
             raise document.error((*where, "zeroed"), f"{model.name}: only an array of role scratch is zeroed")
         for extent in model.shape or []:
             self._check_extent(document, where, model, kind, extent)
-        # An array is uploaded once, before a launch sets its options.
+        # The contents of an array are uploaded once, so they cannot depend on options, which each launch sets.
         names = {*self.scope_names, *self.chosen} if model.shape is None else self.scope_names - options.keys()
         for expression in value:
             check_names(document, (*where, "value"), expression, names)
@@ -201,15 +209,17 @@ class OperationReader:
             if kind is not None:
                 raise document.error(
                     (*where, "value"),
-                    f"{model.name}: `kind: {kind.name}` has none; let the caller pass it, or write it in the source",
+                    f"{model.name}: `kind: {kind.name}` allows no `value`; let the caller pass it, or write it "
+                    "in the source",
                 )
             if model.role not in ("in", None):
                 raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
             if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
-                what = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
+                form = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
                 raise document.error(
                     (*where, "value"),
-                    f"{len(value)} values; {model.name} is {what}: write one for each element, the shape in numbers",
+                    f"{len(value)} values; {model.name} is {form}: write one for each element, and the shape as "
+                    "numbers",
                 )
         shape = None if model.shape is None else tuple(model.shape)
         is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
@@ -220,15 +230,17 @@ class OperationReader:
     def _check_extent(
         self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
     ) -> None:
-        """Raise SpaceError for a name that an extent may not use. Of what the caller passes, an output that `derive`
-        reads may depend on the configuration."""
+        """Raise SpaceError for a name that an extent may not use.
+
+        Only scratch, and outputs that `derive` reads, may have a shape that depends on the configuration.
+        """
         read = {name for formula in self.model.operation.derive.values() for name in re.findall(r"\w+", str(formula))}
-        is_free = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
-        if not is_free and (chosen := sorted(extent.names & self.chosen)):
+        may_vary = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
+        if not may_vary and (chosen := sorted(extent.names & self.chosen)):
             advice = (
-                "name the output in `derive:`, which computes what is compared"
+                "read the output in `derive:`, whose values are compared instead"
                 if model.role == "out" and kind is None
-                else "the shape of scratch may, and that of an output which `derive:` reads"
+                else "only scratch, and outputs that `derive:` reads, may have such a shape"
             )
             raise document.error(
                 (*where, "shape"),
@@ -238,7 +250,9 @@ class OperationReader:
 
     def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
         if model.role not in ("in", "inout") or model.value is not None:
-            raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
+            raise document.error(
+                where, f"{model.name}: only an array of role in or inout, without `value`, has a `fill`"
+            )
         try:
             fill = fills.parse(model.fill, document.path.resolve().parent)
             for dtype in dtypes:
@@ -251,4 +265,4 @@ class OperationReader:
 
 
 def _known_dtypes() -> str:
-    return f"no dtype; there are {', '.join(DTYPES)}"
+    return f"not a dtype; allowed: {', '.join(DTYPES)}"

@@ -10,12 +10,13 @@ _SHAPES = "write {from: 128, to: 1024, step: 64}, {powers_of_two: [16, 1024]}, o
 
 
 def expanded(data: dict[str, Any]) -> list[int | float]:
-    """The values of a range, both ends included. Raises ValueError, which says what is wrong."""
+    """The values of a range, both ends included. Raises ValueError if `data` is not a valid range."""
     if data.keys() == {"powers_of_two"}:
         return _powers_of_two(data["powers_of_two"])
     if {"from", "to"} <= data.keys() <= {"from", "to", "step"}:
         return _steps(data["from"], data["to"], data.get("step", 1))
-    raise ValueError(f"{shown(', '.join(map(str, data))) or 'nothing'} is no range; {_SHAPES}")
+    keys = shown(", ".join(map(str, data)))
+    raise ValueError(f"{f'a mapping with the keys {keys}' if data else 'an empty mapping'} is not a range; {_SHAPES}")
 
 
 def _steps(first: Any, last: Any, step: Any) -> list[int | float]:
@@ -24,7 +25,7 @@ def _steps(first: Any, last: Any, step: Any) -> list[int | float]:
             raise ValueError(f"{name}: {quoted(value)} is not a number below 2**63")
     start, width, distance = _exact(first), _exact(step), _exact(last) - _exact(first)
     if width <= 0 or distance < 0:
-        raise ValueError(f"from {first} to {last} by {step}: the step is above 0, and `to` is not below `from`")
+        raise ValueError(f"from {first} to {last} by {step}: the step must be above 0, and `to` not below `from`")
     count = distance // width
     if count >= MAX_VALUES:
         raise ValueError(f"from {first} to {last} by {step}: {count + 1} values; at most {MAX_VALUES} are allowed")
@@ -38,7 +39,7 @@ def _steps(first: Any, last: Any, step: Any) -> list[int | float]:
 
 
 def _exact(number: int | float) -> Fraction:
-    """The number as it is written: 0.1 is a tenth, so that 0.1, 0.2 and 0.3 are what a file means by them."""
+    """The number as written in decimal: 0.1 is exactly a tenth, so that steps of 0.1 do not accumulate errors."""
     return Fraction(str(number))
 
 
@@ -50,5 +51,5 @@ def _powers_of_two(bounds: Any) -> list[int | float]:
             raise ValueError(f"powers_of_two: {quoted(bound)} is not a power of two from 1 to 2**62")
     first, last = bounds
     if first > last:
-        raise ValueError(f"powers_of_two: [{first}, {last}]: the first is above the last")
+        raise ValueError(f"powers_of_two: [{first}, {last}]: the first is above the last; swap them")
     return [1 << exponent for exponent in range(first.bit_length() - 1, last.bit_length())]

@@ -1,4 +1,4 @@
-"""YAML to Space: `schema` validates each key, this module checks keys against each other and freezes the result."""
+"""Reads a space file: `schema` validates each key; this module checks keys against each other and builds the Space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.sources import agreement, macros
 from tuner.space.sources.includes import inlined, without_comments
 
-# Words of C and CUDA, which no macro may replace.
+# Reserved words of C and CUDA, which no macro may replace.
 RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -44,7 +44,10 @@ DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).n
 
 
 def read(path: Path, name: str | None = None) -> Space:
-    """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
+    """The space in `path`. Raises SpaceError with file, line and key if it is invalid.
+
+    name: the name of the space; by default, folder and file name without suffix.
+    """
     builder = _builder(yamlfile.read(path), name)
     space = builder.space()
     builder.check_agreement(space, only_fatal=True)
@@ -57,12 +60,15 @@ def evaluate(
     chosen: Mapping[str, str] | None = None,
     limits: Sequence[Limits] = (COMMON_GPU,),
 ) -> tuple[Space, Scope, Evaluation]:
-    """The Space in `path`, and what its expressions are at `size`, or where that is None at a common size, with the
-    `chosen` types, on the first device of these `limits` that has a valid configuration: the Scope of its first
-    language has them.
+    """Read the space in `path` and evaluate it without a device.
 
-    Raises SpaceError with file, line and key for the first that has no value, or none that can be launched;
-    NoConfiguration where none is valid; and RequestError for a size or type that the operation does not have.
+    size: as on the command line; None for a common size.
+    chosen: dtypes by the name of a type.
+    limits: the limits of devices. The first device with a valid configuration is used, else the last.
+
+    Returns the space, its scope in the first language on that device, and the result of the evaluation. Raises
+    SpaceError with file, line and key for the first expression without a value or launch that is impossible,
+    NoConfiguration if no configuration is valid, and RequestError for a size or type that the operation does not have.
     """
     builder = _builder(yamlfile.read(path))
     space = builder.space()
@@ -95,7 +101,7 @@ def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:
 
 
 class _SpaceBuilder:
-    """Checks keys against each other and builds the frozen Space."""
+    """Checks keys against each other and builds the frozen `Space`."""
 
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
@@ -103,7 +109,7 @@ class _SpaceBuilder:
         self.source_reader = SourceReader(document, model)
         self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
-        self.depths: dict[str, int] = {}  # of derived values
+        self.depths: dict[str, int] = {}  # nesting depths of the derived values
         self.step_reader = StepReader(document, model, self.source_reader, self._check_names, self.error)
 
     def space(self) -> Space:
@@ -143,12 +149,14 @@ class _SpaceBuilder:
         )
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
-        """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
-        not be launched."""
+        """Raise SpaceError if the space and the text of its source disagree.
+
+        only_fatal: ignore disagreements with which the kernel can be launched.
+        """
         try:
             texts = {path: inlined(path, space.include) for path in space.sources}
         except SpaceError as error:
-            if only_fatal:  # a header that is missing is told when it is needed
+            if only_fatal:  # a missing header is reported when the source is rendered
                 return
             raise self.document.error(("source",), str(error)) from None
         for fault in agreement.faults(space, texts):
@@ -156,14 +164,14 @@ class _SpaceBuilder:
                 raise self.error(fault.where, fault.message)
 
     def _is_answered(self, where: Where) -> bool:
-        """Whether the file says how much dynamic shared memory a step gets: 0 may be what it means."""
+        """Whether the file declares the dynamic shared memory of a step: 0 may be intended."""
         if where[-1:] != ("shared_memory",):
             return False
         step = self.model if self.model.steps is None else self.model.steps[int(where[1])]
         return "shared_memory" in step.model_fields_set
 
     def error(self, where: Where, message: str) -> SpaceError:
-        """A fault of the space, in the file and at the key where it stands."""
+        """A SpaceError for the key `where` of the space, which may be in the file of the operation."""
         document = self.document
         if where[:1] == ("operation",):
             own = where[1:2] in (("arguments",), ("extent",), ("types",)) and where[1] in document.data
@@ -184,8 +192,7 @@ class _SpaceBuilder:
         check_names(self.document, where, expression, self.names, self.depths)
 
     def _misspelt(self, name: str) -> str:
-        """What to say of an unknown name that the source uses, where it does not use a parameter that is called almost
-        so; empty elsewhere."""
+        """The message if the source uses an unknown `name` instead of a parameter with a similar name; else empty."""
         near = difflib.get_close_matches(name, self.model.parameters, n=1, cutoff=macros.ALIKE)
         if not near:
             return ""
@@ -193,12 +200,12 @@ class _SpaceBuilder:
             source = self.step_reader.first_source()
             words = set(re.findall(r"\w+", without_comments(inlined(source, self.source_reader.include()))))
         except SpaceError:
-            return ""  # told when it is read
+            return ""  # reported when the source is read
         if name not in words or near[0] in words:
             return ""
         return (
-            f"unknown name {quoted(name)}, which {source.name} uses; it does not use the parameter {near[0]}: write "
-            f"{name} under `parameters:`, too"
+            f"unknown name {quoted(name)}; {source.name} uses it, but not the parameter {near[0]}: write {name} under "
+            "`parameters:`, too"
         )
 
     def _check_parameters(self) -> None:
@@ -207,16 +214,18 @@ class _SpaceBuilder:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
             if name in RESERVED:
                 raise self.document.error(
-                    ("parameters", name), "a word of C, which a macro must not replace; rename it"
+                    ("parameters", name), "a reserved word of C or CUDA, which a macro must not replace; rename it"
                 )
             earlier: set[Value] = set()
             for position, value in enumerate(values):
                 if value in earlier:  # 1, 1.0 and true are equal here
-                    raise self.document.error(("parameters", name, position), f"{quoted(value)} stands twice; keep one")
+                    raise self.document.error(
+                        ("parameters", name, position), f"{quoted(value)} appears twice; keep one"
+                    )
                 earlier.add(value)
 
     def _restrictions(self) -> list[Restriction]:
-        """The file's restrictions, and the device that it requires."""
+        """The restrictions that the file declares, including the compute capability that it requires."""
         model = self.model
         restrictions: list[Restriction] = []
         for position, restriction in enumerate(model.restrictions):

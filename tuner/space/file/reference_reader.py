@@ -1,4 +1,4 @@
-"""The `reference:` of a space file: which form it has, and its keys against those of the operation."""
+"""Reads `reference:` of a space file, and checks its keys against those of the operation."""
 
 from __future__ import annotations
 
@@ -39,9 +39,14 @@ EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
 
 @dataclass(frozen=True)
 class ReferenceReader:
-    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
-    space like `model`, whose kernel is written in one of `languages`. `names` are those that expressions over sizes may
-    use, `compared` those of what needs an answer."""
+    """Reads the reference at key `where` of `document`.
+
+    model: the space that it belongs to.
+    names: names that expressions may use: sizes, options and device properties.
+    types: names that braces in a kernel's name may contain.
+    languages: the languages of the kernel.
+    compared: the names that need a reference.
+    """
 
     document: Document
     where: Where
@@ -53,7 +58,7 @@ class ReferenceReader:
     compared: Compared
 
     def reference(self) -> Reference:
-        """Raises SpaceError for the first fault."""
+        """The reference. Raises SpaceError for the first error."""
         value: Any = self.model.operation.reference
         if isinstance(value, dict) and not self.compared.fits(value):
             readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
@@ -65,14 +70,14 @@ class ReferenceReader:
         if value == "none":
             return NoReference()
         if value is None or value in ("None", "null", "~"):
-            raise self._error((), "this is no reference; did you mean none? then nothing is compared")
+            raise self._error((), "not a reference; did you mean `none`, with which nothing is compared?")
         return self._expressions(value)
 
     def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
         for key in value:
             if key not in FORMS[form]:
                 allowed = ", ".join(sorted(FORMS[form]))
-                raise self._error((key,), f"unknown key; a reference by `{form}` has {allowed}")
+                raise self._error((key,), f"unknown key; a `{form}` reference allows {allowed}")
 
     def _error(self, where: Where, message: str) -> Exception:
         return self.document.error((*self.where, *where), message)
@@ -82,7 +87,7 @@ class ReferenceReader:
         formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
         if not self.compared.fits(formulas):
             others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
-            raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
+            raise self._error((), f"write an expression for each output: {', '.join(outputs) or 'none'}{others}")
         arrays = [a.name for a in self.arguments if a.is_array]
         parsed: dict[str, Expression] = {}
         for name, formula in formulas.items():
@@ -105,7 +110,7 @@ class ReferenceReader:
         config, parameters = value["config"], self.model.parameters
         if config == "default":
             if not self.model.default:
-                raise self._error(("config",), "the file has no `default:`; write one, or the configuration here")
+                raise self._error(("config",), "the file has no `default:`; add it, or write the configuration here")
             return ConfigReference(dict(self.model.default))
         if not isinstance(config, dict):
             raise self._error(("config",), f"{quoted(config)}: write `default`, or a value for every parameter")
@@ -131,38 +136,40 @@ class ReferenceReader:
         file = None if source is None else self.document.path.resolve().parent / source
         has_grid = any(LANGUAGES[name].has_grid for name in self.languages)
         grid, block = (self._extents(key, value, required=has_grid) for key in ("grid", "block"))
-        return KernelReference(kernel, file, self._names(value.get("arguments")), grid, block)
+        return KernelReference(kernel, file, self._argument_names(value.get("arguments")), grid, block)
 
-    def _names(self, value: object) -> tuple[str, ...]:
+    def _argument_names(self, value: object) -> tuple[str, ...]:
         names = [argument.name for argument in self.arguments]
         if value is None:
             self._check_fixed(names)
             return tuple(names)
         if not isinstance(value, list) or not value:
-            raise self._error(("arguments",), f"{quoted(value)}: write a list of names of arguments, in its order")
+            raise self._error(
+                ("arguments",), f"{quoted(value)}: write a list of argument names, in the order of the reference kernel"
+            )
         for position, name in enumerate(value):
             if name not in names:
-                there = shown(", ".join(names))
-                raise self._error(("arguments", position), f"{quoted(name)} is no argument; there are: {there}")
+                allowed = shown(", ".join(names))
+                raise self._error(("arguments", position), f"{quoted(name)} is not an argument; allowed: {allowed}")
         for argument in self.arguments:
             if argument.role in ("out", "inout") and argument.name not in value:
-                raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
+                raise self._error(("arguments",), f"the output {argument.name} is missing; add it")
             for name in {stride.text for stride in argument.strides} & set(value):
                 if name not in self.model.operation.sizes and argument.name not in value:
-                    raise self._error(("arguments",), f"{argument.name} is missing, which tells {name}; add it")
+                    raise self._error(("arguments",), f"{argument.name} is missing, whose stride is {name}; add it")
         self._check_fixed(value)
         return tuple(value)
 
     def _check_fixed(self, names: Collection[str]) -> None:
-        """Raise SpaceError for an argument that differs by configuration: this kernel has none."""
+        """Raise SpaceError for an argument whose type or shape depends on the configuration: a reference has none."""
         chosen = {*self.model.parameters, *self.model.derived} - set(self.names)
         for argument in self.arguments:
             used = {argument.dtype, *(name for extent in argument.shape or () for name in extent.names)} & chosen
             if argument.name in names and used:
                 raise self._error(
                     ("arguments",),
-                    f"{argument.name} depends on {min(used)}, and a reference kernel has no configuration; write "
-                    "`arguments:` without it, or one of `{config: default}` and an expression",
+                    f"{argument.name} depends on {min(used)}, but a reference kernel has no configuration; write "
+                    "`arguments:` without it, or use `{config: default}` or an expression",
                 )
 
     def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:

@@ -1,4 +1,4 @@
-"""The configurations that an evaluation of a space tries: all of a small space, else a random sample."""
+"""Chooses the configurations that an evaluation tries: all of a small space, else a random sample."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tuner.space.default import checks_by_depth
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
-MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
-SIZE = 300  # configurations, in all languages together
-MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
+MOST_CONFIGURATIONS = 1000  # a larger space is sampled
+SIZE = 300  # configurations of a sample, over all languages
+MOST_EVALUATIONS = 100_000  # of restrictions, at a few microseconds each
 
 
 def configurations(space: Space, scope: Scope, size: int) -> Iterator[Config]:
-    """Configurations that break no restriction: all of a small space, else the default and a random sample of this
+    """Configurations that violate no restriction: all of a small space, else the default and a random sample of at most
     `size`."""
     if takes_all(space):
         for config in space.walk():
@@ -38,13 +38,13 @@ def configurations(space: Space, scope: Scope, size: int) -> Iterator[Config]:
 
 
 def takes_all(space: Space) -> bool:
-    """Whether all of its configurations are tried."""
+    """Whether the space is small enough to try all of its configurations."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     return combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions)))
 
 
 def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:
-    """Whether one of `restrictions` is false; one without a value is not."""
+    """Whether one of `restrictions` is false. A restriction without a value counts as true."""
     for restriction in restrictions:
         try:
             if not restriction.that.evaluate(names):
@@ -55,8 +55,7 @@ def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -
 
 
 class _Check:
-    """A restriction, and what it said of the values of the parameters behind it: descents meet the same few again and
-    again."""
+    """A restriction with a cache of its results, since descents evaluate it for the same few values repeatedly."""
 
     def __init__(self, space: Space, scope: Scope, restriction: Restriction) -> None:
         self._space, self._scope, self._restrictions = space, scope, [restriction]
@@ -64,7 +63,7 @@ class _Check:
         self._broken: dict[tuple[Value, ...], bool] = {}
 
     def is_broken_by(self, config: Config) -> bool:
-        """Whether the restriction is false; one without a value is not."""
+        """Whether the restriction is false. A restriction without a value counts as true."""
         values = tuple([config[name] for name in self._parameters])
         broken = self._broken.get(values)
         if broken is None:
@@ -75,8 +74,10 @@ class _Check:
 
 @dataclass
 class _Descent:
-    """A random search for one configuration, by depth first, that gives up after `evaluations` of restrictions.
-    `odd_first` tries zero, false and what is negative before other values: it is they that have no inverse."""
+    """A random depth-first search for one configuration. It gives up after `evaluations` of restrictions.
+
+    odd_first: try 0, False and negative values first, since they most often make divisions fail.
+    """
 
     space: Space
     checks: list[list[_Check]]
@@ -85,6 +86,7 @@ class _Descent:
     odd_first: bool
 
     def extend(self, config: Config) -> Config | None:
+        """A full configuration that extends the partial `config`; None if none was found."""
         depth = len(config)
         if depth == len(self.space.parameters):
             return config

@@ -1,4 +1,4 @@
-"""The keys of space and operation files, as pydantic models, and the JSON Schema that editors use."""
+"""The keys of space and operation files as pydantic models, and the JSON Schema for editors."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,18 +31,18 @@ def _expression(value: object) -> Expression:
 
 
 def _tolerance(value: object) -> object:
-    """An expression; or a mapping to expressions, by term or output; or to mappings of terms, by output."""
+    """An expression, expressions by term or output, or mappings of terms by output."""
     if not isinstance(value, dict):
         return _expression(value)
     if not value:
-        raise ValueError(f"it is empty; write an expression, or some of {', '.join(TERMS)}")
-    found: dict[str, object] = {}
+        raise ValueError(f"an empty mapping; write an expression, or some of {', '.join(TERMS)}")
+    parsed: dict[str, object] = {}
     for name, inner in value.items():
         try:
-            found[str(name)] = _tolerance(inner)
+            parsed[str(name)] = _tolerance(inner)
         except ValueError as error:
             raise ValueError(f"{shown(name)}: {error}") from None
-    return found
+    return parsed
 
 
 def _expressions(value: object) -> list[Expression]:
@@ -50,7 +50,7 @@ def _expressions(value: object) -> list[Expression]:
 
 
 def _value(value: object) -> object:
-    """A parameter's value becomes source text, so a word must be a C identifier."""
+    """A parameter's value. It becomes source text, so a word must be a C identifier."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
         raise ValueError(
             f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
@@ -81,7 +81,7 @@ def _kernel(value: object) -> object:
 
 
 def _option(value: object) -> object:
-    """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
+    """A compiler option. -I is rejected: the names of cached builds would not depend on the headers that it finds."""
     if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
         raise ValueError(f"{quoted(value)}: name folders of your own headers in `include:`, a key of the space")
     return value
@@ -107,7 +107,7 @@ _RANGES: list[dict[str, Any]] = [
     },
     {
         "type": "object",
-        "description": "the first and the last",
+        "description": "the first and the last value",
         "properties": {"powers_of_two": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}},
         "required": ["powers_of_two"],
         "additionalProperties": False,
@@ -116,7 +116,7 @@ _RANGES: list[dict[str, Any]] = [
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 _BOUNDS: dict[str, Any] = {"type": "array", "items": _FORMULA, "minItems": 2, "maxItems": 2}
 _FILL: dict[str, Any] = {
-    "description": "what an input holds while it is tuned; without it, random numbers",
+    "description": "the contents of an input during tuning; random numbers if omitted",
     "anyOf": [
         {"enum": [*SEQUENCES, None]},
         {
@@ -134,8 +134,8 @@ _FILL: dict[str, Any] = {
 }
 _EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
 _REFERENCE: dict[str, Any] = {
-    "description": "the correct result, as NumPy would write it; `tune schema --functions` lists what it may call. Or "
-    "what computes it: a function in Python, a kernel, a configuration; or `none`",
+    "description": "the expected output as a NumPy expression; `tune schema --functions` lists its functions. Or what "
+    "computes it: a Python function, a kernel or a configuration; or `none`",
     "anyOf": [
         _FORMULA,
         {"const": "none"},
@@ -164,7 +164,7 @@ _TERMS: dict[str, Any] = {
     "additionalProperties": False,
 }
 _TOLERANCE: dict[str, Any] = {
-    "description": "of all outputs; or of each output by its name",
+    "description": "one for all outputs, or one for each output by name",
     "anyOf": [_FORMULA, _TERMS, {"type": "object", "additionalProperties": {"anyOf": [_FORMULA, _TERMS]}}],
 }
 Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
@@ -182,7 +182,7 @@ else:  # the names in the tables
 
 
 class StrictModel(BaseModel):
-    """A model that refuses unknown keys and values of another type."""
+    """A model that rejects unknown keys and values of another type."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
 
@@ -190,48 +190,51 @@ class StrictModel(BaseModel):
 class RestrictionModel(StrictModel):
     """A condition on configurations."""
 
-    that: Formula = Field(description="must be true of every configuration")
-    because: str = Field("", description="why, for the reader of an error")
+    that: Formula = Field(description="must be true for every configuration")
+    because: str = Field("", description="the reason, for error messages")
 
 
 class PlainArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
-    name: Identifier = Field(description="that expressions and messages use")
-    dtype: DTypeName | None = Field(None, description="the type of its elements, or a name of `types`")
+    name: Identifier = Field(description="the name in expressions and messages")
+    dtype: DTypeName | None = Field(None, description="the type of its elements, or a name in `types`")
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
     role: Literal["in", "out", "inout", "scratch"] | None = Field(
         None,
-        description="of an array: whether the kernel reads or writes it, or whether it is memory for the kernel alone",
+        description="of an array: the kernel reads it, writes it, or both; scratch is memory that only the kernel uses",
     )
     value: Formulas | None = Field(
-        None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
+        None,
+        description="of a scalar that is neither size nor option; or the elements of an array that no caller passes",
     )
     fill: Annotated[Any, WithJsonSchema(_FILL)] = None
-    kind: KindName | None = Field(None, description="how the kernel gets it, unless it is a plain array or scalar")
+    kind: KindName | None = Field(
+        None, description="how it is passed to the kernel, unless it is a plain array or scalar"
+    )
     strides: list[Formula] | None = Field(
         None,
-        description="of an array whose rows may lie apart: elements from one to the next along each axis, the last 1; "
-        "the name of a scalar argument that no size has is read from the array",
+        description="of an array whose rows may be padded: the stride of each axis in elements, the last 1; a scalar "
+        "argument named here, which is no size, gets the stride of the array that is passed",
     )
     zeroed: Literal["never", "once", "each"] = Field(
-        "never", description="of scratch: when it is set to 0; `once`, if each launch leaves it so"
+        "never", description="of scratch: when it is set to 0; `once` suffices if each launch leaves it zeroed"
     )
 
 
 def _kind_key(keys: list[Key]) -> tuple[Any, Any]:
-    """The type and the field of a key that several kinds may have."""
+    """The type and the field of a key, which several kinds may have."""
     key, words = keys[0], tuple(dict.fromkeys(choice for each in keys for choice in each.choices))
-    of = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
+    owners = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
     annotation = Literal[words] if words else Identifier if key.is_name else Formulas
-    return annotation | None, Field(None, description=f"of kind {of}: {key.help}")
+    return annotation | None, Field(None, description=f"of kind {owners}: {key.help}")
 
 
 _KEYS: dict[str, list[Key]] = {}
 for _kind in kinds.table().values():
     for _name, _key in _kind.keys.items():
         _KEYS.setdefault(_name, []).append(_key)
-# `fill` is a key of arrays too, where anything may stand; its kind checks it.
+# `fill` is also a key of plain arrays, with any value; the kind checks its own.
 _FIELDS: dict[str, Any] = {name: _kind_key(keys) for name, keys in _KEYS.items() if name != "fill"}
 
 if TYPE_CHECKING:
@@ -245,13 +248,13 @@ else:
 class DivisorsModel(StrictModel):
     """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
 
-    x: Annotated[list[Formula], Field(description="what the extent in x is divided by")] = []
-    y: Annotated[list[Formula], Field(description="in y")] = []
-    z: Annotated[list[Formula], Field(description="in z")] = []
+    x: Annotated[list[Formula], Field(description="divisors of the extent in x")] = []
+    y: Annotated[list[Formula], Field(description="divisors of the extent in y")] = []
+    z: Annotated[list[Formula], Field(description="divisors of the extent in z")] = []
 
 
 class RequirementsModel(StrictModel):
-    """What the device must offer."""
+    """Requirements on the device."""
 
     compute_capability: str = Field(
         pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"], description="of an NVIDIA GPU"
@@ -259,15 +262,15 @@ class RequirementsModel(StrictModel):
 
 
 class OperationModel(StrictModel):
-    """What a kernel computes; several stages may share one."""
+    """What a kernel computes; several spaces may share one."""
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
-    extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
+    extent: list[Formula] = Field([], max_length=3, description="of the result, x first; divided by `grid_divisors`")
     arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
     reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
-    tolerance: Tolerances | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    tolerance: Tolerances | None = Field(None, description="the largest allowed error; `epsilon` is the unit round-off")
     derive: dict[Identifier, Annotated[Any, WithJsonSchema(_FORMULA)]] = Field(
         {}, description="name: an expression over outputs, which is compared in their place"
     )
@@ -279,14 +282,14 @@ class OperationModel(StrictModel):
 
 KernelName = Annotated[str, BeforeValidator(_kernel)]
 Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
-_KERNEL = "entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
+_KERNEL = "entry point in the source; {NAME} stands for the value of a parameter, as in add<{threads}>"
 _SOURCE = "kernel file, relative to this one"
 
 
 class GeometryModel(StrictModel):
     """How a kernel is launched."""
 
-    grid_divisors: DivisorsModel | None = Field(None, description="blocks, by what the `extent` is divided by")
+    grid_divisors: DivisorsModel | None = Field(None, description="the number of blocks, as divisors of `extent`")
     grid: Extents | None = Field(None, description="blocks in x, y, z")
     block: list[Formula] = Field([], max_length=3, description="threads of a block in x, y, z")
     shared_memory: Annotated[Formula, WithJsonSchema({**_FORMULA, "description": "bytes of dynamic shared memory"})] = (
@@ -297,18 +300,20 @@ class GeometryModel(StrictModel):
 
 
 class StepModel(GeometryModel):
-    """One launch of several."""
+    """One of several launches."""
 
     kernel: KernelName = Field(description=_KERNEL)
-    source: str | None = Field(None, description=f"{_SOURCE}; without it, the space's")
-    arguments: list[Identifier] | None = Field(None, description="that the kernel takes, in its order; without it, all")
+    source: str | None = Field(None, description=f"{_SOURCE}; the space's if omitted")
+    arguments: list[Identifier] | None = Field(
+        None, description="names of the kernel's arguments, in its order; all if omitted"
+    )
 
 
 class SpaceModel(GeometryModel):
-    """A stage: a kernel, or several steps, and the configurations that it can be compiled with."""
+    """A space: a kernel, or several steps, and its possible configurations."""
 
     title: str = Field(min_length=1, max_length=200, description="what it is, in a few words")
-    operation: OperationModel = Field(description="what it computes, or the file that says so")
+    operation: OperationModel = Field(description="what it computes, or the path of a file that declares it")
     kernel: KernelName | None = Field(None, description=_KERNEL)
     steps: Annotated[list[StepModel], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
         None, description="kernels that are launched in this order, instead of one `kernel`"
@@ -316,24 +321,24 @@ class SpaceModel(GeometryModel):
     source: str | None = Field(None, description=_SOURCE)
     include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
     languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
-        None, description="those of the source by its suffix, if omitted"
+        None, description="if omitted, determined by the suffix of the source"
     )
     parameters: dict[
         Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
-    ] = Field(min_length=1, max_length=100, description="name: the values that it may take, as a list or a range")
+    ] = Field(min_length=1, max_length=100, description="name: its possible values, as a list or a range")
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field(
-        [], max_length=1000, description="conditions that each configuration meets"
+        [], max_length=1000, description="conditions that each configuration must meet"
     )
     derived: dict[Identifier, Formula] = Field({}, max_length=1000, description="name: an intermediate value")
-    requires: RequirementsModel | None = Field(None, description="what the device must have")
-    alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
+    requires: RequirementsModel | None = Field(None, description="requirements on the device")
+    alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="alignment of arrays in bytes")
     default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
         {}, description="language: options of its compiler"
     )
-    extent: Extents | None = Field(None, description="in place of the operation's")
-    arguments: list[ArgumentModel] | None = Field(None, description="in place of the operation's")
-    types: Types = Field({}, description="in place of the operation's")
+    extent: Extents | None = Field(None, description="replaces that of the operation")
+    arguments: list[ArgumentModel] | None = Field(None, description="replaces that of the operation")
+    types: Types = Field({}, description="replaces that of the operation")
     source_note: str = Field("", description="a remark that `tune show` prints")
 
 

@@ -1,4 +1,4 @@
-"""The source of a space file: the kernel file, folders of headers, languages, and the kernel's name."""
+"""Finds the kernel file, header folders and languages of a space file, and checks the names of kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE
 
 
 class SourceReader:
-    """Reads what a file says of its source. Each method raises SpaceError for the first fault."""
+    """Reads the keys about the source. Each method raises SpaceError for the first error."""
 
     def __init__(self, document: Document, model: SpaceModel) -> None:
         self.document, self.model = document, model
@@ -35,17 +35,21 @@ class SourceReader:
         return tuple(Path(os.path.normpath(folder)) for folder in folders)
 
     def source(self) -> Path:
-        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/,
-        which mirrors spaces/."""
+        """The kernel file: `source:`, or a file with the stem of the space file.
+
+        It is looked up beside the space file, then in the folder of `kernels/` that corresponds to its folder in
+        `spaces/`.
+        """
         candidates = self._candidates()
-        found = [c for c in candidates if os.path.isfile(c)]
-        if not found:
+        existing = [c for c in candidates if os.path.isfile(c)]
+        if not existing:
             files = " or ".join(shown(c) for c in candidates)
-            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
-        beside = [c.name for c in found if c.parent == found[0].parent]
-        if self.model.languages is None and len(beside) > 1:
-            raise self.document.error(("source",), f"could be {' or '.join(beside)}; write which, or `languages:`")
-        return found[0]
+            raise self.document.error(("source",), f"the kernel file is missing: {files}; create it, or name another")
+        names = [c.name for c in existing if c.parent == existing[0].parent]
+        if self.model.languages is None and len(names) > 1:
+            message = f"{' and '.join(names)} exist; name one of them, or write `languages:`"
+            raise self.document.error(("source",), message)
+        return existing[0]
 
     def _candidates(self) -> list[Path]:
         model, stem = self.model, self.document.path.stem
@@ -62,17 +66,17 @@ class SourceReader:
         """The kernel file that a step names."""
         path = self.folder / source
         if not os.path.isfile(path):
-            raise self.document.error(where, f"the kernel file is missing: {shown(path)}; write it, or name another")
+            raise self.document.error(where, f"the kernel file is missing: {shown(path)}; create it, or name another")
         return path
 
     def languages(self, source: Path, kernels: Sequence[str]) -> tuple[str, ...]:
-        """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
+        """The declared languages, by default those of the source. One without C++ names must not have such a kernel."""
         names = self.model.languages
         if names is None:
-            names = self._told(source)
+            names = self._languages_of(source)
         if not names:
             raise self.document.error(
-                ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
+                ("languages",), f"unknown from the suffix of {shown(source.name)}; write {_written(LANGUAGES)}"
             )
         with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
         position, kernel = next(((i, k) for i, k in enumerate(kernels) if braces.is_cpp(k)), (0, None))
@@ -86,24 +90,23 @@ class SourceReader:
         return tuple(names)
 
     def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
-        """Raise SpaceError, at the step that stands at `where`, for a source that tells others than the first does."""
-        told = self._told(source)
-        if self.model.languages is None and not set(languages) <= set(told):
+        """Raise SpaceError if the source of the step at `where` is not in the languages of the first step."""
+        own = self._languages_of(source)
+        if self.model.languages is None and not set(languages) <= set(own):
             raise self.document.error(
                 (*where, "source"),
-                f"{shown(source.name)} is {' and '.join(told) or 'of no language by its suffix'}, and the first step "
-                f"{' and '.join(languages)}; write `languages:`, which all steps have",
+                f"{shown(source.name)} is {' and '.join(own) or 'of an unknown language'}, and the first step "
+                f"{' and '.join(languages)}; write `languages:`, which applies to all steps",
             )
 
-    def _told(self, source: Path) -> list[str]:
-        """The languages of a source by its suffix, or CUDA and OpenCL with portable.h."""
+    def _languages_of(self, source: Path) -> list[str]:
+        """The languages of a source: by its suffix, or CUDA and OpenCL if it includes portable.h."""
         names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
         portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
         return portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
 
     def check_kernel(self, source: Path, include: tuple[Path, ...], kernel: str, where: Where) -> None:
-        """Raise SpaceError, at the step that stands at `where`, unless the source names the entry point; a macro may do
-        the rest."""
+        """Raise SpaceError for the step at `where` unless its source mentions the kernel, perhaps in a macro call."""
         text = self._text(source)
         if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
             defined = ", ".join(sorted({prototype.qualified for prototype in prototypes(text)}))
@@ -113,7 +116,7 @@ class SourceReader:
             )
 
     def check_braces(self, names: Collection[str]) -> None:
-        """Raise SpaceError for braces, in the kernel's name or an option, that hold none of `names`."""
+        """Raise SpaceError for braces with an unknown name, in a kernel's name or a compiler option."""
         kernels: list[tuple[Where, str]] = [
             (("steps", position, "kernel"), step.kernel) for position, step in enumerate(self.model.steps or [])
         ]
@@ -134,7 +137,10 @@ class SourceReader:
 
 
 def _mentions(text: str, kernel: str) -> bool:
-    """Whether a source names the function; where parameters are part of its name, whether it has such a word."""
+    """Whether the source mentions the kernel as a function, or in a macro call at the start of a line.
+
+    If parameters are part of its name, any word that fits counts.
+    """
     code, name = without_comments(text), braces.pattern(kernel)
     if braces.names(braces.function(kernel)):
         return re.search(rf"\b{name}\b", code) is not None

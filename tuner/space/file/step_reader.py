@@ -1,4 +1,4 @@
-"""The steps of a space file: a file with `kernel:` is one step, a file with `steps:` is several."""
+"""Reads the steps of a space file: one with `kernel:`, several with `steps:`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Extents, Operation, Restriction, Step
 
-OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys that stand in each of several steps
-CLUSTERS_FROM = 9.0  # compute capability
+OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys of each step if there are several
+CLUSTERS_FROM = 9.0  # least compute capability
 MOST_CLUSTER = 16  # blocks, on GPUs that allow more than the portable 8
 
 
 class StepReader:
-    """Reads the steps. `check_names` raises SpaceError for an expression, at a place of the file, that names what there
-    is not; `error` makes one of a place in the file."""
+    """Reads the steps.
+
+    check_names: raises SpaceError if an expression, with its key, uses an unknown name.
+    error: a SpaceError for a key and a message.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class StepReader:
         self._check_names, self._error = check_names, error
 
     def check_form(self) -> None:
-        """Raise SpaceError unless there is one of `kernel` and `steps`, and what is of a step stands there."""
+        """Raise SpaceError unless there is `kernel` or `steps`, and keys of steps are in the steps."""
         model, data = self.model, self.document.data
         if model.kernel is None and model.steps is None:
             raise self.document.error(("kernel",), "this key is missing; add it, or `steps:` of several kernels")
@@ -43,11 +46,11 @@ class StepReader:
             return
         for key in ("kernel", *(key for key in OF_A_STEP if key != "source")):
             if key in data:
-                raise self.document.error((key,), "stands beside `steps:`; write it in each step")
+                raise self.document.error((key,), "not allowed beside `steps:`; write it in each step")
 
     @property
     def _models(self) -> Iterator[tuple[Where, GeometryModel, str, str | None]]:
-        """Of each step: where it stands, its geometry, kernel and source."""
+        """Key, geometry, kernel and source of each step."""
         model = self.model
         if model.steps is None:
             yield (), model, str(model.kernel), model.source
@@ -57,15 +60,15 @@ class StepReader:
 
     @property
     def kernels(self) -> list[str]:
-        """The kernels, as the file names them."""
+        """The names of the kernels as in the file."""
         return [kernel for _, _, kernel, _ in self._models]
 
     def first_source(self) -> Path:
-        """The kernel file of the first step, which tells the languages."""
+        """The kernel file of the first step, which determines the languages."""
         return self._source(*next(self._models))
 
     def steps(self, operation: Operation, languages: tuple[str, ...], include: tuple[Path, ...]) -> tuple[Step, ...]:
-        """The steps. Raises SpaceError for the first fault."""
+        """The steps. Raises SpaceError for the first error."""
         steps: list[Step] = []
         for where, model, kernel, own_source in self._models:
             source = self._source(where, model, kernel, own_source)
@@ -99,11 +102,11 @@ class StepReader:
             if name not in known:
                 raise self.document.error(place, evaluator.unknown_name(name, known))
             if name in given[:position]:
-                raise self.document.error(place, f"{name} stands twice; keep one")
+                raise self.document.error(place, f"{name} appears twice; keep one")
             kind = known[name].kind
             if kind is not None and not any(map(kind.is_parameter, languages)):
                 raise self.document.error(
-                    place, f"{name} is {kind.name}, which no kernel of {languages[0]} takes; leave it out"
+                    place, f"{name} is {kind.name}, which is not a kernel parameter in {languages[0]}; remove it here"
                 )
         return tuple(given)
 
@@ -117,7 +120,7 @@ class StepReader:
             is_parameter = argument.kind is None or any(map(argument.kind.is_parameter, languages))
             if argument.name not in taken and is_parameter:
                 raise self.document.error(
-                    ("steps",), f"no step takes the argument {argument.name}; name it in one, or take it out"
+                    ("steps",), f"no step takes the argument {argument.name}; name it in one, or remove it"
                 )
 
     def _single(self, where: Where, expression: Expression) -> Expression:
@@ -142,11 +145,11 @@ class StepReader:
             self._check_cuda((*where, "cooperative"), "cooperative launches", languages)
         return model.cooperative
 
-    def _check_cuda(self, where: Where, what: str, languages: tuple[str, ...]) -> None:
+    def _check_cuda(self, where: Where, feature: str, languages: tuple[str, ...]) -> None:
         able = [name for name, language in LANGUAGES.items() if language.has_clusters]
         if set(languages) - set(able):
             raise self.document.error(
-                where, f"{what} are for {' and '.join(able)} only; write `languages: [{able[0]}]`"
+                where, f"{feature} are for {' and '.join(able)} only; write `languages: [{able[0]}]`"
             )
 
     def _grid(self, where: Where, model: GeometryModel, operation: Operation, languages: tuple[str, ...]) -> Extents:
@@ -177,12 +180,13 @@ class StepReader:
 
 
 def restrictions(steps: tuple[Step, ...], operation: Operation) -> Iterator[Restriction]:
-    """What the device imposes on every space with these steps and arguments."""
+    """The restrictions that a device imposes on these steps and arguments."""
     for that, because in dict.fromkeys(_conditions(steps, operation)):
         yield Restriction(expressions.parse(that), because)
 
 
 def _conditions(steps: tuple[Step, ...], operation: Operation) -> Iterator[tuple[str, str]]:
+    """Conditions on configurations as expressions, with their reasons."""
     for step in steps:
         threads = " * ".join(f"({e.text})" for e in step.block if e.text != "1")
         if threads:
@@ -198,13 +202,13 @@ def _conditions(steps: tuple[Step, ...], operation: Operation) -> Iterator[tuple
             others = " and ".join(f"language != {name!r}" for name in without)
             yield f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}"
         if step.cluster is not None:
-            yield from _of_clusters(step, step.cluster)
+            yield from _cluster_conditions(step, step.cluster)
     for argument in operation.arguments:
         if argument.kind is not None:
             yield from argument.kind.restrictions(argument, operation)
 
 
-def _of_clusters(step: Step, cluster: Extents) -> Iterator[tuple[str, str]]:
+def _cluster_conditions(step: Step, cluster: Extents) -> Iterator[tuple[str, str]]:
     blocks = " * ".join(f"({extent.text})" for extent in cluster)
     yield f"{blocks} == 1 or compute_capability >= {CLUSTERS_FROM}", "clusters begin with compute capability 9.0"
     yield f"{blocks} <= {MOST_CLUSTER}", f"a cluster has at most {MOST_CLUSTER} blocks"

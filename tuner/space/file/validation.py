@@ -1,4 +1,4 @@
-"""A YAML file against a pydantic model: the first fault becomes one message with file, line and key."""
+"""Validates a YAML file with a pydantic model; the first error becomes one message with file, line and key."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(kind: type[M], document: Document) -> M:
-    """The model of a document. Raises SpaceError for its first fault."""
+    """The document as a model of type `kind`. Raises SpaceError for its first error."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        # A misspelt key makes another one missing: report the misspelling.
+        # A misspelt key may also make a required one missing: report the misspelling.
         fault = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
         raise document.error(_where(fault["loc"], document), _message(fault, kind)) from None
 
@@ -45,7 +45,7 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
         case "extra_forbidden":
             allowed = _fields(kind, error["loc"][:-1])
             near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
-            return "unknown key; " + (f"did you mean `{near[0]}`?" if near else f"allowed are {', '.join(allowed)}")
+            return "unknown key; " + (f"did you mean `{near[0]}`?" if near else f"allowed: {', '.join(allowed)}")
         case "missing":
             return "this key is missing; add it"
         case "value_error":

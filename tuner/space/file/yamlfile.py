@@ -1,7 +1,7 @@
-"""Plain data and line numbers from an untrusted YAML file.
+"""Reads plain data and line numbers from an untrusted YAML file.
 
-Anchors, aliases, tags and duplicate keys are refused, as are more than 1 MB or 12 levels. The parser's events are read
-one by one, so no input makes it recurse.
+Anchors, aliases, tags and duplicate keys are rejected, and so are files above 1 MB or 12 levels. The parser's events
+are processed one by one, so no input causes recursion.
 """
 
 import re
@@ -26,8 +26,11 @@ Where = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """The data of one file. `lines` maps the path of each key and list item to its line; `questions` are the comments
-    that ask, as `tune new` writes them, by their lines."""
+    """The data of one file.
+
+    lines: the line of each key and list item, by its path.
+    questions: the open questions that `tune new` writes as comments `# ?`, by line.
+    """
 
     path: Path
     data: dict[str, Any]
@@ -35,7 +38,7 @@ class Document:
     questions: dict[int, str]
 
     def check_answered(self) -> None:
-        """Raise SpaceError for the open questions, a line each."""
+        """Raise SpaceError if there are open questions; the message lists them, one per line."""
         if not self.questions:
             return
         count = f"{len(self.questions)} open questions" if len(self.questions) > 1 else "an open question"
@@ -43,11 +46,11 @@ class Document:
             f"  line {line}: {self._name(line)}{shown(question, MOST_MESSAGE)}"
             for line, question in self.questions.items()
         ]
-        advice = "answer each on its line, and take the comment `# ?` away"
+        advice = "answer each on its line, and remove its `# ?` comment"
         raise SpaceError("\n".join([f"{shown(self.path)}: {count}; {advice}:", *lines]))
 
     def _name(self, line: int) -> str:
-        """What begins at a line, in words: the key, or the name of an item of a list."""
+        """The key or the named list item that begins at a line, as a prefix of a message."""
         where = next((where for where, at in self.lines.items() if at == line), ())
         value: Any = self.data
         for part in where:
@@ -64,7 +67,7 @@ class Document:
         enclosing = where
         while enclosing and enclosing not in self.lines:
             enclosing = enclosing[:-1]
-        message = shown(message, MOST_MESSAGE)  # whatever of the file it quotes
+        message = shown(message, MOST_MESSAGE)  # it may quote long or unprintable text of the file
         key = shown(".".join(str(part) for part in where))
         line = self.lines.get(enclosing, 1)
         return SpaceError(
@@ -111,8 +114,12 @@ def _questions(text: str) -> dict[int, str]:
 
 @dataclass
 class _Level:
-    """A mapping or list under construction. `last` is the path of its last item if that is the beginning of a call,
-    such as `ceil_div(n` in [ceil_div(n, 32)], which YAML parts at the comma."""
+    """A mapping or list under construction.
+
+    last: the path of its last scalar if that is an unclosed call, such as `ceil_div(n` in [ceil_div(n, 32)], which YAML
+        splits at the comma.
+    ends: the end of a call was read as a key, so an empty value follows.
+    """
 
     value: dict[str, Any] | list[Any]
     where: Where
@@ -120,12 +127,12 @@ class _Level:
     key: str | None = None
     key_line: int = 0
     last: Where = ()
-    ends: bool = False  # whether the end of a call stood where a key does, so that an empty value follows
+    ends: bool = False
 
 
 @dataclass
 class _DocumentBuilder:
-    """Builds the data from events, with a stack of open collections."""
+    """Builds the data from parser events, with a stack of open collections."""
 
     path: Path
     root: Any = None
@@ -134,17 +141,18 @@ class _DocumentBuilder:
     documents: int = 0
 
     def take(self, event: yaml.Event) -> None:
+        """Process one event. Raises SpaceError for YAML that a space file may not use."""
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SpaceError(
-                f"{shown(self.path)}:{line}: anchors and aliases (& and *) are not used here; write it out"
+                f"{shown(self.path)}:{line}: anchors and aliases (& and *) are not supported; write out the value"
             )
         if tag := getattr(event, "tag", None):
-            raise SpaceError(f"{shown(self.path)}:{line}: tags such as {shown(tag)} are not used here")
+            raise SpaceError(f"{shown(self.path)}:{line}: tags such as {shown(tag)} are not supported; remove it")
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                raise SpaceError(f"{shown(self.path)}:{line}: a second document; a file holds one")
+                raise SpaceError(f"{shown(self.path)}:{line}: a second document; write one document per file")
         elif isinstance(event, yaml.ScalarEvent):
             self._scalar(event, line)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -161,7 +169,7 @@ class _DocumentBuilder:
             return
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if event.value in top.value:
-                raise SpaceError(f"{shown(self.path)}:{line}: the key {quoted(event.value)} stands twice; keep one")
+                raise SpaceError(f"{shown(self.path)}:{line}: the key {quoted(event.value)} appears twice; keep one")
             top.key, top.key_line = event.value, line
             return
         where = self._put(_resolve(event), line)
@@ -169,15 +177,15 @@ class _DocumentBuilder:
             top.last = where if event.implicit[0] and event.value.count("(") > event.value.count(")") else ()
 
     def _continues(self, top: _Level, event: yaml.ScalarEvent) -> bool:
-        """Whether a scalar is the rest of a call, which then is one text again."""
+        """Append a scalar to the unclosed call that it continues; returns whether it does."""
         if top.ends:
             top.ends = False
             return not event.value
         if not top.last or not event.implicit[0]:
             return False
-        at: Any = top.last[-1]
+        key: Any = top.last[-1]
         values: Any = top.value
-        values[at] = text = f"{values[at]}, {event.value}"
+        values[key] = text = f"{values[key]}, {event.value}"
         top.ends = isinstance(values, dict)
         if text.count("(") <= text.count(")"):
             top.last = ()
@@ -206,7 +214,7 @@ _CONSTRUCTOR: Any = yaml.SafeLoader("")  # the type stubs lack `resolve`
 
 
 def _resolve(event: yaml.ScalarEvent) -> Any:
-    """A plain scalar as YAML 1.1 reads it; but dates stay text."""
+    """The value of a scalar by YAML 1.1, except that dates remain text."""
     tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
     kind = tag.rpartition(":")[2]
     if kind not in ("int", "float", "bool", "null"):

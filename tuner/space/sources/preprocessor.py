@@ -88,10 +88,10 @@ class _Reader:
         self.lines += [self._expanded(body) for body in self._bodies]
 
     def _read(self, is_sure: bool, is_reachable: bool = True) -> tuple[str, str]:
-        """Read until a branch ends. Returns name and rest of the directive that ends it.
+        """Read until a branch ends. Returns the name and the rest of the directive that ends it.
 
         is_sure: the compiler certainly reads this branch.
-        is_left: the compiler may read this branch; if false, it is skipped.
+        is_reachable: the compiler may read this branch; if false, it is skipped.
         """
         for line in self._rest:
             match = _DIRECTIVE.fullmatch(line)
@@ -107,11 +107,8 @@ class _Reader:
 
     def _branches(self, condition: str, is_sure: bool, is_reachable: bool) -> None:
         """Read all branches of a condition, up to its end."""
-        value, is_open, is_decided = (
-            self._value(condition),
-            is_reachable,
-            True,
-        )  # is_open: no earlier branch is certainly taken
+        value = self._value(condition)
+        is_open, is_decided = is_reachable, True  # is_open: no earlier branch is certainly taken
         end = ""
         while end != "endif":
             if is_open and value is None:

@@ -19,10 +19,8 @@ from tuner.space.sources.includes import defined, inlined, without_comments, wor
 from tuner.space.sources.source import Source, StepSource
 
 if TYPE_CHECKING:
-    from tuner.space.model import Operation
-
-if TYPE_CHECKING:
     from tuner.space.instance import Instance
+    from tuner.space.model import Operation
 
 
 def render(instance: Instance) -> tuple[StepSource, ...]:
