@@ -110,7 +110,7 @@ def test_files_of_one_name_in_two_folders_share_no_place(
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "another"))
     done = tune("best", "fp64/fp64")
     assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "there are records of it, and its file is not known here" in done.err
+    assert "there are records of it, but its file is not known" in done.err
 
 
 def test_a_copy_of_one_of_our_files_has_a_place_of_its_own_and_our_records_while_its_code_is_the_same(
@@ -252,7 +252,7 @@ BAD_PROJECTS = {
     'spaces = "tuning"': "spaces = 'tuning': write a list of at most 100 folders",
     "spaces = [1]": "spaces = [1]: write a list",
     'spaces = ["no\\u0000"]': "write a list of at most 100 folders",
-    'folders = ["tuning"]': "'folders': there is no such key; `name`, `spaces` and `options` are",
+    'folders = ["tuning"]': "'folders': there is no such key; write `name`, `spaces` or `options`",
     'spaces = ["missing"]': "missing: there is no such folder",
     'spaces = ["tuner.toml"]': "tuner.toml: there is no such folder",
 }
@@ -328,7 +328,7 @@ def test_of_a_huge_folder_a_bounded_part_is_looked_at(
     scaled(root / "tuning" / "below", "c")
     monkeypatch.setattr(folders, "MOST_ENTRIES", 5)
     monkeypatch.chdir(root)
-    assert "has more than 5 files; the rest is left out" in tune("list").err
+    assert "has more than 5 files; the rest is ignored" in tune("list").err
     assert {"vision/a", "vision/b"} <= listed(tune).keys()
 
 
@@ -341,7 +341,7 @@ def test_two_files_of_one_name_are_told_apart_by_their_paths(
     done = tune("show", "vision/tuning/blur")
     assert done.status == 2
     assert "ann/tuning/blur.yaml, " in done.err
-    assert "write the path of one, or tell their projects apart by `name`" in done.err
+    assert "write the path of one, or give their projects different names (`name`" in done.err
 
 
 def test_the_first_of_several_folders_gives_the_shorter_name(

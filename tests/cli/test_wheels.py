@@ -135,8 +135,8 @@ print("loaded")
 @pytest.mark.parametrize(
     ("point", "message"),
     [
-        ("scaling = no_such_package", "names no_such_package, and there is no such package"),
-        ("scaling = ..", "names .., and there is no such package"),
+        ("scaling = no_such_package", "names no_such_package, but there is no such package"),
+        ("scaling = ..", "names .., but there is no such package"),
         ("scaling = fast_scaling.vector", "there is no such package"),
         ("scaling = fast_scaling.kernels", "the package has no folder spaces/"),
     ],

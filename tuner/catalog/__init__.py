@@ -1,1 +1,1 @@
-"""The catalog: kernels by name, those that ship, the user's own, and those of installed wheels."""
+"""The catalog: finds kernels by name, whether shipped with tuner, written by the user or installed in wheels."""

@@ -1,4 +1,4 @@
-"""Kernels by name: those that ship, the user's own, and those of installed wheels; and any YAML file by its path."""
+"""Finds kernels by name (shipped, the user's own, from installed wheels) or by the path of a YAML file."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,8 +17,7 @@ MOST_NAMED = 6  # kernels in a message
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A kernel's name, its file, and where it belongs: `tuner`, `project NAME`, `TUNER_SPACES`, `file` or `wheel
-    NAME`."""
+    """A kernel's name, space file and origin: `tuner`, `project NAME`, `TUNER_SPACES`, `file` or `wheel NAME`."""
 
     name: str
     file: Path
@@ -32,16 +31,16 @@ def names() -> list[str]:
 
 
 def shipped() -> list[CatalogEntry]:
-    """The kernels that ship."""
+    """The kernels that ship with tuner."""
     root = paths.shipped("spaces")
     return [CatalogEntry(name, root / f"{name}.yaml", "tuner") for name in names()]
 
 
 def own() -> tuple[list[CatalogEntry], list[str]]:
-    """The user's kernels, each file once, and messages about what could not be looked at.
+    """The user's kernels, each file once, and messages about files and folders that could not be read.
 
-    They are those of the project that the current folder is in, those in the folders of TUNER_SPACES, and the files
-    that were tuned before and are still there.
+    They come from the project of the current folder, the folders in TUNER_SPACES, and the files tuned before, if these
+    still exist.
     """
     entries: dict[Path, CatalogEntry] = {}
     problems: list[str] = []
@@ -57,10 +56,10 @@ def own() -> tuple[list[CatalogEntry], list[str]]:
 
 
 def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
-    """The user's space files, perhaps several times, each with where it belongs."""
+    """The user's space files with their origins. A file may appear several times."""
     try:
         current = project.above(Path.cwd())
-    except OSError:  # the current folder is gone
+    except OSError:  # the current folder has been deleted
         current = None
     except RequestError as error:
         current = None
@@ -85,7 +84,7 @@ def _in(folder: Path, problems: list[str], named_by: str) -> Iterator[Path]:
 
 
 def of_wheels() -> tuple[list[CatalogEntry], list[str]]:
-    """The kernels of installed wheels, and messages about what could not be looked at. It takes long."""
+    """The kernels of installed wheels, and messages about those that could not be read. Slow."""
     found, problems = wheels.installed()
     messages = list(problems)
     entries = [
@@ -97,12 +96,11 @@ def of_wheels() -> tuple[list[CatalogEntry], list[str]]:
 
 
 def every() -> tuple[list[CatalogEntry], list[str]]:
-    """All kernels, each file once: those that ship, the user's own, and those of wheels; and messages about what could
-    not be looked at."""
-    (mine, problems), (others, more) = own(), of_wheels()
-    files = {Path(os.path.realpath(entry.file)) for entry in mine}
-    rest = [entry for entry in others if Path(os.path.realpath(entry.file)) not in files]
-    return [*shipped(), *mine, *rest], [*problems, *more]
+    """All kernels (shipped, the user's own, from wheels), each file once, and messages about unreadable files."""
+    (user_kernels, problems), (wheel_kernels, more) = own(), of_wheels()
+    files = {Path(os.path.realpath(entry.file)) for entry in user_kernels}
+    rest = [entry for entry in wheel_kernels if Path(os.path.realpath(entry.file)) not in files]
+    return [*shipped(), *user_kernels, *rest], [*problems, *more]
 
 
 def known(name: str) -> bool:
@@ -117,7 +115,7 @@ def _named(entries: Iterable[CatalogEntry], name: str) -> list[CatalogEntry]:
 
 
 def find(kernel: str) -> tuple[Path, str]:
-    """File and name of `kernel`: a name such as `sgemm/06_tiled`, a unique part of one, or the path of a YAML file.
+    """The file and the name of `kernel`: a name such as `sgemm/06_tiled`, a unique part of one, or a YAML file's path.
 
     Raises RequestError, with the nearest names, if no kernel or several kernels match.
     """
@@ -126,15 +124,19 @@ def find(kernel: str) -> tuple[Path, str]:
         if not os.path.isfile(path):
             raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {_near_file(path)}")
         return path, kernel_names.of(path)
-    ours = shipped()
-    if matches := _named(ours, kernel):
+    builtin = shipped()
+    if matches := _named(builtin, kernel):
         return matches[0].file, kernel
-    mine, problems = own()
-    candidates = [*ours, *mine]
+    user_kernels, problems = own()
+    candidates = [*builtin, *user_kernels]
     matches = _matches(candidates, kernel)
     if not matches:
-        others, more = of_wheels()
-        candidates, problems, matches = [*candidates, *others], [*problems, *more], _matches(others, kernel)
+        wheel_kernels, more = of_wheels()
+        candidates, problems, matches = (
+            [*candidates, *wheel_kernels],
+            [*problems, *more],
+            _matches(wheel_kernels, kernel),
+        )
     if len(matches) == 1:
         return matches[0].file, matches[0].name
     if matches:
@@ -143,7 +145,7 @@ def find(kernel: str) -> tuple[Path, str]:
 
 
 def _near_file(path: Path) -> str:
-    """What to do about a file that is not there: the file beside it whose name is nearest, if one is near."""
+    """The next step if a file does not exist: the file in its folder with the most similar name, if there is one."""
     import difflib
 
     try:
@@ -155,7 +157,7 @@ def _near_file(path: Path) -> str:
 
 
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
-    """The entries of this name; else those whose names contain it."""
+    """The entries with this name; if there are none, those whose names contain it."""
     entries = list(entries)
     return _named(entries, kernel) or [entry for entry in entries if kernel and kernel in entry.name]
 
@@ -163,15 +165,15 @@ def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]
 def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
     rest = f" or one of {len(matches) - MOST_NAMED} more" if len(matches) > MOST_NAMED else ""
     if len({entry.name for entry in matches}) == len(matches):
-        could_be = ", ".join(entry.name for entry in matches[:MOST_NAMED])
+        choices = ", ".join(entry.name for entry in matches[:MOST_NAMED])
         more = "write more of the name"
         if all(entry.name.startswith(f"{kernel}/") for entry in matches):
-            more += f"; all of them together are for `tune {kernel} SIZE` and tuner.dispatch"
-        return RequestError(f"kernel {quoted(kernel)} could be {could_be}{rest}; {more}")
-    could_be = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
+            more += f"; to use all of them, write `tune {kernel} SIZE` or tuner.dispatch"
+        return RequestError(f"kernel {quoted(kernel)} could be {choices}{rest}; {more}")
+    choices = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
     return RequestError(
-        f"kernel {quoted(kernel)} could be {could_be}{rest}; write the path of one, or tell their projects apart by "
-        "`name` in the tuner.toml of each"
+        f"kernel {quoted(kernel)} could be {choices}{rest}; write the path of one, or give their projects "
+        "different names (`name` in tuner.toml)"
     )
 
 
@@ -181,13 +183,13 @@ def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> R
     aliases = {entry.name.rpartition("/")[2]: entry.name for entry in entries}
     aliases |= {entry.name: entry.name for entry in entries}
     near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
-    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all kernels, `tune --help` all verbs"
     if kernel == "tune":
-        hint = "to tune takes no verb: `tune KERNEL SIZE`"
+        hint = "tuning needs no verb: write `tune KERNEL SIZE`"
     elif os.path.isfile(kernel) and not kernel.endswith(SUFFIXES):
-        hint = f"it is a file, and no space file; `tune new {shown(kernel)}` drafts one"
+        hint = f"it is a file, but not a space file; `tune new {shown(kernel)}` drafts one"
     elif _has_records(kernel):
-        hint = "there are records of it, and its file is not known here: write its path, or its folder into tuner.toml"
+        hint = "there are records of it, but its file is not known; write its path, or add its folder to tuner.toml"
     reason = f"; {problems[0]}" if problems else ""
     return RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}{reason}")
 
@@ -199,8 +201,8 @@ def _has_records(kernel: str) -> bool:
 def load(kernel: str) -> Space:
     """The Space of `kernel`, from its launch form if that is up to date, else from its YAML.
 
-    Reading YAML imports pydantic and yaml, which is slow. So forms ship with the package, and a new one goes to the
-    cache for the next launch. Raises RequestError.
+    Reading YAML is slow, because it imports pydantic and yaml. Launch forms therefore ship with the package, and new
+    ones are cached for the next launch. Raises RequestError if there is no such kernel or its file is invalid.
     """
     return _read(*find(kernel))
 
@@ -214,7 +216,7 @@ def _read(path: Path, name: str) -> Space:
     except ModuleNotFoundError as missing:
         raise RequestError(
             f"{path}: reading it needs {missing.name}, which is not installed; pip install pydantic pyyaml, or load "
-            f"{name} on a machine that has it, and name a copy of that machine's cache folder with TUNER_CACHE"
+            f"{name} on a machine that has it, copy that machine's cache folder, and set TUNER_CACHE to the copy"
         ) from None
     space = reader.read(path, name)
     form_cache.keep(path, space)
@@ -222,7 +224,7 @@ def _read(path: Path, name: str) -> Space:
 
 
 def loaded(entries: Iterable[CatalogEntry], problems: list[str]) -> Iterator[tuple[CatalogEntry, Space]]:
-    """Each of `entries` with its Space. `problems` gets a message for each whose file is faulty, and it is left out."""
+    """Each of `entries` with its Space. An entry with an invalid file is skipped, and `problems` gets a message."""
     for entry in entries:
         try:
             yield entry, _read(entry.file, entry.name)

@@ -1,4 +1,4 @@
-"""The space files in a folder, as far as it is worth looking."""
+"""Lists the space files in and below a folder, up to a limit."""
 
 import itertools
 import os
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from tuner.quoting import shown
 
-MOST_ENTRIES = 20_000  # files and folders that are looked at in and below one folder
+MOST_ENTRIES = 20_000  # files and folders examined in and below one folder
 SUFFIXES = (".yaml", ".yml")
 
 
 def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
-    """The space files in and below `folder`, without those of operations and those whose names begin with `_`.
+    """The space files in and below `folder`, without operation files and files whose names begin with `_` or `.`.
 
-    `problems` gets a message for each folder that cannot be read, and for a folder that has too many files. Hidden
-    folders and links to folders are left out.
+    Skips hidden folders and links to folders. `problems` gets a message for each folder that cannot be read, and one
+    if there are more than MOST_ENTRIES files and folders.
     """
     where = shown(folder)
     if not os.path.isdir(folder):
@@ -32,7 +32,7 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
             continue
         left -= len(entries)
         if left < 0:
-            problems.append(f"{where}: has more than {MOST_ENTRIES:,} files; the rest is left out; name folders in it")
+            problems.append(f"{where}: has more than {MOST_ENTRIES:,} files; the rest is ignored; name subfolders")
             entries.pop()
         for entry in sorted(entries, key=lambda entry: entry.name):
             if is_space(Path(entry.name)) and os.path.isfile(entry.path):
@@ -44,5 +44,5 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
 
 
 def is_space(path: Path) -> bool:
-    """Whether a file of this name is taken for a space file."""
+    """Whether a file with this name counts as a space file."""
     return path.suffix in SUFFIXES and path.stem != "operation" and not path.name.startswith(("_", "."))

@@ -1,4 +1,4 @@
-"""Launch forms on disk: a Space as JSON, which is read instead of YAML as long as its files are the same."""
+"""Launch forms on disk: a Space as JSON, read instead of YAML as long as the files of the space are unchanged."""
 
 import contextlib
 import json
@@ -13,15 +13,16 @@ from tuner.space.model import MAX_FILE_BYTES, Space
 
 
 def find(path: Path, name: str) -> Space | None:
-    """The Space in the file `path`, called `name`, from its form: one that ships, or one in the cache. None where there
-    is none, or a file has changed since. Raises RequestError if the cache is not to be trusted."""
+    """The Space `name` of the file `path`, from a shipped or a cached launch form.
+
+    None if there is no form, or if a file has changed since. Raises RequestError if other users can write to the cache.
+    """
     form, folder = _form(path, name), path.resolve().parent
     return _shipped_form(paths.shipped("forms").parent / form, folder) or _cached_form(paths.cache() / form, folder)
 
 
 def keep(path: Path, space: Space) -> None:
-    """Leave the form of a space, which `path` holds, in the cache. Without a writable cache, the next load reads the
-    YAML again."""
+    """Cache the launch form of the space in the file `path`. If the cache is not writable, do nothing."""
     with contextlib.suppress(OSError):
         paths.replace(paths.cache() / _form(path, space.name), _to_form(space, path.resolve().parent))
 
@@ -31,7 +32,7 @@ def _form(path: Path, name: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """The file's bytes, up to the most that a space file may have."""
+    """The file's bytes, up to the largest allowed size of a space file; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES)
@@ -40,8 +41,7 @@ def _content(path: Path) -> bytes:
 
 
 def _to_form(space: Space, folder: Path) -> bytes:
-    """The launch form of a space. Its paths are relative to the YAML's `folder`, so that copies of the files may use
-    it too."""
+    """The launch form of a space, as JSON. Paths are relative to the YAML's `folder`, so that copies can use it too."""
 
     def relative(file: Path | str) -> str:
         return os.path.relpath(file, folder)
@@ -55,7 +55,7 @@ def _to_form(space: Space, folder: Path) -> bytes:
 
 
 def _shipped_form(form: Path, folder: Path) -> Space | None:
-    """The Space of a form that ships, trusted as this module is."""
+    """The Space of a shipped form. It is as trustworthy as this module; None if there is none."""
     try:
         return _from_form(form.read_bytes(), folder)
     except OSError:
@@ -63,7 +63,7 @@ def _shipped_form(form: Path, folder: Path) -> Space | None:
 
 
 def _cached_form(form: Path, folder: Path) -> Space | None:
-    """The Space of a form in the cache. Raises RequestError if the form is not to be trusted."""
+    """The Space of a cached form; None if there is none. Raises RequestError if other users can write to it."""
     try:
         paths.check_trusted(form.parent, form.parent.stat())
         return _from_form(paths.read_trusted(form), folder)
@@ -72,7 +72,7 @@ def _cached_form(form: Path, folder: Path) -> Space | None:
 
 
 def _from_form(content: bytes, folder: Path) -> Space | None:
-    """The Space of a launch form; None if the form is damaged, or a file has changed since."""
+    """The Space of a launch form; None if the form is corrupt, or if a file has changed since."""
     try:
         data: Any = json.loads(content)
         space = data["space"]

@@ -1,4 +1,4 @@
-"""The names of kernels in the store: they say where a space file belongs, and stay true on another machine."""
+"""Derives the name of a kernel in the store from the location of its space file, the same on every machine."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,16 @@ from tuner.catalog import known_files, project, wheels
 from tuner.catalog.project import Project, safe
 from tuner.space.model import Space
 
-MOST_PARTS = 5  # of a file's path that another name of it may have
+MOST_PARTS = 5  # trailing parts of a file's path in `other_names`
 
 
 def of(path: Path) -> str:
-    """The name that the store uses for a space file: one of ours if it ships, a wheel's if it is in one; else the
-    project's and the path in it.
+    """The name that the store uses for a space file.
 
-    A file in no project is called by the folder of TUNER_SPACES that it is in and the path there, else by its folder
-    and stem; by more of its path where one of ours, or another file that was tuned, has that name. The name that it was
-    tuned with stays. Raises RequestError for a project that cannot be read.
+    Shipped files are named by their path in `spaces`, files of wheels by the wheel and their path in it, files of a
+    project by the project and their path in it. Any other file is named by its folder in TUNER_SPACES and the path in
+    there, else by its folder and stem. It gets more parts of its path if a shipped kernel, or another file tuned
+    before, has that name. A file tuned before keeps its name. Raises RequestError if a project file is invalid.
     """
     file = Path(os.path.realpath(path))
     if is_shipped(file):
@@ -26,7 +26,7 @@ def of(path: Path) -> str:
     if name := wheels.name_of(file):
         return name
     if home := project.above(file.parent):
-        return _free(home.name_of(file), home, file)
+        return _unshipped_name(home.name_of(file), home, file)
     known = known_files.read()
     if file in known:
         return known[file]
@@ -35,8 +35,8 @@ def of(path: Path) -> str:
     return next((name for name in candidates if name not in holders and not _ships(name)), candidates[-1])
 
 
-def _free(name: str, home: Project, file: Path) -> str:
-    """The name of a file in a project, which is that of no kernel of ours."""
+def _unshipped_name(name: str, home: Project, file: Path) -> str:
+    """The name of a file in a project: `name`, or a longer one if a shipped kernel has `name`."""
     longer = [
         name,
         "/".join(map(safe, [home.name, home.root.name, *file.relative_to(home.root).with_suffix("").parts])),
@@ -45,7 +45,7 @@ def _free(name: str, home: Project, file: Path) -> str:
 
 
 def _candidates(file: Path) -> list[str]:
-    """What a file outside of projects may be called, the best first."""
+    """The possible names of a file outside of projects, shortest first."""
     parts = [*map(safe, file.with_suffix("").parts[1:])]
     first = next((len(file.relative_to(f).parts) + 1 for f in folders_of_environment() if file.is_relative_to(f)), 2)
     counts = range(min(first, len(parts)), len(parts) + 1)
@@ -57,26 +57,29 @@ def _ships(name: str) -> bool:
 
 
 def is_shipped(file: Path) -> bool:
-    """Whether a file, an absolute path without links, is one of ours."""
+    """Whether `file` (an absolute path without links) ships with tuner."""
     return file.is_relative_to(os.path.realpath(paths.shipped("spaces")))
 
 
 def remember(space: Space) -> None:
-    """Keep file and name of a kernel of the user's, so that it is found from every folder."""
+    """Remember the file and the name of a user's kernel, so that it is found from every folder."""
     file = _own_file(space)
     if file is not None and wheels.name_of(file) is None:
         known_files.add(file, space.name)
 
 
 def _own_file(space: Space) -> Path | None:
-    """The file of a space, without links; None where it ships."""
+    """The file of a space, without links; None if it ships with tuner."""
     file = Path(os.path.realpath(space.files[0])) if space.files else None
     return None if file is None or is_shipped(file) else file
 
 
 def other_names(space: Space) -> list[str]:
-    """Names under which records of the same file may lie: those of earlier versions, of other machines, and of the time
-    before its project had one. They are the ends of its path, with and without the name of its project."""
+    """Other names under which the store may have records of the same file.
+
+    Earlier versions, other machines, and runs from before its project had a name may have used them. They are the
+    trailing parts of its path, with and without the name of its project.
+    """
     file = _own_file(space)
     if file is None:
         return []
@@ -89,7 +92,7 @@ def other_names(space: Space) -> list[str]:
 
 
 def former_name(space: Space) -> str | None:
-    """The name that earlier versions gave to the user's file, its folder and stem, if no other is known by it."""
+    """The name that earlier versions used: folder and stem. None for shipped files, or if another file has it."""
     file = _own_file(space)
     name = f"{file.parent.name}/{file.stem}" if file is not None else space.name
     if name == space.name or _ships(name):
@@ -99,13 +102,13 @@ def former_name(space: Space) -> str | None:
 
 
 def address(space: Space) -> str:
-    """What `load` finds the space by in another process: its name where it has one everywhere, else its file."""
+    """What `load` takes to find the space in another process: its name if shipped or in a wheel, else its file."""
     file = _own_file(space)
     return space.name if file is None or wheels.name_of(file) == space.name else str(file)
 
 
 def wheel_results(space: Space) -> Path | None:
-    """The folder of records beside the space in the package that it is in, if there is one."""
+    """The folder `results` of the package that the space is in; None if it is in no package."""
     file = _own_file(space)
     package = None if file is None else wheels.package_of(file)
     return package / "results" if package is not None else None

@@ -1,4 +1,4 @@
-"""The space files of the user's that were tuned before, with the names that they have in the store."""
+"""The list of the user's space files that were tuned before, with their names in the store."""
 
 import contextlib
 import json
@@ -15,8 +15,10 @@ _NAME = re.compile(r"\w[\w.+-]*(/\w[\w.+-]*)*")
 
 
 def read() -> dict[Path, str]:
-    """The names by file, the earliest first; files that are gone are among them. Raises RequestError where others could
-    have written the list: it says what is run."""
+    """The names by file, the earliest first, including files that no longer exist.
+
+    Raises RequestError if other users can write to the list, because it determines which code runs.
+    """
     try:
         with paths.known_kernels().open("rb") as file:
             paths.check_trusted(paths.known_kernels(), os.fstat(file.fileno()))
@@ -34,7 +36,7 @@ def read() -> dict[Path, str]:
 
 
 def add(file: Path, name: str) -> None:
-    """Remember the name of a file. A list that cannot be written stays as it is."""
+    """Remember the name of a file. If the list is not writable, do nothing."""
     known = read()
     if known.get(file) == name:
         return
@@ -45,7 +47,7 @@ def add(file: Path, name: str) -> None:
         line = f"{json.dumps({'file': str(file), 'name': name})}\n".encode()
         handle = os.open(paths.known_kernels(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(handle, line)  # in one piece, so that several processes may add at once
+            os.write(handle, line)  # one write, so that several processes can append at the same time
         finally:
             os.close(handle)
     except OSError:
@@ -53,7 +55,7 @@ def add(file: Path, name: str) -> None:
 
 
 def _shorten(known: Mapping[Path, str]) -> None:
-    """Forget the files that are gone, and the earliest half of the others if they are still too many."""
+    """Drop files that no longer exist; if still too many are left, keep only the latest MOST / 2."""
     present = [(file, name) for file, name in known.items() if os.path.isfile(file)]
     kept = present[-MOST // 2 :] if len(present) >= MOST else present
     lines = [json.dumps({"file": str(file), "name": name}) for file, name in kept]

@@ -1,4 +1,4 @@
-"""Projects: whose a space file is, as the tuner.toml or pyproject.toml above it says."""
+"""Finds the project of a space file: the nearest tuner.toml or pyproject.toml in the folders above it."""
 
 import functools
 import os
@@ -14,15 +14,18 @@ from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 
 MOST_CHARACTERS = 1 << 20  # of a TOML file
-MOST_FOLDERS = 100  # that one file names
+MOST_FOLDERS = 100  # in `spaces` of one file
 _NAME = re.compile(r"\w[\w.+-]{0,99}")
 _ALLOWED = "letters, digits and ._+- are allowed, a letter or digit first, and at most 100 of them"
 
 
 @dataclass(frozen=True)
 class Project:
-    """A folder of the user's. `name` begins the names of the kernels in it, `spaces` are the folders of space files
-    that its `file` lists, `options` the defaults of the command line's options, as the file has them."""
+    """A user's folder with kernels, as its `file` (tuner.toml or pyproject.toml) describes it.
+
+    `name` is the first part of its kernels' names, `spaces` the folders of space files, and `options` the default
+    command-line options, unchecked.
+    """
 
     name: str
     root: Path
@@ -31,8 +34,11 @@ class Project:
     options: Mapping[str, Any]
 
     def name_of(self, file: Path) -> str:
-        """The name of a space file in it: the project's, and the path from the first of `spaces` that has a file there;
-        else from the project's folder."""
+        """The name of a space file of this project: the project's name and the file's path.
+
+        The path is relative to the folder in `spaces` that contains the file, or to the project's folder if there is
+        none or if an earlier folder of `spaces` has a file with the same path.
+        """
         stem = file.with_suffix("")
         for position, folder in enumerate(self.spaces):
             if file.is_relative_to(folder):
@@ -43,17 +49,18 @@ class Project:
 
 
 def safe(part: str) -> str:
-    """A folder's or file's name as a part of a kernel's: other characters than letters, digits and ._+- become _."""
+    """A folder's or file's name as a part of a kernel's name: characters except letters, digits and ._+- become _."""
     text = re.sub(r"[^\w.+-]", "_", part)[:100]
     return text if _NAME.fullmatch(text) else f"_{text}"[:100]
 
 
 def above(folder: Path) -> Project | None:
-    """The project that `folder`, an absolute path without links, lies in: the nearest folder with a tuner.toml, or with
-    a pyproject.toml that has [tool.tuner]; else the nearest with a pyproject.toml.
+    """The project that contains `folder` (an absolute path without links); None if there is none.
 
-    A file that belongs neither to this user nor to root nor to the owner of `folder` is passed over: its author could
-    choose what is run. Raises RequestError, with the file and the key, for a file that cannot be read.
+    It is the nearest folder with a tuner.toml, or with a pyproject.toml that has [tool.tuner]; if there is none, the
+    nearest with any pyproject.toml. Files that belong neither to this user, nor to root, nor to the owner of `folder`
+    are ignored, because their authors could choose which code runs. Raises RequestError, with the file and the key, if
+    a file is invalid or cannot be read.
     """
     nearest: Project | None = None
     try:
@@ -72,11 +79,11 @@ def above(folder: Path) -> Project | None:
 
 
 def _project(root: Path, file: Path, table: Mapping[str, Any], general: Mapping[str, Any] | None) -> Project:
-    """The project in `root` that `table` of `file` describes, beside the whole pyproject.toml."""
+    """The project in `root`: `table` is its table in `file`, `general` the whole pyproject.toml."""
     where = shown(file)
     for key in table:
         if key not in ("name", "spaces", "options"):
-            raise RequestError(f"{where}: {quoted(key)}: there is no such key; `name`, `spaces` and `options` are")
+            raise RequestError(f"{where}: {quoted(key)}: there is no such key; write `name`, `spaces` or `options`")
     name, folders, options = table.get("name"), table.get("spaces", []), table.get("options", {})
     if not isinstance(options, Mapping):
         raise RequestError(f"{where}: options = {quoted(options)}: write a table of options, as in [options]")
@@ -97,14 +104,14 @@ def _is_folder_name(value: object) -> bool:
 
 
 def _section(data: Mapping[str, Any] | None, *keys: str) -> Mapping[str, Any] | None:
-    """The table of these keys; None where there is none."""
+    """The nested table at these keys; None if there is none."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data if isinstance(data, Mapping) else None
 
 
 def _table(file: Path, owners: set[int]) -> Mapping[str, Any] | None:
-    """What a TOML file says; None where there is no file, or it belongs to somebody else."""
+    """The content of a TOML file; None if there is no file, or if none of the `owners` owns it."""
     try:
         status = file.stat()
     except OSError:
@@ -116,12 +123,12 @@ def _table(file: Path, owners: set[int]) -> Mapping[str, Any] | None:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(file: Path, _modified: int, _size: int) -> Mapping[str, Any]:
-    import tomllib  # a launch seldom has such a file to read
+    import tomllib  # most launches read no TOML file
 
     where = shown(file)
     try:
         return tomllib.loads(paths.read_text(file, MOST_CHARACTERS))
     except OSError as error:
-        raise RequestError(f"{where}: cannot be read: {error.strerror}; correct its rights") from None
+        raise RequestError(f"{where}: cannot be read: {error.strerror}; correct its permissions") from None
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{where}: is not TOML: {shown(error)}; correct it") from None

@@ -1,7 +1,7 @@
-"""Packages that ship kernels, spaces and records of their own. Nothing here imports them.
+"""Finds third-party packages that ship kernels, spaces and records, without importing them.
 
-A distribution names such a package by an entry point of the group `tuner.spaces`. Finding these takes long, so it is
-done only for a name that is found nowhere else, and for lists.
+A distribution names such a package by an entry point of the group `tuner.spaces`. Reading entry points is slow, so it
+is done only to list kernels, and for names that are found nowhere else.
 """
 
 import functools
@@ -17,8 +17,11 @@ GROUP = "tuner.spaces"
 
 @dataclass(frozen=True)
 class Wheel:
-    """A package with the folders `kernels`, `spaces` and `results`. `name`, that of the entry point, begins the names
-    of its kernels; `distribution` is what was installed."""
+    """A package with the folders `kernels`, `spaces` and `results`.
+
+    `name` is the entry point's name and the first part of its kernels' names. `distribution` is the name of the
+    installed distribution.
+    """
 
     name: str
     distribution: str
@@ -29,12 +32,12 @@ class Wheel:
         return self.folder / "spaces"
 
     def name_of(self, file: Path) -> str:
-        """The name of one of its space files."""
+        """The kernel name of one of its space files."""
         return "/".join([self.name, *map(safe, file.relative_to(self.spaces).with_suffix("").parts)])
 
 
 def installed() -> tuple[tuple[Wheel, ...], tuple[str, ...]]:
-    """The wheels that can be found, by name, and messages about those that cannot."""
+    """The installed wheels, sorted by name, and messages about entry points whose packages cannot be found."""
     return _installed(tuple(sys.path))
 
 
@@ -48,9 +51,9 @@ def _installed(_path: tuple[str, ...]) -> tuple[tuple[Wheel, ...], tuple[str, ..
         distribution = point.dist.name if point.dist else "a distribution"
         folder = _folder(point.value)
         if folder is None or not (folder / "spaces").is_dir():
-            lack = "there is no such package" if folder is None else "the package has no folder spaces/"
+            problem = "there is no such package" if folder is None else "the package has no folder spaces/"
             problems.append(
-                f"{distribution}: its entry point {GROUP} names {point.value}, and {lack}; install it again"
+                f"{distribution}: its entry point {GROUP} names {point.value}, but {problem}; install it again"
             )
         else:
             found.append(Wheel(safe(point.name), distribution, folder))
@@ -58,7 +61,7 @@ def _installed(_path: tuple[str, ...]) -> tuple[tuple[Wheel, ...], tuple[str, ..
 
 
 def _folder(module: str) -> Path | None:
-    """The folder of the package `module`, which is not imported: only its first part is looked up."""
+    """The folder of the package `module`, found without importing it; None if there is none."""
     from importlib.util import find_spec
 
     top, *rest = module.strip().split(".")
@@ -72,7 +75,7 @@ def _folder(module: str) -> Path | None:
 
 
 def package_of(file: Path) -> Path | None:
-    """The folder that has `file`, an absolute path without links, in its `spaces`, if Python can import from there."""
+    """The importable package whose `spaces` contains `file` (an absolute path without links); None if none does."""
     for entry in _import_folders(tuple(map(os.path.abspath, sys.path))):
         if file.is_relative_to(entry):
             parts = file.relative_to(entry).parts
@@ -88,7 +91,7 @@ def _import_folders(folders: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def name_of(file: Path) -> str | None:
-    """The name of `file`, if it is a wheel's."""
+    """The kernel name of `file`; None if it is not in a wheel."""
     package = package_of(file)
     if package is None or not _is_installed(package):
         return None
@@ -96,7 +99,7 @@ def name_of(file: Path) -> str | None:
 
 
 def _is_installed(package: Path) -> bool:
-    """Whether distributions are installed beside a package, or beside the package that it is in."""
+    """Whether the import folder of a package has installed distributions (*.dist-info)."""
     for folder in package.parents:
         if str(folder) in _import_folders(tuple(map(os.path.abspath, sys.path))):
             try:

@@ -1,1 +1,1 @@
-"""Processes that `tune` starts: forked with their imports made, stopped at any moment, and gone with their parent."""
+"""Child processes of `tune`: they are forked with their modules imported, and end with their parent."""

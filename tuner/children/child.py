@@ -1,4 +1,4 @@
-"""Children of this process, which a fork server forks: one server for each environment and set of processors."""
+"""Child processes, forked by a fork server: one server for each environment and set of CPUs."""
 
 import atexit
 import contextlib
@@ -18,15 +18,18 @@ from typing import BinaryIO
 from tuner import paths
 from tuner.children import fork_server
 
-# How the names of variables begin that a process reads at its start, and by which libraries start.
+# Prefixes of environment variables that a process or its libraries read only when they start.
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_", "NPY_", "PYOPENCL_")
 
-# Linux signals a process when the thread that started it ends, so one lasting thread starts them all.
+# Linux sends the parent-death signal when the starting THREAD ends, so one permanent thread starts all servers.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 class Child:
-    """A process below a reaper of its own, with what `subprocess.Popen` tells of one: here, of the reaper."""
+    """A child process under its own reaper, with the interface of `subprocess.Popen`.
+
+    Process id, exit status and signals are those of the reaper, which ends as the child does.
+    """
 
     def __init__(
         self,
@@ -38,9 +41,12 @@ class Child:
         imports: Sequence[str] = (),
         later: Sequence[str] = (),
     ) -> None:
-        """Runs `main` of a module. Its standard streams are `stdin`, `stdout` and `log`. `share` lists open descriptors
-        that it inherits under the same numbers. It finds `imports` made; those `later` too, if an earlier child has had
-        to make them. Raises OSError where the machine has no room for a process."""
+        """Run `main` of a module in a new process.
+
+        Its standard streams are the pipes `stdin` and `stdout`, and `log`. `share` lists open descriptors that it
+        inherits under the same numbers. The fork server imports `imports` beforehand, and `later` only if an earlier
+        child has asked for them. Raises OSError if the machine cannot start another process.
+        """
         self.returncode: int | None = None
         self._pid: int | None = None
         self._waiting = threading.Lock()
@@ -52,27 +58,27 @@ class Child:
             "environment": environment,
             "folder": _folder(),
         }
-        with contextlib.ExitStack() as its:
-            self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
-            its.enter_context(line)
+        with contextlib.ExitStack() as stack:
+            self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps message boundaries
+            stack.enter_context(line)
             its_input, requests = os.pipe()
             self.stdin = os.fdopen(requests, "wb")
-            its.callback(os.close, its_input)
+            stack.callback(os.close, its_input)
             replies, its_output = os.pipe()
             self.stdout = os.fdopen(replies, "rb")
-            its.callback(os.close, its_output)
+            stack.callback(os.close, its_output)
             self._server = _server(environment)
             self._server.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
 
     @property
     def pid(self) -> int:
-        """The reaper's process id; 0 where there is no reaper."""
+        """The reaper's process id; 0 if it could not be started."""
         with self._waiting:
-            return self._hear_pid(None) or 0
+            return self._receive_pid(None) or 0
 
     def poll(self) -> int | None:
-        """The reaper's exit status, which is that of the child; None while it runs."""
-        if self._waiting.acquire(blocking=False):  # else another thread waits for its end, which has not come
+        """The child's exit status, as the reaper reports it; None while it runs."""
+        if self._waiting.acquire(blocking=False):  # else another thread is in `wait`: still running
             try:
                 return self._end(0.0)
             except subprocess.TimeoutExpired:
@@ -82,7 +88,7 @@ class Child:
         return self.returncode
 
     def wait(self, seconds: float | None = None) -> int:
-        """The same once it has ended. Raises subprocess.TimeoutExpired after `seconds`."""
+        """Wait for the end and return the exit status. Raises subprocess.TimeoutExpired after `seconds`."""
         with self._waiting:
             return self._end(seconds)
 
@@ -92,11 +98,11 @@ class Child:
             self._line.send(bytes([number]))
 
     def end_server(self) -> None:
-        """Kill the fork server, and so all its children, where it passes no signal on."""
+        """Kill the fork server, and with it all its children, if it no longer forwards signals."""
         self._server.close()
 
     def close(self) -> None:
-        """Release what a child that has ended has left."""
+        """Close the pipes and the socket of a child that has ended."""
         for end in (self.stdin, self.stdout, self._line):
             with contextlib.suppress(OSError):
                 end.close()
@@ -104,17 +110,17 @@ class Child:
     def _end(self, seconds: float | None) -> int:
         deadline = None if seconds is None else time.monotonic() + seconds
         if self.returncode is None:
-            self._hear_pid(deadline)
-            self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the fork server does
+            self._receive_pid(deadline)
+            self.returncode = int(self._receive(deadline) or -signal.SIGKILL)  # ended with the fork server
         return self.returncode
 
-    def _hear_pid(self, deadline: float | None) -> int:
+    def _receive_pid(self, deadline: float | None) -> int:
         if self._pid is None:
-            self._pid = int(self._hear(deadline) or 0)
+            self._pid = int(self._receive(deadline) or 0)
         return self._pid
 
-    def _hear(self, deadline: float | None) -> bytes:
-        """The next message of the fork server; empty where it has ended."""
+    def _receive(self, deadline: float | None) -> bytes:
+        """The next message of the fork server; empty if the server has ended."""
         poll = select.poll()
         poll.register(self._line, select.POLLIN)
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -130,25 +136,28 @@ class _Server:
     """This process's end of its fork server."""
 
     def __init__(self, at_the_start: Mapping[str, str]) -> None:
-        self._asking = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        self._sending = threading.Lock()
+        self._control, server_end = socket.socketpair()
+        with server_end:
             self._process = _spawner.submit(
                 subprocess.Popen,
                 [sys.executable, "-P", "-m", fork_server.__name__, str(os.getpid())],
-                stdin=theirs.fileno(),
+                stdin=server_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for this process alone
+                start_new_session=True,  # so that Ctrl-C reaches only this process
                 env={**paths.child_environment(), **at_the_start},
             ).result()
         atexit.register(self.close)
 
     def fork(self, request: dict[str, object], files: Sequence[int]) -> None:
-        """Have it fork a child, which gets these open files."""
+        """Ask the server to fork a child that gets the open `files` (descriptors)."""
         text = json.dumps(request).encode()
         message = len(text).to_bytes(fork_server.SIZE_BYTES, "big") + text
-        with self._asking, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the line has no other end
+        with (
+            self._sending,
+            contextlib.suppress(BrokenPipeError, ConnectionResetError),
+        ):  # the child counts as ended
             sent = socket.send_fds(self._control, [message], files)
             self._control.sendall(message[sent:])
 
@@ -167,8 +176,10 @@ _servers: dict[tuple[frozenset[tuple[str, str]], frozenset[int]], _Server] = {}
 
 
 def _server(environment: Mapping[str, str]) -> _Server:
-    """The fork server for a child with this environment. A fork of this process has servers of its own, and so has
-    another set of processors."""
+    """The fork server for a child with this environment, started if needed.
+
+    Each set of CPUs has its own servers, and so has a fork of this process.
+    """
     variables = frozenset(item for item in environment.items() if item[0].startswith(AT_THE_START))
     with _starting:
         processors = frozenset(os.sched_getaffinity(0))
@@ -178,18 +189,18 @@ def _server(environment: Mapping[str, str]) -> _Server:
         return server
 
 
-def _begin_anew() -> None:
-    """After a fork there are no other threads, and the fork servers are the parent's."""
+def _reset_after_fork() -> None:
+    """Reset the state after a fork: there are no other threads, and the fork servers belong to the parent."""
     global _spawner, _starting
     _spawner, _starting = ThreadPoolExecutor(1, thread_name_prefix="spawner"), threading.Lock()
     _servers.clear()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _folder() -> str | None:
-    """The current folder; None where it is gone."""
+    """The current folder; None if it has been deleted."""
     try:
         return os.getcwd()
     except OSError:

@@ -1,9 +1,10 @@
-"""The process that forks children of another one, so that what they import is there already.
+"""The fork server: a process that forks children on behalf of its parent, with their modules already imported.
 
-Before the fork server forks a child, it imports what that needs at once. What the child needs later, it imports from
-the second time on: the first child does so by itself. The server opens nothing that would not survive a fork.
+Before the fork server forks a child, it imports the modules that the child needs at once. Modules that the child needs
+later (`later` in a request) are imported by the first child itself, and by the server before any further child. The
+server opens nothing that would not survive a fork.
 
-It ends with the process that started it, and its children end with it.
+The server ends with the process that started it, and its children end with the server.
 """
 
 import contextlib
@@ -25,9 +26,9 @@ from typing import Any
 
 from tuner.children import reaper
 
-MOST_FILES = 16  # descriptors of a request
-SIZE_BYTES = 4  # of the number that says how long a request is
-LINE, INPUT, OUTPUT, LOG = range(4)  # the descriptors of a request; those that the child shares follow
+MOST_FILES = 16  # descriptors in one request
+SIZE_BYTES = 4  # of the length prefix of a request
+LINE, INPUT, OUTPUT, LOG = range(4)  # positions of the descriptors in a request; shared descriptors follow
 
 
 class _ForkServer:
@@ -35,15 +36,15 @@ class _ForkServer:
 
     def __init__(self) -> None:
         self._control = socket.socket(fileno=os.dup(0))
-        self._lines: dict[int, socket.socket] = {}  # to those who wait for a reaper, by its process id
-        self._asked: set[str] = set()  # modules that a child has had to import
+        self._lines: dict[int, socket.socket] = {}  # by the process id of a reaper: the socket to whoever waits for it
+        self._later: set[str] = set()  # `later` modules of earlier requests
         self._environment = dict(os.environ)
 
     def serve(self) -> None:
-        """Return when nobody can ask any more."""
-        ended, ends = os.pipe()
-        os.set_blocking(ends, False)
-        signal.set_wakeup_fd(ends)
+        """Serve requests until the parent closes its end of the control socket."""
+        ended, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
@@ -54,12 +55,12 @@ class _ForkServer:
                         os.read(ended, 4096)
                         self._reap(selector)
                     elif key.data in self._lines:
-                        self._pass_on(key.data, selector)
+                        self._forward_signal(key.data, selector)
                     elif key.data is None and not self._take(selector):
                         return
 
     def _take(self, selector: selectors.BaseSelector) -> bool:
-        """Fork a child for the next request; False where nobody can ask any more."""
+        """Fork a child for the next request; False if the parent has closed its end."""
         size, files, _, _ = socket.recv_fds(self._control, SIZE_BYTES, MOST_FILES)
         if not size:
             return False
@@ -71,20 +72,20 @@ class _ForkServer:
             text += data
         request = json.loads(text)
         self._import(request["module"], *request["imports"])
-        self._import(*self._asked.intersection(request["later"]))
-        self._asked.update(request["later"])
+        self._import(*self._later.intersection(request["later"]))
+        self._later.update(request["later"])
         line, server = socket.socket(fileno=files[LINE]), os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
             os.write(files[LOG], (error.strerror or "").encode())
-            _tell(line, 0)
-            _tell(line, reaper.CANNOT_START)
+            _send(line, 0)
+            _send(line, reaper.CANNOT_START)
             line.close()
         else:
             if pid == 0:
                 _be_reaper(server, self._environment, request, files)
-            _tell(line, pid)
+            _send(line, pid)
             self._lines[pid] = line
             selector.register(line, selectors.EVENT_READ, pid)
         for descriptor in files[INPUT:]:
@@ -95,37 +96,40 @@ class _ForkServer:
         for module in modules:
             if module in sys.modules:
                 continue
-            with contextlib.suppress(Exception):  # the child imports it again, and says what is wrong
+            with contextlib.suppress(Exception):  # the child imports it again and reports the error
                 importlib.import_module(module)
-            gc.freeze()  # else a collection in a child would write to, and so copy, all that they share
+            gc.freeze()  # else a garbage collection in a child would write to, and so copy, every shared page
 
-    def _pass_on(self, pid: int, selector: selectors.BaseSelector) -> None:
-        """Signal a reaper as the one who waits for it says, or end it where nobody waits any more."""
+    def _forward_signal(self, pid: int, selector: selectors.BaseSelector) -> None:
+        """Forward a signal from the waiting process to its reaper; send SIGTERM if that process closed its end."""
         number = b""
         with contextlib.suppress(OSError):
             number = self._lines[pid].recv(1)
         if not number:
             selector.unregister(self._lines[pid])
-        os.kill(pid, number[0] if number else signal.SIGTERM)  # it is not reaped, so the number is still its own
+        os.kill(pid, number[0] if number else signal.SIGTERM)  # not yet reaped, so the process id is not reused
 
     def _reap(self, selector: selectors.BaseSelector) -> None:
-        """Tell those who wait for a reaper how it has ended."""
+        """Send the exit status of each reaper that has ended to the process that waits for it."""
         for pid, status in reaper.reap().items():
             line = self._lines.pop(pid)
             with contextlib.suppress(KeyError):
                 selector.unregister(line)
             with line:
-                _tell(line, os.waitstatus_to_exitcode(status))
+                _send(line, os.waitstatus_to_exitcode(status))
 
 
-def _tell(line: socket.socket, number: int) -> None:
-    """Send a number to whoever still waits for it."""
+def _send(line: socket.socket, number: int) -> None:
+    """Send a number as text; ignored if the other end is closed."""
     with contextlib.suppress(OSError):
         line.send(str(number).encode())
 
 
 def _be_reaper(server: int, before: Mapping[str, str], request: dict[str, Any], files: Sequence[int]) -> None:
-    """Does not return. Nothing of the server is left but what it has imported; `before` was its environment before."""
+    """Turn the forked process into a reaper. Does not return.
+
+    Only the imported modules of the server remain. `before` is the server's environment before it imported anything.
+    """
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -135,26 +139,26 @@ def _be_reaper(server: int, before: Mapping[str, str], request: dict[str, Any], 
             os.chdir(request["folder"])
         for name in before.keys() - request["environment"].keys():
             os.environ.pop(name, None)
-        os.environ.update(request["environment"].items() - before.items())  # what imports have set stays
+        os.environ.update(request["environment"].items() - before.items())  # keep variables that imports have set
         tempfile.tempdir = None
         module = request["module"]
         reaper.watch(server, functools.partial(_work, module), module.rpartition(".")[2])
     except BaseException:
-        traceback.print_exc()  # into the log of the child
+        traceback.print_exc()  # to the log of the child
     finally:
         os._exit(reaper.CANNOT_START)
 
 
 def _place(files: Sequence[int], numbers: Sequence[int]) -> None:
-    """Give open files these numbers, and close all others."""
+    """Duplicate the open `files` to the descriptors `numbers`, and close all other descriptors."""
     above = max(numbers) + 1
     for file, number in zip([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in files], numbers, strict=True):
         os.dup2(file, number)
     try:
-        there = [int(name) for name in os.listdir("/proc/self/fd")]
+        opened = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
-        there = list(range(os.sysconf("SC_OPEN_MAX")))
-    for number in set(there).difference(numbers):
+        opened = list(range(os.sysconf("SC_OPEN_MAX")))
+    for number in set(opened).difference(numbers):
         with contextlib.suppress(OSError):
             os.close(number)
 
@@ -165,7 +169,7 @@ def _work(module: str) -> None:
 
 
 def main() -> None:
-    """Be the fork server of the process whose number is the first argument."""
+    """Run the fork server of the process whose id is the first argument."""
     reaper.end_with_parent(signal.SIGKILL)
     if os.getppid() == int(sys.argv[1]):
         warnings.simplefilter("ignore")

@@ -1,11 +1,11 @@
-"""Stands between a parent and a child, and outlives neither. The parent is the process that asked for the child.
+"""The reaper: a process between parent and child that kills all descendants of the child when either of them ends.
 
-For the system, the child is the reaper's. What the child starts, in a session of its own or not, becomes the reaper's
-too as soon as its own parent ends. So when the child has ended, or the parent has, the reaper kills all that is left,
-and then ends as the child did.
+The parent is the process that asked for the child. For the operating system, the child is a child of the reaper. The
+reaper is a subreaper (prctl): it adopts every orphaned descendant of the child, whatever its session. When the child or
+the parent has ended, the reaper kills all remaining descendants, and then ends with the child's exit status or signal.
 
-Where the reaper itself is killed, the child is killed with it. The parent then kills the child's group. What has left
-that group lives on; nobody is there to see it.
+If the reaper itself is killed, the system kills the child with it, and the parent then kills the child's process group.
+Descendants that have left that group survive.
 """
 
 import contextlib
@@ -19,19 +19,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl
-CANNOT_START = 71  # exit status where the child cannot be started: EX_OSERR of sysexits.h
+CANNOT_START = 71  # exit status if the child cannot be started: EX_OSERR of sysexits.h
 WOKEN_BY = {signal.SIGTERM, signal.SIGCHLD}
 
 
 def watch(server: int, work: Callable[[], None], called: str) -> None:
-    """Do `work` in a child, which is `called` so; wait until it or the parent has ended, and kill what is left. Does
-    not return. `server` is the fork server, which has forked this process, and ends with the parent."""
+    """Run `work` in a child named `called`, wait until the child or the parent ends, and kill all descendants.
+
+    Does not return. `server` is the process id of the fork server, which forked this process and ends with the parent.
+    """
     name("reaper")
-    signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # they stay pending until they are waited for
-    _on_linux(SET_CHILD_SUBREAPER, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # stay pending until sigwait
+    _prctl(SET_CHILD_SUBREAPER, 1)
     end_with_parent(signal.SIGTERM)
     if os.getppid() != server:
-        os._exit(0)  # it died before it could be watched
+        os._exit(0)  # the server ended before the death signal was set
     try:
         child = _start(work, called)
     except OSError as error:
@@ -45,17 +47,17 @@ def watch(server: int, work: Callable[[], None], called: str) -> None:
 
 
 def _start(work: Callable[[], None], called: str) -> int:
-    """The process id of the child. It has the streams to the parent; the reaper keeps no end of them."""
+    """Fork the child and return its process id. The reaper gives up standard input and output, which the child has."""
     reaper = os.getpid()
     child = os.fork()
     if child:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, 0)
-        os.dup2(nowhere, 1)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
         return child
     status = 1
     try:
-        os.setsid()  # a child that signals its group does not reach the reaper
+        os.setsid()  # so that signals to the child's process group do not reach the reaper
         end_with_parent(signal.SIGKILL)
         if os.getppid() == reaper:
             name(called)
@@ -73,24 +75,24 @@ def _start(work: Callable[[], None], called: str) -> int:
 
 
 def name(process: str) -> None:
-    """What the system's list of processes calls this one."""
+    """Set the name of this process in process lists (`ps`, `top`) to `tuner-<process>`."""
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(f"tuner-{process}", encoding="ascii")
 
 
 def end_with_parent(number: int) -> None:
-    """Have the system send this signal when the thread ends that started this process."""
-    _on_linux(SET_PARENT_DEATH_SIGNAL, number)
+    """Have the system send this signal to this process when the thread that started it ends."""
+    _prctl(SET_PARENT_DEATH_SIGNAL, number)
 
 
-def _on_linux(option: int, value: int) -> None:
-    """Call prctl, where there is one."""
+def _prctl(option: int, value: int) -> None:
+    """Call prctl, if the system has it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def reap() -> dict[int, int]:
-    """The children that have ended since the last call, with their wait statuses."""
+    """The wait statuses, by process id, of the children that have ended since the last call."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
@@ -99,7 +101,7 @@ def reap() -> dict[int, int]:
 
 
 def _kill_all(child: int) -> None:
-    """Kill what this process is the parent of, then what becomes so by that, until none is left."""
+    """Kill the children of this process, then the orphans that it adopts, until none is left."""
     with contextlib.suppress(ChildProcessError):
         while True:
             for pid in _children(child):
@@ -109,7 +111,7 @@ def _kill_all(child: int) -> None:
 
 
 def _children(child: int) -> list[int]:
-    """What this process is the parent of. Where the system does not tell, the child's group has to do."""
+    """The process ids of this process's children. If /proc is not readable, kill the child's process group instead."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return [int(pid) for pid in file.read().split()]
