@@ -24,6 +24,7 @@ from tuner.exchange.exports.formats import ExportRequest, export
 from tuner.exchange.exports.target import Problem
 from tuner.space.argument import Argument, Arguments, Exported, Kind
 from tuner.space.instance import Instance
+from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.store.store import Store
 
@@ -151,7 +152,7 @@ def test_each_source_has_a_cubin_and_shapes_are_those_of_the_configuration(
     (read,) = bundles.read(tmp_path / "b", "everything")
     space = catalog.load(str(everything))
     target = devices.BACKENDS["cuda"].limits_of("sm_90a")
-    steps = rendering.render(Instance(space, read.config, rendering.Scope({"n": 50}, {}, "cuda", target)))
+    steps = rendering.render(Instance(space, read.config, Scope({"n": 50}, {}, "cuda", target)))
     assert [cubin.source for cubin in read.binaries] == [step.source.digest for step in steps]
     (tmp_path / "b" / "sm_90a_second.cubin").unlink()
     with pytest.raises(RequestError, match=r"sm_90a_second.cubin: No such file or directory; export it again"):

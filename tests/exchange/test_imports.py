@@ -63,8 +63,8 @@ def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -
 def test_what_is_torn_in_a_cache_is_counted(tune: Tune, tmp_path: Path) -> None:
     file = cache_of(tmp_path, {8: 2.0, 16: 1.0})
     file.write_text(file.read_text()[:-40])
-    assert "ignored, as torn or without all parameters: 1" in tune("import", file, "--size", "4096").out
-    assert "1 configurations; ignored, as torn or without all parameters: 1" in tune("replay", file).out
+    assert "ignored, as incomplete: 1" in tune("import", file, "--size", "4096").out
+    assert "1 configurations; ignored, as incomplete: 1" in tune("replay", file).out
 
 
 @pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
@@ -123,12 +123,12 @@ SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
     [
         (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', but --size is 'M=128, N=128, K=128, batch=1'"),
         ({}, ("--size", "128"), "its size is 'N=4096, M=4096', but --size is"),
-        (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', --device is 'Voodoo'"),
-        (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 printable"),
+        (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', but --device is 'Voodoo'"),
+        (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 characters"),
         (SIZES, ("--device", "x" * 1000), f"--device is '{'x' * 60}'; a device's name"),
-        (SIZES, ("--kernel", "06_tiled"), f"its kernel is '{KERNEL}', --kernel is '06_tiled'"),
+        (SIZES, ("--kernel", "06_tiled"), f"its kernel is '{KERNEL}', but --kernel is '06_tiled'"),
         (SIZES, ("--kind", "host"), "--kind is 'host'; sgemm/07_tiled_1xn runs on cuda and opencl"),
-        ({"about": {**SIZES["about"], "kind": "opencl"}}, ("--kind", "cuda"), "its kind is 'opencl', --kind is 'cuda'"),
+        ({"about": {**SIZES["about"], "kind": "opencl"}}, ("--kind", "cuda"), "kind is 'opencl', but --kind is 'cuda'"),
         ({"about": {**SIZES["about"], "kind": []}}, (), "its kind is '[]'; sgemm/07_tiled_1xn runs on cuda and opencl"),
     ],
 )

@@ -43,7 +43,7 @@ def test_failed_configurations_are_charged() -> None:
     ("arguments", "message"),
     [
         (("--strategy", "magic"), "there is no such strategy; there are: optuna"),
-        (("--budget", "2m"), "write a number, such as 100"),
+        (("--budget", "2m"), "write a number of trials, such as 100"),
         (("--budget", "0"), "--budget '0'"),
         (("--workers", "0"), "workers"),
     ],

@@ -398,7 +398,7 @@ def test_of_a_list_each_kernel_is_noted_and_of_a_family_its_folder(products: Pat
 def test_a_size_of_a_table_alone_is_explained(products: Path, host: Device) -> None:
     tabulated(products, host, "plain", {16: (mode(1), 1.0)})
     told = tuner.dispatch(products / "plain.yaml", results=products.parent / "records").explain(*matrices(17))
-    assert (told.config, told.why) == (mode(1), "the least time that was measured at the nearest size")
+    assert (told.config, told.why) == (mode(1), "the fastest measured at the nearest size")
 
 
 def test_code_that_only_an_option_of_the_compiler_changes_is_other_code(products: Path, host: Device) -> None:

@@ -77,7 +77,7 @@ def test_what_is_meant_is_accepted(what: str, accept: list[str], host: Device, t
     more = {} if tolerance is None else {"tolerance": tolerance}
     for number, missing in enumerate(accept):  # each of them is needed
         file = kernel(tmp_path, dtype, value, reference, fill, accept=accept[:number], **more)
-        with pytest.raises(SpaceError, match=f"or write `accept: \\[{missing}\\]` where that is meant"):
+        with pytest.raises(SpaceError, match=f"or write `accept: \\[{missing}\\]` if that is intended"):
             check(file, host)
     file = kernel(tmp_path, dtype, value, reference, fill, accept=accept, **more)
     done = tune(file, "1000", "--device", "host")

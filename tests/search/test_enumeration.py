@@ -11,6 +11,7 @@ from helpers.spaces import scope, space
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Value
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
@@ -22,7 +23,7 @@ def found(made: Space, at: Scope) -> set[tuple[Value, ...]]:
 
 
 def by_definition(made: Space, at: Scope) -> set[tuple[Value, ...]]:
-    return {tuple(config.values()) for config in made.walk() if made.broken(config, at) is None}
+    return {tuple(config.values()) for config in made.walk() if Instance(made, config, at).broken is None}
 
 
 @pytest.mark.parametrize(

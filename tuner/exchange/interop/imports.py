@@ -62,7 +62,7 @@ class ImportedRecord:
     def __str__(self) -> str:
         record, fate = self.record, "stored, unverified" if self.stored else "not stored: the store has a better record"
         problem = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
-        ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
+        ignored = f"; ignored, as incomplete: {self.ignored}" if self.ignored else ""
         if self.constants:
             ignored += f"; dropped, as the kernel has no such parameter: {shown(config_text(self.constants))}"
         return f"{self.file}: {problem}: {record.time_ms:.4g} ms, {config_text(record.config)} ({fate}{ignored})"
