@@ -132,11 +132,8 @@ def find(kernel: str) -> tuple[Path, str]:
     matches = _matches(candidates, kernel)
     if not matches:
         wheel_kernels, more = of_wheels()
-        candidates, problems, matches = (
-            [*candidates, *wheel_kernels],
-            [*problems, *more],
-            _matches(wheel_kernels, kernel),
-        )
+        candidates, problems = [*candidates, *wheel_kernels], [*problems, *more]
+        matches = _matches(wheel_kernels, kernel)
     if len(matches) == 1:
         return matches[0].file, matches[0].name
     if matches:

@@ -1,2 +1,1 @@
-"""Drafting: what `tune new` reads out of a kernel's source, and the space file that it writes. Nothing is compiled
-or run."""
+"""Drafting: `tune new` infers a space file from the text of a kernel, without compiling or running anything."""

@@ -1,4 +1,4 @@
-"""The arguments of a draft: what the source says of each, and what it leaves to be asked."""
+"""Writes the `arguments` of a draft: what the source says about each, and a question about what it leaves open."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tuner.space import expressions
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 
-_WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else
-MOST_GUESSED = 3  # extents
+_WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # YAML reads these as booleans or null
+MOST_GUESSED = 3  # extents of a guessed shape
 
 
 class DraftedArguments:
-    """The lines of a draft about arguments; `extents` are its sizes."""
+    """The arguments section of a draft; `extents` are the names of its sizes."""
 
     def __init__(self, facts: Facts, extents: list[str]) -> None:
         self.facts, self.extents = facts, extents
 
     def lines(self) -> list[str]:
-        """The key `arguments`."""
+        """The lines of the key `arguments`."""
         ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
         ask = "" if self.facts.parameters else ask
         return [
@@ -86,29 +86,32 @@ class DraftedArguments:
         return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
 
     def shape(self, name: str) -> list[str]:
-        """The shape of an array: where the text does not tell, all sizes, or of many the first."""
+        """The shape of an array: as the source indexes it, one element per block, or `guess`."""
         return self.facts.shapes.shape(name) or self._blocks(name) or self.guess
 
     @cached_property
     def guess(self) -> list[str]:
-        """The shape of an array of which the text tells nothing: that of another one with all sizes, or all sizes, or
-        of many the first."""
+        """The shape assumed for an array whose shape cannot be inferred.
+
+        It is the shape of another array that has all sizes, else all sizes; only the first size if there are more than
+        MOST_GUESSED.
+        """
         every = (self.facts.shapes.shape(array.name) or [] for array in self.arrays)
         like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
         return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
 
     def _blocks(self, name: str) -> list[str]:
-        """The shape of an array that has an element for each block of one axis, as far as the text tells."""
+        """The shape of an array with one element per block along one axis; empty if it is none, or if unknown."""
         shapes = self.facts.shapes
         for step, prototype in enumerate(self.facts.steps):
             axis = shapes.axis_of(name, step)
             if axis is not None and shapes.shape(name) is None:
-                told = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
-                return [blocks for blocks in told if blocks is not None]
+                blocks_of_axis = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
+                return [blocks for blocks in blocks_of_axis if blocks is not None]
         return []
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
-        """What an input holds, as far as the text tells, and what to ask about it."""
+        """The `fill` of an input, empty if it cannot be inferred, and questions about it."""
         if self.facts.choices.counts_places(parameter.name):
             return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
@@ -121,7 +124,7 @@ class DraftedArguments:
         return f", fill: {{integers: [0, {extent} - 1]}}", []
 
     def _inputs_asked(self, parameter: Parameter) -> list[str]:
-        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        """Questions about the values of an input, from how the kernel uses them."""
         names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
         kind = DTYPES[parameter.dtype or "float32"].kind
         if kind != "boolean" and roles.is_condition(names, self.facts.body):
@@ -139,17 +142,17 @@ class DraftedArguments:
         return []
 
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
-        """A `__constant__` variable, which each launch fills with an array of the caller."""
+        """The line of a `__constant__` variable, which each launch fills from an array of the caller."""
         asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
-        extents = [self._counted(extent) for extent in extents]
+        extents = [self._evaluated(extent) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
         shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
         body = f"name: {word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"
 
-    def _counted(self, extent: str) -> str:
-        """An extent as a number, where the source says it."""
+    def _evaluated(self, extent: str) -> str:
+        """An extent as a number if the source defines all its names, else unchanged."""
         for name, value in self.facts.fixed.items():
             extent = re.sub(rf"\b{name}\b", str(value), extent)
         try:
@@ -159,32 +162,32 @@ class DraftedArguments:
 
     @property
     def arrays_between(self) -> list[str]:
-        """The names of arrays that one step may hand on to another."""
+        """The names of arrays that one step writes and a later one reads."""
         return [p.name for p in self.facts.parameters if p.is_pointer and self.facts.is_handed_on(p.name)]
 
     @property
     def arrays(self) -> list[Parameter]:
-        """The arrays among the parameters that a caller passes, most likely."""
+        """The arrays that the caller most likely passes: no local memory, no arrays between steps."""
         facts = self.facts
         pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
         return [p for p in pointers if not facts.is_handed_on(p.name)]
 
 
 def asked(question: str) -> str:
-    """The comment that asks, or nothing."""
+    """The `# ?` comment with a question; empty if there is none."""
     return f"  # ? {question}" if question else ""
 
 
 def name_of(parameter: Parameter) -> str:
-    """The name of an argument in the file, where a reference can say it: `in` is a word of expressions."""
+    """The name of an argument in the space file. Python keywords such as `in` get a trailing `_`."""
     return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name
 
 
 def _complex(part: str) -> str:
-    """The dtype of complex numbers whose parts are of this one."""
+    """The complex dtype whose real and imaginary parts have the dtype `part`."""
     return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
 
 
 def word(text: str) -> str:
-    """`text` as YAML, in quotes where it needs them."""
+    """`text` as a YAML scalar, quoted if necessary."""
     return text if re.fullmatch(r"[A-Za-z_./][\w./-]*|\d+", text) and text.lower() not in _WORDS else json.dumps(text)

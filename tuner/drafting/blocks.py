@@ -1,7 +1,7 @@
-"""The threads of a block, as they follow from how far apart threads are in what a kernel computes of their numbers.
+"""Infers block sizes from the strides of threadIdx, blockIdx and loop variables in index expressions.
 
-In `(blockIdx.y * ROWS + j) * BY + threadIdx.y`, the next thread is 1 apart, the next j is BY, and the next block is
-ROWS * BY. Between a thread and what is next to it there are as many as a block has.
+In `(blockIdx.y * ROWS + j) * BY + threadIdx.y`, threads have the stride 1, the loop variable j has the stride BY, and
+blocks have the stride ROWS * BY. The block size is the stride of the next level (here j) in units of the thread stride.
 """
 
 from __future__ import annotations
@@ -13,40 +13,41 @@ from collections.abc import Collection, Iterator
 from tuner.drafting.indices import Indices
 from tuner.drafting.polynomials import Monomial, Polynomial
 
-_PART = re.compile(r"\((threadIdx\.[xyz])\) / \((\w+)\)")  # the number of a warp
+_PART = re.compile(r"\((threadIdx\.[xyz])\) / \((\w+)\)")  # a warp index
 _QUOTIENT = re.compile(r"\([\w *+]+\) / \([\w *]+\)")
 MOST_THREADS = 1024
 
-Ratio = tuple[int, Monomial]  # a number and the names that it is multiplied by
+Ratio = tuple[int, Monomial]  # a factor times a product of names
 
 
 class Blocks:
-    """What `indices` tell by the macros and constants `names`; `sizes` are what a kernel takes."""
+    """Block sizes inferred from `indices`; `names` are macros and constants, `sizes` kernel arguments."""
 
     def __init__(self, indices: Indices, names: Collection[str], sizes: Collection[str]) -> None:
         self._indices, self._names, self._sizes = indices, names, sizes
 
     def extent(self, axis: str) -> str:
-        """The threads of a block along an axis; empty where nothing tells, or where what tells does not agree."""
+        """The block size along an axis, as an expression; empty if it is unknown or ambiguous."""
         steps, loops, blocks, threads = set[Ratio](), set[Ratio](), set[Ratio](), set[Ratio]()
         tiles = set[tuple[Ratio, Ratio]]()
         for polynomial, step in self._polynomials():
             for product, factor, warp in self._of_thread(polynomial, axis):
-                apart = (factor, tuple(name for name in product if "threadIdx." not in name))
-                steps |= {_times(r, warp) for r in self._steps(step, apart)}
-                for mover, ratio in self._ratios(polynomial, product, apart):
+                unit = (factor, tuple(name for name in product if "threadIdx." not in name))
+                steps |= {_times(r, warp) for r in self._steps(step, unit)}
+                for variable, ratio in self._ratios(polynomial, product, unit):
                     ratio = _times(ratio, warp)
-                    kind = blocks if mover.startswith("blockIdx.") else threads if "threadIdx." in mover else loops
+                    is_thread = "threadIdx." in variable
+                    kind = blocks if variable.startswith("blockIdx.") else threads if is_thread else loops
                     kind.add(ratio)
-                    tiles |= {(ratio, limit) for limit in self._limits(mover)}
+                    tiles |= {(ratio, limit) for limit in self._limits(variable)}
         within = {r for r in loops if any(_divides(r, block) for block in blocks)} if blocks else loops
-        for found in (steps, {r for r, limit in tiles if limit in blocks}, within, blocks, threads):
-            if told := _one(found):
-                return told
+        for strides in (steps, {r for r, limit in tiles if limit in blocks}, within, blocks, threads):
+            if stride := _common_stride(strides):
+                return stride
         return ""
 
     def _polynomials(self) -> Iterator[tuple[Polynomial, list[Polynomial]]]:
-        """What the kernel computes of threads; beside what a loop begins with, its steps."""
+        """Every expression of the kernel, with the steps of the loop if it is the start of a loop variable."""
         indices = self._indices
         for polynomials in indices.accesses.values():
             yield from ((polynomial, []) for polynomial in polynomials)
@@ -55,7 +56,7 @@ class Blocks:
         yield from indices.loops.values()
 
     def _of_thread(self, polynomial: Polynomial, axis: str) -> Iterator[tuple[Monomial, int, Ratio]]:
-        """The product that has the number of a thread, or that of its warp with the threads of one."""
+        """The only product with the thread index: product, factor, and threads per unit (a warp index counts 32)."""
         found = [(product, factor) for product, factor in polynomial.items() if self._thread(product, axis)]
         if len(found) == 1 and (warp := self._thread(found[0][0], axis)):
             yield *found[0], warp
@@ -68,33 +69,33 @@ class Blocks:
                 return (int(part[2]), ()) if part[2].isdecimal() else (1, (part[2],))
         return None
 
-    def _steps(self, steps: list[Polynomial], apart: Ratio) -> Iterator[Ratio]:
-        """How many threads apart the steps of a loop are, whose variable begins with the number of a thread."""
+    def _steps(self, steps: list[Polynomial], unit: Ratio) -> Iterator[Ratio]:
+        """The steps, in threads, of a loop whose variable starts at the thread index."""
         for step in steps:
             for product, factor in step.items() if len(step) == 1 else ():
                 rest = tuple(name for name in product if not name.startswith("gridDim."))
-                if (ratio := _ratio((factor, rest), apart)) and self._is_known(ratio):
+                if (ratio := _ratio((factor, rest), unit)) and self._is_known(ratio):
                     yield ratio
 
-    def _ratios(self, polynomial: Polynomial, thread: Monomial, apart: Ratio) -> Iterator[tuple[str, Ratio]]:
-        """How many threads apart the next of whatever else moves is, such as a block or the turn of a loop."""
-        moving = Counter(mover for product in polynomial if (mover := self._mover(product)))
+    def _ratios(self, polynomial: Polynomial, thread: Monomial, unit: Ratio) -> Iterator[tuple[str, Ratio]]:
+        """The strides, in threads, of the other index variables, such as a block index or a loop variable."""
+        uses = Counter(variable for product in polynomial if (variable := self._variable(product)))
         for product, factor in polynomial.items():
-            mover = self._mover(product)
-            if product == thread or not mover or moving[mover] > 1:
+            variable = self._variable(product)
+            if product == thread or not variable or uses[variable] > 1:
                 continue
             rest = list(product)
-            rest.remove(mover)
+            rest.remove(variable)
             stride: Ratio = factor, tuple(rest)
-            _, steps = self._indices.loops.get(mover, ({}, []))
+            _, steps = self._indices.loops.get(variable, ({}, []))
             if len(steps) == 1 == len(steps[0]):
                 ((more, number),) = steps[0].items()
                 stride = _times(stride, (number, more))
-            if (ratio := _ratio(stride, apart)) and self._is_known(ratio):
-                yield mover, ratio
+            if (ratio := _ratio(stride, unit)) and self._is_known(ratio):
+                yield variable, ratio
 
     def _limits(self, loop: str) -> Iterator[Ratio]:
-        """What a loop's variable is less than, where its steps are more than 1."""
+        """The upper limits of a loop variable whose step is not 1."""
         _, steps = self._indices.loops.get(loop, ({}, []))
         for polynomial, words in self._indices.bounds if steps and steps != [{(): 1}] else ():
             limit = self._indices.polynomial(words)
@@ -102,8 +103,8 @@ class Blocks:
                 ((product, factor),) = limit.items()
                 yield factor, product
 
-    def _mover(self, product: Monomial) -> str:
-        """The only factor that is no macro, constant or size; empty where there are others."""
+    def _variable(self, product: Monomial) -> str:
+        """The index variable of a product: its only factor that is no macro, constant or size; empty if not unique."""
         found = [name for name in product if name not in self._names and name not in self._sizes]
         return found[0] if len(found) == 1 else ""
 
@@ -112,26 +113,26 @@ class Blocks:
         return ratio != (1, ()) and number <= MOST_THREADS and all(map(self._is_number, names))
 
     def _is_number(self, name: str) -> bool:
-        """Whether a factor is a macro or constant, or a quotient of such: `(BM * BN) / (TM * TN)`."""
+        """Whether a factor is a macro or constant, or a quotient of them, as in `(BM * BN) / (TM * TN)`."""
         words = re.findall(r"[A-Za-z_]\w*", name) if _QUOTIENT.fullmatch(name) else [name]
         return bool(words) and all(word in self._names for word in words)
 
 
-def _one(found: Collection[Ratio]) -> str:
-    """The one that divides all others, in words; empty where there is none, or where it has several names."""
-    least = [each for each in found if all(_divides(each, other) for other in found)]
+def _common_stride(strides: Collection[Ratio]) -> str:
+    """The stride that divides all others, as an expression; empty if there is none, or if it has several names."""
+    least = [each for each in strides if all(_divides(each, other) for other in strides)]
     if len(least) != 1 or len(least[0][1]) > 1:
         return ""
     number, names = least[0]
     return " * ".join([*([str(number)] if number > 1 or not names else []), *names]).replace(" / ", " // ")
 
 
-def _ratio(stride: Ratio, apart: Ratio) -> Ratio | None:
-    """How often `apart` is in `stride`; None where it is not."""
-    more, less = Counter(stride[1]), Counter(apart[1])
-    if less - more or apart[0] <= 0 or stride[0] <= 0 or stride[0] % apart[0]:
+def _ratio(stride: Ratio, unit: Ratio) -> Ratio | None:
+    """`stride` divided by `unit`; None if it is not a multiple."""
+    more, less = Counter(stride[1]), Counter(unit[1])
+    if less - more or unit[0] <= 0 or stride[0] <= 0 or stride[0] % unit[0]:
         return None
-    return stride[0] // apart[0], tuple(sorted((more - less).elements()))
+    return stride[0] // unit[0], tuple(sorted((more - less).elements()))
 
 
 def _divides(one: Ratio, other: Ratio) -> bool:

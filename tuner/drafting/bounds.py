@@ -1,4 +1,4 @@
-"""What a kernel compares its indices with, as far as this tells the extents of arrays."""
+"""Infers extents of arrays from the comparisons of indices in a kernel, such as `i < n`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from tuner.drafting.polynomials import Monomial, Polynomial, added, bare
 if TYPE_CHECKING:
     from tuner.drafting.indices import Indices
 
-Key = frozenset[tuple[Monomial, int]]  # an index without the number that is added to it
+Key = frozenset[tuple[Monomial, int]]  # an index without its constant term
 
 
 class IndexBounds:
-    """The comparisons of a kernel, some of whose names are `sizes`. `less` has what is less than a product of sizes,
-    and these: of `i < n - 1`, i + 1 and n."""
+    """The upper bounds of indices in a kernel; `sizes` are the names of its sizes.
+
+    `less` lists pairs of an expression and the product of sizes that bounds it: (i + 1, n) for `i < n - 1`.
+    """
 
     def __init__(self, indices: Indices, sizes: Sequence[str]) -> None:
         self._moduli, self._sizes = indices.moduli, sizes
@@ -44,7 +46,7 @@ class IndexBounds:
         self._compared |= {_key(a) for a, b in ((one, other), (other, one)) if bare(b) or b.get((), 0) > 1}
 
     def _bound(self, index: Polynomial, limit: Polynomial) -> None:
-        """Note that an index is less than a limit."""
+        """Record `index < limit`."""
         if (extents := self._product(limit)) is not None:
             number = index.get((), 0) - limit.get((), 0)
             self.less.append((added(bare(index), {(): number}), extents))
@@ -52,13 +54,13 @@ class IndexBounds:
             self._added[_key(index)].add(number)
 
     def _bound_by_last(self, index: Polynomial, last: Polynomial) -> None:
-        """Note that an index is asked for the last one, n - 1: it is no more, and the next is for the others only."""
+        """Record i < n for an index i compared with n - 1; all except the last may then also access i + 1."""
         if self._product(last, number=-1) is not None:
             self._bound(index, added(last, {(): 1}))
             self._added[_key(index)].add(index.get((), 0) + 1)
 
     def extents(self, index: Polynomial) -> list[str] | None:
-        """What the text compares an index with; None where it does not, or with several extents."""
+        """The extents whose product bounds an index; None if there is no bound, or several."""
         (only, *more) = [*index] or [()]
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._moduli:
             return self._product(self._moduli[only[0]], number=0)
@@ -66,19 +68,18 @@ class IndexBounds:
         return list(next(iter(found))) if len(found) == 1 else None
 
     def excess(self, index: Polynomial, beyond: int) -> int | None:
-        """How much further an index goes than what the text compares, which it has `beyond` added to; None where
-        several comparisons may be meant."""
+        """How far an index, plus the constant `beyond`, may exceed its compared bound; None if ambiguous."""
         known = self._added.get(_key(index)) or {0}
         if beyond in known or beyond <= min(known):
             return 0
         return beyond - min(known) if len(known) == 1 else None
 
     def is_compared(self, index: Polynomial) -> bool:
-        """Whether an index is compared with anything but 0 and 1, so that this could be its extent."""
+        """Whether an index is compared with anything except 0 and 1, which could be its extent."""
         return _key(index) in self._compared
 
     def _product(self, limit: Polynomial, number: int | None = None) -> list[str] | None:
-        """The sizes of a product of sizes, to which any `number` is added; None for anything else."""
+        """The factors of a product of sizes plus a constant (`number`, if given); None for anything else."""
         products = bare(limit)
         names = next(iter(products)) if len(products) == 1 and set(products.values()) == {1} else ()
         is_other = not names or not set(names) <= set(self._sizes) or number not in (None, limit.get((), 0))
@@ -86,7 +87,7 @@ class IndexBounds:
 
 
 def in_order(names: Counter[str], sizes: Sequence[str]) -> list[str]:
-    """The factors of a product, in the order of the sizes."""
+    """The factors of a product, in the order of `sizes`."""
     return sorted(names.elements(), key=sizes.index)
 
 

@@ -1,4 +1,4 @@
-"""Which functions cannot write to the numbers that a kernel calls them with."""
+"""Says which functions take their arguments by value, so that a call cannot write to an array element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tuner.space.sources.prototype import definitions, is_type_word, split, word
 
 _BEFORE_PARENTHESES = {"if", "for", "while", "switch", "return", "sizeof", "case"}
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", re.MULTILINE)
-# Functions of CUDA that take numbers, but intrinsics, whose names begin with __.
+# CUDA functions that take arguments by value, including intrinsics (__name).
 _OF_NUMBERS = re.compile(
     r"__\w+|make_\w+|printf|f?(?:abs|min|max|ma|mod)[fl]?|is(?:nan|inf|finite)"
     r"|(?:r?sqrt|r?cbrt|exp(?:2|10|m1)?|log(?:2|10|1p)?|pow|a?(?:sin|cos|tan)h?|atan2|sinpi|cospi|erfc?|[lt]gamma"
@@ -17,7 +17,7 @@ _OF_NUMBERS = re.compile(
 
 
 class Calls:
-    """The functions of a source whose `text` has no comments. Only C++, as of CUDA, `has_references`."""
+    """The functions of a source `text` without comments. `has_references` is true for C++, as in CUDA."""
 
     def __init__(self, text: str, has_references: bool) -> None:
         self._has_references = has_references
@@ -28,7 +28,7 @@ class Calls:
             self._defined[name] = takes and self._defined.get(name, True)
 
     def by_value(self, function: str) -> bool:
-        """Whether a function, by its name, cannot write to its arguments; not where nothing tells."""
+        """Whether the function of this name cannot write to its arguments; False if unknown."""
         if function in self._macros or function.startswith('"'):  # the operands of an asm
             return False
         if not self._has_references or function in self._defined:
@@ -37,7 +37,7 @@ class Calls:
 
 
 def function_of(body: str, at: int) -> str:
-    """The name of the function that is called with what stands at a position of a body's words; empty where none is."""
+    """The name of the function whose argument is at position `at` of a body; empty if it is no argument."""
     depth = 0
     while at > 0 and depth >= 0:
         at -= 1

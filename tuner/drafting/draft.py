@@ -1,4 +1,4 @@
-"""A space file for a kernel that has none: what its source says, and questions where it does not."""
+"""Drafts a space file from a kernel's source, with a `# ?` question wherever the source leaves something open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROUNDING = """\
 
 
 class Draft:
-    """The text of a space file. Raises RequestError if the source cannot be read, or if it has no such kernel."""
+    """A draft of a space file. Raises RequestError if the source cannot be read or has no kernel `entry`."""
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.facts, self.source, self.output = Facts(source, entry), source, output
@@ -35,7 +35,7 @@ class Draft:
         self.arguments = DraftedArguments(self.facts, self.extents)
 
     def text(self) -> str:
-        """The file."""
+        """The content of the space file."""
         lines = [
             f"# Written by `tune new {self.source.name}`. Each comment `# ?` asks: answer on its line, and take it",
             f"# away. `tune validate {self.output.name}` names those that are open.",
@@ -73,7 +73,7 @@ class Draft:
         return lines
 
     def _is_fixed(self) -> bool:
-        """Whether the kernel takes no size, and the text tells all extents: they are numbers."""
+        """Whether the kernel takes no size, and the source fixes all extents as numbers."""
         shapes = self.facts.shapes
         told = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
         return bool(told) and all(told) and not self.facts.sizes and not shapes.new_sizes
@@ -100,13 +100,15 @@ class Draft:
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:
-        """Whether an array holds real numbers that are shorter than those that answers are best computed with."""
+        """Whether an array holds real numbers of less precision than float64."""
         dtype = DTYPES.get(array.dtype or "")
         return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
 
     def _expression(self, inputs: list[str], output: str) -> str:
-        """An expression of the inputs, whose form may be that of the answer: sums into elements that another array
-        chooses are counts, and a single number is a sum. Empty where the text does not tell enough of them."""
+        """A guess of the reference expression; empty if too little is known.
+
+        It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs.
+        """
         shapes = self.facts.shapes
         for array in self.arguments.arrays:
             chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
@@ -139,7 +141,7 @@ class Draft:
         return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
 
     def _host_code(self) -> str:
-        """What to ask about lines that are for the host."""
+        """The question about host code in the source; empty if there is none."""
         numbers = self.facts.host_lines
         if not numbers:
             return ""
@@ -159,7 +161,7 @@ class Draft:
         return ["parameters:", *lines, *words, f"default: {{{default}}}"]
 
     def _words(self) -> list[str]:
-        """Comments on the macros that no number can replace."""
+        """Comments that suggest the macros whose values are words as parameters."""
         why = "a macro whose default is a word: add others"
         return [
             f"  # {name}: [{word}]    # {why}, and #ifndef {name} around its #define"
@@ -177,7 +179,7 @@ class Draft:
         ]
 
     def _shared_memory(self, step: Prototype) -> list[str]:
-        """The bytes of dynamic shared memory, where a step may use any."""
+        """The line `shared_memory`, in bytes, if a step may use dynamic shared memory."""
         arrays = self.facts.dynamic_arrays(step)
         if not arrays:
             return []
@@ -187,7 +189,7 @@ class Draft:
         return [f"shared_memory: {' * '.join([*each, *threads])}{asked(ask)}"]
 
     def _grid(self, step: int, block: list[str]) -> str:
-        """The blocks of a step, and a question where the text does not tell all."""
+        """The grid of a step, with a question unless the source determines it."""
         told = self.facts.grids.of(step, block)
         said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
         guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
@@ -198,7 +200,7 @@ class Draft:
             size = left.pop(-1 if is_row else 0) if each is None and left else "1"
             each_of = axis < len(block) and size != "1" and not is_row
             blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
-        if not blocks:  # which may be read in a function that it calls
+        if not blocks:  # a called function may read them
             reads = (
                 re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1
             )
@@ -209,7 +211,7 @@ class Draft:
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:
-        """The steps, in the order in which the user has named them."""
+        """The lines of `steps`, in the order of --entry."""
         lines = ["steps:"]
         for position, step in enumerate(self.facts.steps):
             names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
@@ -224,13 +226,13 @@ class Draft:
 
 
 def _entry(prototype: Prototype) -> str:
-    """The name of a kernel in the file: with its namespaces, and of a template with its parameters."""
+    """The `kernel` entry: the qualified name, with `<{parameter}, ...>` for a template."""
     template = ", ".join(f"{{{name}}}" for name in prototype.template or ())
     return prototype.qualified if prototype.template is None else f"{prototype.qualified}<{template}>"
 
 
 def _usual(name: str) -> str:
-    """A value of an option that is likely by its name: 1, but for what is small."""
+    """A typical value of an option, guessed from its name: a small one for eps and probabilities, else 1."""
     return "0.00001" if name.startswith("eps") else "0.5" if name in ("p", "prob", "rate", "dropout") else "1.0"
 
 

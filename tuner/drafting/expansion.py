@@ -1,8 +1,8 @@
-"""The words of a kernel with the macros of its file in place, as far as a text alone tells them.
+"""Expands the macros in the tokens of a kernel, without a preprocessor.
 
-A macro that takes arguments stands for its text, and one without for its text if that has a name: `ADD(&counts[b], 1)`
-is seen as `atomicAdd(&counts[b], 1)`. Numbers stay names, because they may be knobs; only the threads of a warp are
-none. Macros that glue words or quote them, or that take any number of arguments, stay as they are.
+Expanded are function-like macros, and object-like macros whose text contains a name: `ADD(&counts[b], 1)` becomes
+`atomicAdd(&counts[b], 1)`. Macros that are numbers are not expanded, because they may be knobs, except for the warp
+size. Macros with # or ##, and variadic ones, are not expanded either.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ _CONSTANT = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WARP = re.compile(r"(?i)(?:k_?)?(?:warp|wave(?:front)?)(?:_?(?:size|threads|width))?|(?:threads|lanes)_per_warp")
-MOST_WORDS, MOST_DEPTH = 50_000, 50  # beyond, nothing is put in place
+MOST_WORDS, MOST_DEPTH = 50_000, 50  # above these limits, nothing is expanded
 
 
 @dataclass(frozen=True)
 class _Macro:
-    """A macro: its parameters, None if it takes none, and its words."""
+    """A macro: its parameters (None if it is object-like) and its tokens."""
 
     parameters: tuple[str, ...] | None
     words: tuple[str, ...]
 
 
 def expanded(body: Sequence[str], code: str) -> tuple[str, ...]:
-    """The words of a body, by the macros and constants that `code`, which has no comments, defines."""
+    """The tokens of `body`, with the macros and constants expanded that `code` (without comments) defines."""
     macros = _macros(code)
     found = _expanded(body, macros, ())
     return tuple(body) if found is None else tuple(found)
 
 
 def is_warp(name: str, value: int) -> bool:
-    """Whether a constant is how many threads a warp has: no knob, because devices fix it."""
+    """Whether a constant is the warp size, which is no knob because the device fixes it."""
     return value in (32, 64) and _WARP.fullmatch(name) is not None
 
 
 def _macros(code: str) -> dict[str, _Macro]:
-    """Those that may be put in place: of several by one name, as of languages, the first that has words."""
+    """The macros that may be expanded. Of several definitions, such as one per language, the first that qualifies."""
     found = dict[str, _Macro]()
     for name, parameters, text in _DEFINE.findall(code):
         text = text.replace("\\\n", " ")
         if "#" in text or "..." in parameters:
             continue
         macro = _Macro(tuple(re.findall(r"\w+", parameters)) if parameters else None, tuple(words(text)))
-        if parameters or _stands_for(name, macro.words):
+        if parameters or _is_expandable(name, macro.words):
             found.setdefault(name, macro)
     for constant in _CONSTANT.finditer(code):
         name, value = constant[1], tuple(words(constant[2]))
         if not is_outside(code, constant.start()):
             continue
-        if len(value) > 1 or _stands_for(name, value):
+        if len(value) > 1 or _is_expandable(name, value):
             found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
     return found
 
 
-def _stands_for(name: str, text: Sequence[str]) -> bool:
-    """Whether a macro without arguments is to be seen through: not if its text is a number or a type."""
+def _is_expandable(name: str, text: Sequence[str]) -> bool:
+    """Whether an object-like macro is expanded: it is not if its text is a number (except the warp size) or a type."""
     number = text[0] if len(text) == 1 and text[0].isdecimal() else ""
     return (
         is_warp(name, int(number)) if number else any(map(_NAME.fullmatch, text)) and not any(map(is_type_word, text))
@@ -100,7 +100,7 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
 
 
 def _split(given: Sequence[str]) -> list[list[str]]:
-    """The arguments of a call, at its outer commas."""
+    """The arguments of a call, split at its top-level commas."""
     parts, depth = [list[str]()], 0
     for word in given:
         depth += (word in "([{") - (word in ")]}")

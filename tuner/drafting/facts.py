@@ -1,4 +1,4 @@
-"""What the text of a kernel file tells of a kernel that has no space file: arguments, constants, threads, roles."""
+"""Facts about a kernel, inferred from its source: arguments, sizes, knobs, block sizes, roles of arrays."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w
 
 
 class Facts:
-    """What is known of a kernel file, of one kernel or of several steps, which `entry` names with commas between them.
+    """The facts about one kernel of a file, or about several steps; `entry` names them, separated by commas.
 
-    Raises RequestError if the file cannot be read, or if it has no such kernel.
+    Raises RequestError if the file cannot be read, or if it has no kernel `entry`.
     """
 
     def __init__(self, source: Path, entry: str | None) -> None:
@@ -81,9 +81,10 @@ class Facts:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the kernel, or of all steps, each once; none where the text leaves them open, or does not name all.
+        """The parameters of all steps, each name once; empty if any parameter list is unknown or has unnamed ones.
 
-        One that a step may write to is not const."""
+        A parameter is const only if it is const in every step.
+        """
         every = [parameter for step in self.steps for parameter in step.parameters or ()]
         if None in [step.parameters for step in self.steps] or not all(p.name.isidentifier() for p in every):
             return ()
@@ -92,18 +93,18 @@ class Facts:
         return tuple(replace(same[0], is_const=all(p.is_const for p in same)) for same in alike.values())
 
     def types_of(self, name: str) -> list[str]:
-        """The types that the steps give to a parameter: of one argument, there is one."""
+        """The distinct types of a parameter in the steps; several mean that the steps disagree."""
         every = (p for step in self.steps for p in step.parameters or () if p.name == name)
         return list(dict.fromkeys(f"{p.type or '...'}{' *' * bool(p.is_pointer)}" for p in every))
 
     def is_handed_on(self, name: str) -> bool:
-        """Whether a step reads an array that an earlier one has written: it may be scratch."""
+        """Whether a later step reads an array that an earlier one writes, so that it may be scratch."""
         const = [p.is_const for step in self.steps for p in step.parameters or () if p.name == name]
         return False in const and True in const[const.index(False) :]
 
     @cached_property
     def constants(self) -> dict[str, tuple[Parameter, list[str]]]:
-        """The `__constant__` variables that the source uses and leaves to the host to fill, with their extents."""
+        """The `__constant__` variables that the source uses and the host fills, with their extents."""
         found = {
             name: (Parameter(name, " ".join(type_.split()), True, True), re.findall(r"\[\s*([^\]]*?)\s*\]", extents))
             for type_, name, extents in _CONSTANT.findall(self.code)
@@ -111,19 +112,18 @@ class Facts:
         return {name: each for name, each in found.items() if len(re.findall(rf"\b{name}\b", self.code)) > 1}
 
     def is_local(self, parameter: Parameter) -> bool:
-        """Whether it is local memory of OpenCL."""
+        """Whether a parameter is in OpenCL local memory."""
         return re.search(rf"\b(__local|local|LOCAL)\b[^,;)\[]*\b{parameter.name}\b", self.code) is not None
 
     @cached_property
     def sizes(self) -> list[str]:
-        """Whole numbers that the kernel takes, but those that it only asks for equality or for their bits: most are
-        sizes."""
+        """The integer parameters that are probably sizes: not those only tested for equality or by their bits."""
         whole = [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
         return [name for name in whole if not roles.is_code(name, self.body)]
 
     @cached_property
     def shapes(self) -> Shapes:
-        """What indices tell of the shapes of arrays."""
+        """The shapes of arrays, inferred from indices."""
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
         names = Names([p.name for p in arrays], written, self.sizes, self._numbers)
@@ -131,40 +131,39 @@ class Facts:
 
     @cached_property
     def grids(self) -> Grids:
-        """What indices tell of grids."""
+        """The grids of the steps, inferred from indices."""
         return Grids(self.shapes)
 
     @cached_property
     def choices(self) -> Choices:
-        """What indices tell of arrays that choose elements of others."""
+        """The data-dependent indices of the steps."""
         return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer])
 
     @property
     def _numbers(self) -> dict[str, int]:
-        """The macros and constants that are whole numbers."""
+        """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
         return {name: number for name, number in found if not is_warp(name, number)}
 
     @cached_property
     def body(self) -> str:
-        """The words of all steps."""
+        """The tokens of all steps, joined by blanks."""
         return " ".join(word for step in self.steps for word in step.body)
 
     @cached_property
     def fixed(self) -> dict[str, int]:
-        """The macros and constants that are extents of arrays: no knobs, because another value is another operation."""
+        """The macros and constants that are extents of arrays: no knobs, because they change the operation."""
         extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
         return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
 
     @cached_property
     def options(self) -> list[str]:
-        """Other numbers that the kernel takes; those of a type that the text leaves open are among them."""
+        """The scalar parameters that are no sizes, including those of unknown type."""
         return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
-        """The parameters: those of the template, the macros and constants, the names that have no value, and the
-        threads of a block that the source leaves open."""
+        """The proposed parameters: template parameters, macros, constants, undefined names and unknown block sizes."""
         found = knobs.of_template(self.template_values, self._template_defaults)
         taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
         found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
@@ -182,9 +181,9 @@ class Facts:
 
     @property
     def _undeclared(self) -> dict[str, bool]:
-        """The names that kernels and what they call read, and that nothing declares."""
+        """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
         names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
-        if self.missing:  # in a header that is not there, they may be
+        if self.missing:  # a missing header may declare them
             return {}
 
         def runs(name: str, prefix: Collection[str]) -> bool:
@@ -202,7 +201,7 @@ class Facts:
 
     @property
     def template_values(self) -> dict[str, str]:
-        """The parameters of the template that are values."""
+        """The non-type template parameters, with their types."""
         return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
 
     @property
@@ -211,7 +210,7 @@ class Facts:
 
     @property
     def types(self) -> list[str]:
-        """The parameters of the template that are types."""
+        """The template parameters that are types."""
         return [name for name, kind in self._template.items() if _is_type(kind)]
 
     @property
@@ -224,15 +223,15 @@ class Facts:
 
     @cached_property
     def dimensions(self) -> int:
-        """How many coordinates of its thread the kernel reads."""
+        """The number of block dimensions (1 to 3) whose thread index the source reads."""
         used = re.findall(r"threadIdx\s*\.\s*([xyz])|get_(?:local|global)_id\s*\(\s*([012])\s*\)", self.code)
         return max(("xyz".index(axis) if axis else int(number) for axis, number in used), default=0) + 1
 
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
-        """The threads per block in x, y, z, as far as the source tells by the names `found`: empty words where not."""
+        """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
         said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
-        if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
+        if said and (len(said) > 1 or self.dimensions == 1):  # else launch bounds are the product of all axes
             return said
         named = knobs.named_block(found, self.dimensions)
         blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
@@ -247,7 +246,7 @@ class Facts:
         return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
 
     def block_of(self, step: Prototype) -> list[str]:
-        """The threads per block of a step."""
+        """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""
         extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._block(step, self.knobs))]
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
@@ -255,18 +254,17 @@ class Facts:
 
     @property
     def _reads_threads(self) -> bool:
-        """Whether the source leaves the threads of a block to the launch, and reads how many there are."""
+        """Whether the source reads the block size at run time, so that the launch may choose it."""
         return re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
 
     @cached_property
     def block(self) -> list[str]:
-        """The threads per block."""
+        """The block size of the first step."""
         return self.block_of(self.prototype)
 
     @property
     def asks_block(self) -> str:
-        """What to ask about the threads of a block; nothing where the source says them, or leaves them to the launch
-        as parameters."""
+        """The question about the block size; empty if the source determines it or leaves it to the launch."""
         ask, bounds = "how many threads in x, y, z?", self.prototype.block
         if bounds and self.block != list(bounds)[: len(self.block)]:
             return f"{ask} its bounds say {shown(', '.join(bounds))}"
@@ -276,26 +274,25 @@ class Facts:
         return "" if is_said and len(self.block) == self.dimensions and all(known) else ask
 
     def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
-        """The arrays of dynamic shared memory that a step may use, and the bytes of an element, 4 where the text does
-        not tell."""
+        """The dynamic shared memory arrays that a step may use, with bytes per element (4 if unknown)."""
         functions = " ".join(step.body), self.text
         found = next(filter(None, (dynamic_arrays(text) for text in functions)), {})
         return found if "cuda" in self.languages else {}
 
     def parts(self, parameter: Parameter) -> int:
-        """The numbers of an element in memory: in OpenCL, a vector of 3 takes the room of 4."""
+        """The scalars that an element occupies in memory: in OpenCL, a vector of 3 occupies 4."""
         return 4 if parameter.width == 3 and "cuda" not in self.languages else parameter.width
 
     def element_bytes(self, parameter: Parameter) -> int:
-        """The bytes of an element of an array; 4 for a number whose type the text does not tell."""
+        """The bytes of an element of an array; 4 per scalar if its type is unknown."""
         return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
 
     def is_struct(self, parameter: Parameter) -> bool:
-        """Whether the source defines its type, as a struct."""
+        """Whether the source defines the type of a parameter as a struct, class or union."""
         return parameter.type in {name for pair in _STRUCT.findall(self.code) for name in pair if name}
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
-        """What a kernel does with an array, and what to ask about it."""
+        """The role of an array, and questions about it."""
         if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
         return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)

@@ -1,7 +1,7 @@
-"""Which elements of arrays a kernel touches, as far as its text tells: each index as a polynomial.
+"""Reads the array indices and the comparisons in a kernel's tokens, each as a polynomial.
 
-Local names that are assigned once stand for what they are assigned. What is no sum or product is an atom of its own,
-such as `idx % cols`, and the thread is `threadIdx.x` in OpenCL, too. No parser of C stands behind this.
+Local variables that are assigned once are replaced by their values. An expression that is no sum or product, such as
+`idx % cols`, is an atom. OpenCL functions are named as in CUDA: get_local_id(0) is `threadIdx.x`. There is no C parser.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ _OPENCL = {
     "get_num_groups": "gridDim",
     "get_global_id": "globalIdx",
 }
-_ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
-_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
-_BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
-MOST_DEPTH = 30  # of brackets and names; beyond, an expression is an atom of its own words
+_ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # tokens that end an operand of a comparison
+_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # then the star is a dereference, not a product or a declaration
+_BOUNDS = ("<", ">=")  # `i < n`, and `i >= n` before a return
+MOST_DEPTH = 30  # nested brackets and names; an expression beyond is one atom
 
 
 class Indices:
-    """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
-    the words of what the text compares each with, as `i < n` and `i >= n` do. `compared` are both sides of the other
-    comparisons, and their sign. `others` are names of arrays that are used in another way, too. `aliases` has the local
-    pointers into each array, and its name. `loops` has the names that are assigned the same each time and else only
-    increased: what they begin with, and their steps. `offsets` are how far pointers are moved of which no more is
-    known.
+    """The indices in the body of a kernel.
+
+    accesses: the indices of each array
+    bounds: pairs of an index and the tokens of its limit, from `i < n` and `i >= n`
+    compared: the other comparisons, as operator, left side and tokens of the right side
+    others: arrays that are also used other than by an index
+    aliases: for each array, its name and the local pointers into it
+    loops: for each loop variable, its start and its steps
+    offsets: offsets of pointers that are passed on, and whose accesses are unknown
+    moduli: the divisor of each atom that is a remainder
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
         self._body, self._arrays = tuple(body), set(arrays)
         self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
         self._defined = dict(self._definitions())
-        self._known = dict[str, Polynomial]()  # what local names stand for
-        self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
+        self._known = dict[str, Polynomial]()  # values of local names
+        self.moduli = dict[str, Polynomial]()  # by atom
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
         self.offsets = list[Polynomial]()
@@ -57,7 +61,7 @@ class Indices:
         }
 
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
-        """What these words are."""
+        """The polynomial of an expression in tokens."""
         if depth < MOST_DEPTH:
             reader = _Reader(self, words, depth)
             found = reader.shifted()
@@ -66,7 +70,7 @@ class Indices:
         return atom(" ".join(words))
 
     def atoms(self) -> set[str]:
-        """Threads and blocks that the body names."""
+        """The thread and block indices that the body reads."""
         words = " ".join(self._body)
         found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
         calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
@@ -74,16 +78,16 @@ class Indices:
         return {name.replace(" ", "") for name in found}
 
     def named(self, name: str, depth: int) -> Polynomial:
-        """What a name stands for: itself, unless it is a local one that is assigned once."""
+        """The value of a local name that is assigned once; any other name is an atom."""
         if name not in self._defined:
             return atom(name)
         if name not in self._known:
-            self._known[name] = atom(name)  # within what it stands for
+            self._known[name] = atom(name)  # for uses within its own definition
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
     def locals(self) -> Iterator[Polynomial]:
-        """What the local names are that are assigned once."""
+        """The values of local names that are assigned once."""
         return (self.named(name, 0) for name in self._defined)
 
     def _definitions(self) -> Iterator[tuple[str, Sequence[str]]]:
@@ -108,14 +112,14 @@ class Indices:
                 yield name, words
 
     def _assigned(self, start: int) -> Sequence[str]:
-        """The words that an assignment gives, from where they start."""
+        """The tokens of an assigned expression that begins at `start`."""
         body, end = self._body, start
         while end < len(body) and body[end] not in (",", ";", ")"):
             end = (matching(body, end) if body[end] in "([{" else end) + 1
         return body[start:end]
 
     def _is_shifted(self, position: int) -> bool:
-        """Whether the name there is assigned with a shift."""
+        """Whether `<<=` or `>>=` follows the name at `position`."""
         return self._body[position + 1 : position + 4] in (("<", "<", "="), (">", ">", "="))
 
     def _is_member(self, position: int) -> bool:
@@ -139,17 +143,17 @@ class Indices:
                 self.accesses[array].append(offset)
             elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
                 self.others.add(array)
-                self.offsets += self._moved(position, array)
+                self.offsets += self._pointer_offset(position, array)
 
     def _is_first(self, position: int) -> bool:
-        """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
+        """Whether the name at `position` means the first element, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
         before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
         is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
         return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
 
-    def _moved(self, position: int, array: str) -> list[Polynomial]:
-        """How far from an array the pointer is that is computed there."""
+    def _pointer_offset(self, position: int, array: str) -> list[Polynomial]:
+        """The offset of the pointer computed at `position`, as a list of at most one."""
         body, start, end = self._body, position, position
         while start > 0 and body[start - 1] not in (*_ENDS, "("):
             start -= 1
@@ -159,10 +163,10 @@ class Indices:
         return [found] if found.pop((array,), 0) == 1 and found else []
 
     def _alias(self, name: str) -> tuple[str, Polynomial] | None:
-        """The array that a local pointer points into, and how far; None where it does not."""
+        """The array that a local pointer points into, and its offset in elements; None if unknown."""
         words = self._defined[name]
         if not self._arrays.intersection(words) or re.search(r"\* \)|_cast <", " ".join(words)):
-            return None  # a cast of pointers makes other elements
+            return None  # a pointer cast changes the element type
         if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
             return (words[1], self.polynomial(words[3:-1])) if words[1] in self._arrays else None
         found = dict(self.polynomial(words))
@@ -173,14 +177,14 @@ class Indices:
         return arrays[0], found
 
     def _is_in_alias(self, position: int, aliases: Mapping[str, object]) -> bool:
-        """Whether an array is named there to say what a local pointer is."""
+        """Whether the array at `position` is used in the definition of a local pointer."""
         start = position
         while start > 0 and self._body[start - 1] not in (";", "{", "}", "="):
             start -= 1
         return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
 
     def _comparisons(self) -> Iterator[tuple[str, Polynomial, Sequence[str]]]:
-        """The comparisons of the text: the sign, what is left of it, and the words right of it."""
+        """The comparisons: operator, left side, and tokens of the right side."""
         body = self._body
         for position in range(1, len(body) - 1):
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
@@ -189,10 +193,10 @@ class Indices:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
                 if left and right:
                     smaller = self.polynomial(left)
-                    yield from ((sign, smaller, each) for each in (_least(right) if sign in _BOUNDS else [right]))
+                    yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
-        """The words on one side of a comparison."""
+        """The tokens on one side of a comparison; `step` is -1 for the left and 1 for the right."""
         body, depth, end = self._body, 0, at
         while 0 <= end < len(body):
             word = body[end]
@@ -204,7 +208,7 @@ class Indices:
 
 
 class _Reader:
-    """Reads a polynomial from words; None is what cannot be one."""
+    """Reads a polynomial from tokens; methods return None if an expression is no polynomial."""
 
     def __init__(self, indices: Indices, words: Sequence[str], depth: int) -> None:
         self._indices, self._words, self._depth, self.at = indices, words, depth, 0
@@ -213,7 +217,7 @@ class _Reader:
         return self._words[self.at] if self.at < len(self._words) else ""
 
     def shifted(self) -> Polynomial | None:
-        """A sum, or one that is shifted by a number: multiplied or divided by a power of two."""
+        """A sum, optionally shifted by a literal: multiplied or divided by a power of two."""
         found = self.sum()
         sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
         if (
@@ -259,12 +263,12 @@ class _Reader:
         words, sign = self._words, 1
         while self._next() in ("+", "-") or self._is_cast():
             sign = -sign if self._next() == "-" else sign
-            self.at = matching(words, self.at) + 1  # a sign matches itself
+            self.at = matching(words, self.at) + 1  # matching() of a sign is its own position
         found = self._unsigned()
         return found if found is None or sign == 1 else times(found, {(): -1})
 
     def _is_cast(self) -> bool:
-        """Whether a type in parentheses is next."""
+        """Whether a C-style cast is next."""
         if self._next() != "(":
             return False
         inner = self._words[self.at + 1 : matching(self._words, self.at)]
@@ -306,8 +310,8 @@ class _Reader:
         return self._indices.named("".join(words[start : self.at]), self._depth + 1)
 
 
-def _least(words: Sequence[str]) -> list[Sequence[str]]:
-    """What is at least `words`: of min(a, b), a and b are; of anything else, itself."""
+def _limits(words: Sequence[str]) -> list[Sequence[str]]:
+    """The upper limits that an expression implies: a and b for min(a, b), else the expression itself."""
     while len(words) > 2 and words[0] == "(" and matching(words, 0) == len(words) - 1:
         words = words[1:-1]
     start = 2 if tuple(words[:2]) == ("std", "::") else 0

@@ -1,4 +1,4 @@
-"""Which constants of a kernel file may vary: parameters of templates, macros, constants, and names without a value."""
+"""Proposes knobs: template parameters, integer macros and constants, and undefined names, each with likely values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-MOST_AROUND = 1024  # the largest power of two that is proposed beside a smaller value
+MOST_AROUND = 1024  # the largest power of two proposed around a smaller value
 _MACRO = re.compile(
     r"(?P<guard>^[ \t]*#[ \t]*if(?:ndef[ \t]+(?P<a>\w+)|[ \t]+!\s*defined\s*\(?\s*(?P<b>\w+)\s*\)?)[ \t]*\n)?"
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+\(?(?P<value>\d+)[uUlL]*\)?[ \t]*$",
@@ -21,7 +21,7 @@ _CONSTANT = re.compile(
 _BRACE = re.compile(r'(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*"C"\s*)?\{|\}')
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
-_NEAR = 200  # characters between words that belong together, so that no text takes long
+_NEAR = 200  # characters between related tokens; bounds the time of a match
 _BLOCK_NAME = re.compile(
     r"(?i)k?_?(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
@@ -29,8 +29,7 @@ _BLOCK_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Knob:
-    """A parameter: its values, the one that the source has, and a question where the source must change, or does not
-    tell."""
+    """A proposed parameter: its values, the source's value as default, and a question to the user (empty if none)."""
 
     values: tuple[int | bool | str, ...]
     default: int | bool | str
@@ -38,8 +37,7 @@ class Knob:
 
 
 def of_template(kinds: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, Knob]:
-    """The parameters of a template that are values: `kinds` says which type each has, `defaults` what the source
-    does."""
+    """Knobs for non-type template parameters: `kinds` are their types, `defaults` their defaults in the source."""
     return {name: _template_knob(name, kind, defaults.get(name)) for name, kind in kinds.items()}
 
 
@@ -54,13 +52,13 @@ def _template_knob(name: str, kind: str, default: str | None) -> Knob:
 
 
 def guessed(name: str, why: str) -> Knob:
-    """A knob whose values the source does not tell."""
+    """A knob with guessed values, and a question that says `why`."""
     values, default = ((64, 128, 256, 512), 256) if axis_of(name) else ((1, 2, 4, 8), 1)
     return Knob(values, default, f"which values may it have? {why}")
 
 
 def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
-    """The macros and the constants of `code` whose values are whole numbers, and that it uses."""
+    """Knobs for the integer macros and constants that `code` defines and uses, except for the names `taken`."""
     for macro in _MACRO.finditer(code):
         name, value = macro["name"], int(macro["value"])
         if name not in taken and _count(name, code) > (2 if macro["guard"] else 1):
@@ -79,7 +77,7 @@ def _count(name: str, code: str) -> int:
 
 
 def is_outside(code: str, position: int) -> bool:
-    """Whether a position is in no braces but those of namespaces."""
+    """Whether a position is at namespace scope, outside of all other braces."""
     inner = list[bool]()
     for brace in _BRACE.finditer(code, 0, position):
         if brace[0] != "}":
@@ -90,21 +88,24 @@ def is_outside(code: str, position: int) -> bool:
 
 
 def axis_of(name: str) -> str:
-    """The axis of the block whose threads a parameter of this name most likely is: x, y or z; empty if it is none."""
+    """The axis (x, y or z) if this name looks like a block size, such as `block_size_y`; else empty."""
     match = _BLOCK_NAME.fullmatch(name)
     return (match[4].lower() or "x") if match else ""
 
 
 def named_block(knobs: Collection[str], dimensions: int) -> list[str]:
-    """The parameters that are threads of a block by their names, in x, y, z; empty unless they are all there."""
+    """The knobs that are block sizes by their names, in x, y, z; empty unless every axis has one."""
     axes = {axis: name for name in knobs if (axis := axis_of(name))}
     names = [axes.get(axis, "") for axis in "xyz"[:dimensions]]
     return names if all(names) else []
 
 
 def spaced(code: str, knobs: Collection[str], axis: int) -> str:
-    """The parameter by which what the threads of one axis compute is apart by the text alone, as in
-    `blockIdx.x * BX * ITEMS + threadIdx.x`: of several, the one that is called so. Empty where there is none."""
+    """The knob that is the block size of an axis, from textual patterns; empty if there is none.
+
+    The patterns are products added to the thread index, as in `blockIdx.x * BX * ITEMS + threadIdx.x`, and the steps
+    of loops that start at the thread index. Of several knobs, one with the name of a block size is preferred.
+    """
     thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
     strides = re.findall(
         rf"=\s*(?:\(\w+\)\s*)?{thread}\s*;[^;{{}}]{{,{_NEAR}}};[^;{{}}]{{,{_NEAR}}}?\+=\s*(\w+)\s*[,)]", code
@@ -126,8 +127,10 @@ def spaced(code: str, knobs: Collection[str], axis: int) -> str:
 
 
 def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
-    """The parameters that are threads of a block because an array that these share has so many elements, and the number
-    of a thread for an index, in x, y, z; empty unless there is one for each axis."""
+    """The knobs that are block sizes because they are extents of shared arrays indexed by thread indices.
+
+    In x, y, z; empty unless every axis has one.
+    """
     found = dict[int, str]()
     threads = [rf"(?:threadIdx\s*\.\s*{axis}|get_local_id\s*\(\s*{number}\s*\))" for number, axis in enumerate("xyz")]
     names = [
@@ -147,7 +150,7 @@ def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str
 
 
 def around(value: int) -> tuple[int, ...]:
-    """Powers of two around a value, and the value: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
+    """A value and the powers of two around it: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
     if value == 0:
         return (0, 1)
     exponent = value.bit_length() - 1

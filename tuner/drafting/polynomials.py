@@ -1,16 +1,16 @@
-"""Sums of products of names, as indices are."""
+"""Polynomials with integer coefficients over names, which represent index expressions."""
 
 from collections.abc import Mapping
 
-Monomial = tuple[str, ...]  # a product of atoms, in their order
-Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
+Monomial = tuple[str, ...]  # a product of atoms, sorted
+Polynomial = Mapping[Monomial, int]  # the coefficient of each product; () is the constant term
 
-# An index is within these limits: its products, their atoms, the letters of an atom, and the numbers.
+# Limits: products of a polynomial, atoms of a product, characters of an atom, and coefficients.
 MOST_TERMS, MOST_FACTORS, MOST_LETTERS, MOST_NUMBER = 64, 16, 400, 1 << 62
 
 
 def is_short(polynomial: Polynomial) -> bool:
-    """Whether it is within the limits: what is computed of it then stays small."""
+    """Whether a polynomial is within the limits, so that computing with it stays cheap."""
     return len(polynomial) <= MOST_TERMS and all(
         len(product) <= MOST_FACTORS
         and abs(factor) <= MOST_NUMBER
@@ -20,18 +20,18 @@ def is_short(polynomial: Polynomial) -> bool:
 
 
 def text(polynomial: Polynomial) -> str:
-    """A polynomial in words, the same for equal ones."""
+    """A polynomial as text, the same for equal polynomials."""
     terms = (" * ".join([*([str(f)] if f != 1 or not p else []), *p]) for p, f in sorted(polynomial.items()))
     return " + ".join(terms) or "0"
 
 
 def atom(name: str) -> Polynomial:
-    """A name, or what is no sum or product, by itself."""
+    """The polynomial of one name, or of an expression that is no sum or product."""
     return {(name,): 1}
 
 
 def added(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
-    """The sum of two, or with the sign -1 their difference."""
+    """The sum of two polynomials; their difference if `sign` is -1."""
     total = dict(one)
     for product, factor in other.items():
         total[product] = total.get(product, 0) + sign * factor
@@ -39,7 +39,7 @@ def added(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
 
 
 def times(one: Polynomial, other: Polynomial) -> Polynomial:
-    """Their product."""
+    """The product of two polynomials."""
     total = dict[Monomial, int]()
     for left, factor in one.items():
         for right, more in other.items():
@@ -49,5 +49,5 @@ def times(one: Polynomial, other: Polynomial) -> Polynomial:
 
 
 def bare(polynomial: Polynomial) -> dict[Monomial, int]:
-    """Without the number that is added."""
+    """A polynomial without its constant term."""
     return {product: factor for product, factor in polynomial.items() if product}

@@ -1,4 +1,4 @@
-"""What a kernel does with an array, and with its numbers, by the words of its body."""
+"""Infers the role of an array (in, out, inout) and the use of its elements from the tokens of a kernel."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tuner.space.sources.prototype import matching
 _NUMBER = r"(?:- )?\d[\w.]*"
 _ZERO = r"0(?:\.0*)?f?"
 _INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
-_PARTS = rf"(?:\. \w+ |{_INDEX} )*"  # of an element, such as its member
+_PARTS = rf"(?:\. \w+ |{_INDEX} )*"  # a member or component of an element
 _STEP = r"(?:\+ \+|- -) "
 _STEP_AHEAD = rf"(?:(?<![\w\]+-] )|(?<=\breturn )|(?<=\belse )|(?<=\bdo )){_STEP}"  # a + + b is a sum
 _STEP_BEHIND = rf"{_STEP}(?=[;,)\]}}])"
-_OPENED = r"(?:\( ){0,9}"  # without a limit, a long run of brackets takes time by its square
+_OPENED = r"(?:\( ){0,9}"  # limited, because a long run of brackets would take quadratic time
 _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
 
 def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
-    """What a kernel does with an array that it may write, and what to ask about it."""
+    """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
     element, word = rf"(?:(?<!\. )\b{name} {_INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
     adds = rf"{element}{_PARTS}(?:{_COMPOUND}|{_STEP_BEHIND})|{_STEP_AHEAD}{element}"
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
@@ -35,8 +35,7 @@ def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
 
 
 def _may_be_written(body: str, element: str, calls: Calls) -> bool:
-    """Whether the text may write an element in another way than by a store: by ++, by a reference to it, or as an
-    argument of a function that takes one."""
+    """Whether an element may be written other than by a store: by ++ or --, through a reference, or by a function."""
     whole = rf"{_OPENED}{element}{_PARTS}"
     if re.search(rf"{_STEP}{whole}|{whole}(?:\) )*{_STEP}|{whole}(?:\) )+(?:=(?! =)|{_COMPOUND})", body):
         return True
@@ -47,7 +46,7 @@ def _may_be_written(body: str, element: str, calls: Calls) -> bool:
 
 
 def _is_read_first(body: str, element: str) -> bool:
-    """Whether the text reads an element of an array before it writes one: then it needs what the caller passes."""
+    """Whether an element is read before any is written, so that the kernel needs the caller's values."""
     first, write = re.search(rf"(& )?{element}", body), re.search(rf"{element}{_PARTS}=(?! =)([^;]*)", body)
     if first is None or write is None or first[1]:
         return False
@@ -55,7 +54,7 @@ def _is_read_first(body: str, element: str) -> bool:
 
 
 def is_condition(names: Collection[str], body: str) -> bool:
-    """Whether an element of an array, which has these `names`, is a truth: `mask[i] ? x : y`."""
+    """Whether an element of an array (`names`: its name and aliases) is a condition: `mask[i] ? x : y`."""
     element = _element(names, body)
     alone = rf"(?:if|while) \( {element} \)|! {element}|(?:& &|\| \|) {element} [)&|?]"
     return (
@@ -64,8 +63,7 @@ def is_condition(names: Collection[str], body: str) -> bool:
 
 
 def is_compared(names: Collection[str], body: str) -> bool:
-    """Whether the elements of an array are compared with numbers, as in `mask[i] > 0.5f`, and nothing else is done with
-    them."""
+    """Whether the elements of an array are only compared with numbers, as in `mask[i] > 0.5f`."""
     element = _element(names, body)
     compared = (
         rf"(?<![-+*/] ){element} (?:[<>]|[=!<>] =) {_NUMBER} |(?<= ){_NUMBER} (?:[<>]|[=!<>] =) {element}(?! [-+*/])"
@@ -76,7 +74,7 @@ def is_compared(names: Collection[str], body: str) -> bool:
 
 
 def is_code(name: str, body: str) -> bool:
-    """Whether a number is only compared for equality, or used by its bits: it is no size."""
+    """Whether a scalar is only tested for equality or by its bits, so that it is no size."""
     uses = len(re.findall(rf"(?<!\. )\b{name}\b", body))
     equal = rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] ="
     bits = rf"(?<![&|] )[&|^] {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} (?:[&|^] (?![&|]))"
@@ -84,12 +82,12 @@ def is_code(name: str, body: str) -> bool:
 
 
 def is_divisor(names: Collection[str], body: str) -> bool:
-    """Whether something is divided by an element of an array."""
+    """Whether an element of an array is a divisor."""
     return re.search(rf"[/%] {_element(names, body)}", body) is not None
 
 
 def is_root_or_logarithm(names: Collection[str], body: str) -> bool:
-    """Whether a root or a logarithm is taken of an element of an array by itself, or of its product."""
+    """Whether a root or logarithm is taken of an element of an array, or of a product with it."""
     element = _element(names, body)
     for call in re.finditer(r"\b(?:\w+_)?(?:r?sqrt|log(?:2|10)?)f? \( ", body):
         words = body[call.end() :].split(" ")
@@ -100,7 +98,7 @@ def is_root_or_logarithm(names: Collection[str], body: str) -> bool:
 
 
 def _element(names: Collection[str], body: str) -> str:
-    """An element of an array, or a local name that is assigned one."""
+    """A pattern for an element of an array, or for a local variable that is assigned one."""
     element = rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {_INDEX}"
     local = sorted(set(re.findall(rf"\b(\w+) = {element} ;", body)))
     local = [name for name in local if len(re.findall(rf"\b{name} (?:[-+*/%&|^] )?=(?! =)", body)) == 1]

@@ -1,7 +1,7 @@
-"""Shapes of arrays, as they follow from how a kernel indexes and what it compares its indices with.
+"""Infers shapes of arrays from index expressions and the comparisons that bound them.
 
-An index is a sum of products. Those that share the sizes `cols` are `cols` apart: so these sizes are the extents of the
-faster dimensions, and what the others are compared with is the extent of the slowest.
+An index is a sum of products. In `row * cols + col`, `row` has the stride `cols`, so `cols` is the extent of the faster
+dimension. The slowest dimension has no stride; its extent is the bound of `row`, as in `row < rows`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ from tuner.drafting.indices import AXES, Indices
 from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
 
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
-NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of blocks, and no argument
+NEW_SIZES = ("rows", "batch", "blocks")  # names for a size that is a number of blocks and no kernel argument
 
 
 @dataclass(frozen=True)
 class Open:
-    """An extent that no comparison tells: its index, which is one thread or block, and the axis if that is the number
-    of a block alone, between whose blocks there are others."""
+    """An extent without a bound: its index, and `axis` if that is a block index and faster extents follow."""
 
     index: str
     axis: str = ""
 
 
 Extent = str | Open
-BLOCKS_APART = 2  # extents that are numbers of the source, between those of blocks: one may be a tile of threads
+BLOCKS_APART = 2  # fewest constant extents below a block index; one may be a thread tile
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a kernel takes, as far as shapes are about it: `arrays`, those that are `written`, and `sizes`. `numbers`
-    are macros and constants of the source: they may be extents."""
+    """Names in a kernel: arrays, written arrays, sizes, and `numbers` (integer macros and constants)."""
 
     arrays: Sequence[str]
     written: Sequence[str]
@@ -45,11 +43,11 @@ class Names:
 
 
 class Shapes:
-    """What is known of the shapes of arrays, whose kernels have these `bodies`.
+    """The shapes of the arrays of the kernels with these `bodies` (tokens).
 
-    `sizes` are those that a kernel takes, and the numbers of the source that are extents: these are `fixed`, because
-    with another one the kernel takes other arrays. `new_sizes` are sizes that no kernel takes: numbers of blocks, where
-    it `has_grid`.
+    sizes: the kernels' size parameters and the names in `fixed`
+    fixed: macros and constants that are extents; another value would change the arrays
+    new_sizes: numbers of blocks that are no kernel argument; only if `has_grid`
     """
 
     def __init__(self, bodies: Sequence[Sequence[str]], names: Names, has_grid: bool) -> None:
@@ -62,7 +60,7 @@ class Shapes:
         self.sizes += self._limits()
         for name, extents in found.items():
             apart = BLOCKS_APART if self._is_by_threads(name) else 1
-            if (other := None if _is_told(extents) else self._found(name)) and _is_told(other, apart):
+            if (other := None if _is_known(extents) else self._found(name)) and _is_known(other, apart):
                 found[name] = other
         self.new_sizes: list[str] = []
         self._open = self._resolved([*found.values()])
@@ -72,7 +70,7 @@ class Shapes:
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
 
     def _is_by_threads(self, name: str) -> bool:
-        """Whether the indices of an array have the numbers of threads: then what blocks are apart may be a tile."""
+        """Whether an array is indexed by thread indices; the stride between blocks may then be a tile."""
         for indices in self.indices:
             atoms = {
                 atom for polynomial in indices.accesses.get(name, ()) for product in polynomial for atom in product
@@ -83,17 +81,16 @@ class Shapes:
         return False
 
     def _limits(self) -> list[str]:
-        """The numbers that something is compared with."""
+        """The macros and constants that are bounds in comparisons."""
         bounds = [indices.polynomial(words) for indices in self.indices for _, words in indices.bounds]
         return [name for name in self._names.numbers if any((name,) in bound for bound in bounds)]
 
     def shape(self, name: str) -> list[str] | None:
-        """The shape of an array; None where the text does not tell."""
+        """The shape of an array, slowest dimension first; None if unknown."""
         return self._shapes.get(name)
 
     def indexed_by(self, name: str) -> str | None:
-        """The extent that the elements of an array of whole numbers choose from, as indices; empty where it is open,
-        None where they are no indices."""
+        """The extent that the elements of an integer array index; empty if unknown, None if they are no indices."""
         for indices in self.indices:
             for array, polynomials in indices.accesses.items():
                 groups = [item for polynomial in polynomials for item in self._groups(polynomial).items()]
@@ -103,15 +100,14 @@ class Shapes:
                         bound = self.bounds(indices).extents(rest) or [self._open.get(text(rest), "")]
                         return self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
                     if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
-                        return ""  # of what is computed of them
+                        return ""  # the index is computed from elements
             moved = (atom for polynomial in indices.offsets for product in polynomial for atom in product)
             if any(atom.startswith(f"{name}[") for atom in moved):
                 return ""
         return None
 
     def axis_of(self, name: str, step: int) -> int | None:
-        """The axis by the numbers of whose blocks a step indexes an array that is written, and by nothing else; None
-        where it does not."""
+        """The axis if a step writes an array with one element per block along it; None otherwise."""
         every, others = self.indices[step].accesses.get(name, ()), name in self.indices[step].others
         if name not in self._names.written or others or not every:
             return None
@@ -119,12 +115,12 @@ class Shapes:
         return axes[0] if axes else None
 
     def limits_of(self, name: str) -> set[str]:
-        """The sizes that the indices of an array are less than."""
+        """The sizes that bound the indices of an array."""
         found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]
         return {extent for indices, polynomial in found for extent in self.bounds(indices).extents(polynomial) or ()}
 
     def ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
-        """The parts of indices, each with the extent that it runs over."""
+        """The terms of indices, each with the product of extents that bounds it."""
         for name, polynomials in indices.accesses.items():
             for polynomial in polynomials if self._shapes[name] else ():
                 groups = self._groups(polynomial)
@@ -135,7 +131,7 @@ class Shapes:
                     yield groups[strides[-1]], [self._open[last]]
 
     def _found(self, name: str) -> list[Extent] | None:
-        """The extents of an array by all its accesses; None where these do not tell, or do not agree."""
+        """The extents of an array from all its accesses; None if unknown or ambiguous."""
         if any(name in indices.others for indices in self.indices):
             return None
         found, constants = list[list[Extent]](), list[int]()
@@ -162,31 +158,31 @@ class Shapes:
             extents[:0] = in_order(Counter(far) - Counter(near), self.sizes)
         offsets = self._offsets(polynomial)
         last, beyond = groups.get(strides[-1], {}), offsets.get(strides[-1], 0)
-        if any(apart and apart not in groups for apart in offsets):  # of x[i + shift], only i + shift < n tells
+        if any(apart and apart not in groups for apart in offsets):  # x[i + shift]: i + shift must be bounded
             last, strides, extents, beyond = bare(polynomial), [()], [], offsets.get((), 0)
         if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
-            beyond -= 1  # of x[(row + 1) * cols - 1 - i], the row is the one before
+            beyond -= 1  # x[(row + 1) * cols - 1 - i] is in the row before
         if bound := self.bounds(indices).extents(last):
             excess = self.bounds(indices).excess(last, beyond)
             if excess:
                 return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
             return None if excess is None else [*bound, *extents]
-        if not _is_one(last) or beyond > 0 or self.bounds(indices).is_compared(last):
+        if not _is_single_index(last) or beyond > 0 or self.bounds(indices).is_compared(last):
             return None
         axis = next((a for a in AXES if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
 
     @staticmethod
     def _is_negative(groups: Mapping[Monomial, Polynomial], offsets: Polynomial, apart: Monomial) -> bool:
-        """Whether a part of an index is less than 0."""
+        """Whether the terms with stride `apart` have only negative coefficients and a negative constant."""
         return offsets.get(apart, 0) < 0 and all(factor < 0 for factor in groups.get(apart, {}).values())
 
     def _offsets(self, polynomial: Polynomial) -> dict[Monomial, int]:
-        """The numbers that are added to an index, by the sizes that they are multiplied by."""
+        """The constants in an index, by their stride (a product of sizes)."""
         return {product: factor for product, factor in polynomial.items() if set(product) <= set(self.sizes)}
 
     def _groups(self, polynomial: Polynomial) -> dict[Monomial, dict[Monomial, int]]:
-        """The parts of an index by the sizes that they are multiplied by, without numbers that are added."""
+        """The terms of an index by their stride (a product of sizes), without constants."""
         groups = dict[Monomial, dict[Monomial, int]]()
         for product, factor in polynomial.items():
             apart = tuple(name for name in product if name in self.sizes)
@@ -195,24 +191,23 @@ class Shapes:
         return groups
 
     def bounds(self, indices: Indices) -> IndexBounds:
-        """What a kernel compares its indices with."""
+        """The bounds of a kernel's indices, cached."""
         key = indices, tuple(self.sizes)
         if key not in self._bounds:
             self._bounds[key] = IndexBounds(*key)
         return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
-        """Sizes for open extents: the only one that no shape has, and that no kernel reads, or a new one for the blocks
-        of an axis."""
+        """Sizes for open extents, by index: the only size left that no kernel reads, or a new size for a block index."""
         every = [extent for extents in found for extent in extents or ()]
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
         open_ = [extent for extent in every if isinstance(extent, Open)]
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
-            return {}  # an array of which nothing is known may have any size
+            return {}  # an array of unknown shape may have the size that is left
         if self._read.intersection(left):
-            return {}  # it may be something else, such as how often a loop runs
+            return {}  # a size that a kernel reads may be something else, such as a trip count
         if len(texts) == len(left) == 1:
             return dict.fromkeys(texts, left[0])
         if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
@@ -227,20 +222,20 @@ class Shapes:
         return [self.number(each) for each in closed if each] if closed and None not in closed else None
 
     def number(self, extent: str) -> str:
-        """An extent, as a number where the source fixes it."""
+        """An extent, as a number if the source fixes it."""
         return str(self.fixed.get(extent, extent))
 
 
-def _is_told(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
-    """Whether all extents are told, but that of blocks, where these are more than `apart` extents apart."""
+def _is_known(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
+    """Whether all extents are known. The slowest may be a block index if `apart` faster extents follow it."""
     if not extents:
         return False
     first, *others = extents
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
 
 
-def _is_one(index: Polynomial) -> bool:
-    """Whether an index is the number of a thread or of a block, or an element that says which."""
+def _is_single_index(index: Polynomial) -> bool:
+    """Whether an index is one thread or block index, a global thread index, or an array element."""
     if len(index) == 1:
         ((product, factor),) = index.items()
         return factor == len(product) == 1 and _OF_THREADS.fullmatch(product[0]) is not None

@@ -1,7 +1,7 @@
-"""The identifiers that a kernel reads, and that its source nowhere declares or defines: knobs without a default.
+"""Finds the identifiers that a kernel reads and its source does not declare: knobs without a default.
 
-No parser of C stands behind this. Whatever may declare a name is taken for its declaration: so a knob may be missed,
-but a variable is none.
+There is no C parser. Anything that may be a declaration counts as one, so a knob may be missed, but no variable is
+proposed as a knob.
 """
 
 import re
@@ -22,7 +22,7 @@ _QUALIFIERS = {
 }  # fmt: skip
 _BEFORE_A_STATEMENT = {";", "{", "}", ")", ":", "#", "else", "do"}
 _BEFORE_PARAMETERS = {"for", "if", "while", "switch", "catch", "]"}
-# What compilers and the headers of languages declare.
+# Names that compilers and the languages' standard headers declare.
 _KNOWN = re.compile(
     r"__\w*|\w+_t|cuda\w+|cu[A-Z]\w+|CU_\w+|CLK_\w+|CL_\w+|CUDART_\w+|M_\w+|memory_\w+|thread_scope\w*|omp_\w+"
     r"|(?:FLT|DBL|LDBL|HALF|S?CHAR|UCHAR|U?SHRT|U?INT|U?LONG|U?LLONG|SIZE|PTRDIFF|U?INT\w*\d+|U?INTPTR|RAND)_\w+"
@@ -32,11 +32,13 @@ _KNOWN = re.compile(
 
 
 def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool], more: str) -> dict[str, bool]:
-    """The names that functions of `code` read, and that `text`, which is the same with its headers, does not declare;
-    whether each is only asked for its truth. `runs` tells by its name and the words before that whether a function is
-    the kernel's; `more` is text that reads names, too, as launch bounds do."""
+    """The names that device functions in `code` read and nothing declares; True for those only used as conditions.
+
+    `text` is `code` with its headers inlined. `runs(name, prefix)` says whether a function runs on the device, from
+    its name and the tokens before it. `more` is further text that reads names, such as launch bounds.
+    """
     if re.search(r"\busing\s+namespace\b", text):
-        return {}  # which may declare anything
+        return {}  # the namespace may declare any name
     read: dict[str, bool] = {}
     never = set[str]()
     for prefix, name, _, _, body in definitions(words(code)):
@@ -57,7 +59,7 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
 
 
 def _declared(text: str, uses: Counter[str]) -> set[str]:
-    """The names that `text` may declare: all outside of functions but `uses`, and those of declarations within."""
+    """The names that `text` may declare: all names outside of functions except `uses`, and local declarations."""
     every = words(text)
     outside, names = Counter(every), set[str]()
     for _, _, _, _, body in definitions(every):
@@ -70,8 +72,7 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
 
 
 def _use(body: Sequence[str], at: int) -> str:
-    """How the identifier at a position is used: as a number, as a truth, as something `other` than a variable, or in a
-    way that does not tell."""
+    """How the identifier at a position is used: "number", "truth", "other" (no variable), or "" if unclear."""
     before, after = (body[at - 1] if at else ";"), (body[at + 1] if at + 1 < len(body) else ";")
     ahead, second = (body[at - 2] if at > 1 else ";"), (body[at + 2] if at + 2 < len(body) else ";")
     if is_type_word(body[at]) or body[at] in _NO_TYPE | _QUALIFIERS:
@@ -98,7 +99,7 @@ def _use(body: Sequence[str], at: int) -> str:
 
 
 def _locals(body: Sequence[str]) -> Iterator[str]:
-    """The names that the declarations of a function's body declare."""
+    """The names that a function's body declares."""
     for position, word in enumerate(body):
         before = body[position - 1] if position else ";"
         if word in ("struct", "union", "enum", "class", "typedef", "using"):
@@ -114,7 +115,7 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
 
 
 def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
-    """The arguments, which it may declare, of a macro that stands before a block: `EACH(i, n) { ... }`."""
+    """The arguments of a macro before a block, as in `EACH(i, n) { ... }`: the macro may declare them."""
     if body[position + 1 : position + 2] != ("(",) or body[position] in _BEFORE_PARAMETERS:
         return []
     end = matching(body, position + 1)
@@ -126,13 +127,13 @@ def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
 
 
 def _declarators(body: Sequence[str], position: int) -> Iterator[str]:
-    """The names of a declaration, if one begins here: a type, and each name that follows it."""
+    """The names declared by the declaration that begins at a position, if any."""
     first = _after_type(body, position)
     if first is None:
         return
     end = _statement_end(body, first)
     part: list[str] = []
-    is_open = True  # until the initializer
+    is_open = True  # until an initializer begins
     while first < end:
         word = body[first]
         if word == ",":
@@ -147,7 +148,7 @@ def _declarators(body: Sequence[str], position: int) -> Iterator[str]:
 
 
 def _after_type(body: Sequence[str], position: int) -> int | None:
-    """Where the names of a declaration begin; None where these words are none."""
+    """The position of the first declared name after a type; None if no declaration begins at `position`."""
     typed = is_auto = False
     while position < len(body):
         word = body[position]
@@ -171,7 +172,7 @@ def _after_type(body: Sequence[str], position: int) -> int | None:
 
 
 def _after_name(body: Sequence[str], position: int) -> int:
-    """The position behind a type's name, such as `ns::Tile<4>`."""
+    """The position after a type name, such as `ns::Tile<4>`."""
     position += 1
     if tuple(body[position : position + 1]) == ("<",):
         depth, end = 0, position
@@ -187,7 +188,7 @@ def _after_name(body: Sequence[str], position: int) -> int:
 
 
 def _statement_end(body: Sequence[str], position: int) -> int:
-    """Where the statement, or the list in parentheses, ends."""
+    """The position where the statement, or the parenthesised list, ends."""
     while position < len(body) and body[position] not in (";", ")"):
         position = matching(body, position) + 1 if body[position] in "([{" else position + 1
     return position
