@@ -48,7 +48,7 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--objective", "registers,time"): "the first objective decides",
     ("03_naive", "8", "--device", "opencl", "--objective", "time,registers"): "it reports shared_memory",
     ("03_naive", "8", "--device", "opencl", "--objective", "energy"): "has no energy counter",
-    ("03_naive", "8", "--objective", "time,energy", "--strategy", "kt:pso"): "follows one objective",
+    ("03_naive", "8", "--objective", "time,energy", "--strategy", "kt:pso"): "supports one objective",
     ("03_naive", "8", "--set", "gamma=1"): "no such option",
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",

@@ -35,9 +35,9 @@ def close(given: Array, expected: Array) -> bool:
 A, B = random(37, 53), random(53, 29)
 WIDE = random(60, 106)
 LYING: dict[str, tuple[Callable[[], tuple[Array, Array]], str]] = {
-    "matrices": (lambda: (A, B), "as they lie"),
-    "a row": (lambda: (A[:1], B), "as they lie"),
-    "stacks": (lambda: (random(3, 7, 5), random(3, 5, 2)), "as they lie"),
+    "matrices": (lambda: (A, B), "without copies"),
+    "a row": (lambda: (A[:1], B), "without copies"),
+    "stacks": (lambda: (random(3, 7, 5), random(3, 5, 2)), "without copies"),
     "one matrix for all of a stack": (lambda: (random(3, 7, 53), B), "a copy of b"),
     "a stack of one": (lambda: (random(1, 7, 5), random(3, 5, 2)), "a copy of a"),
     "a transposed view": (lambda: (A, np.asfortranarray(B)), "a copy of b"),
@@ -60,12 +60,12 @@ def test_the_product_is_right_however_matrices_lie_and_what_was_copied_is_told(n
     assert close(c, a.astype(np.float32) @ b.astype(np.float32))
     told = tuner.matmul.explain(a, b)
     assert (told.how[: len(how)], told.kernel) == (how, "sgemm/01_host_blocked")
-    assert ("neither" in told.why or "no kernel" in told.why) == (how != "as they lie")
+    assert ("neither" in told.why or "no kernel" in told.why) == (how != "without copies")
 
 
 def test_operands_may_be_given_transposed() -> None:
     assert close(tuner.matmul(A.T, B, transpose_a=True), A @ B)
-    assert tuner.matmul.explain(A.T, B, transpose_a=True).how == "as they lie"
+    assert tuner.matmul.explain(A.T, B, transpose_a=True).how == "without copies"
     stacked, other = random(3, 5, 7), random(3, 2, 5)
     assert close(
         tuner.matmul(stacked, other, transpose_a=True, transpose_b=True), stacked.mT @ np.swapaxes(other, 1, 2)
@@ -91,8 +91,11 @@ def test_an_output_of_float32_takes_the_sums_of_halves_as_they_are() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "shapes": (lambda: tuner.matmul(A, A), r"a, b: have shapes \(37, 53\) and \(37, 53\), which makes 37 x 53 times"),
-    "batches": (lambda: tuner.matmul(random(2, 3, 4), random(3, 4, 5)), "2 and 3 of them; they cannot be multiplied"),
+    "shapes": (lambda: tuner.matmul(A, A), r"a, b: have shapes \(37, 53\) and \(37, 53\): 37 x 53 times"),
+    "batches": (
+        lambda: tuner.matmul(random(2, 3, 4), random(3, 4, 5)),
+        "in batches of 2 and 3; they cannot",
+    ),
     "a vector": (lambda: tuner.matmul(A[0], B), r"a: has shape \(53,\); pass a matrix, or a stack"),
     "doubles": (lambda: tuner.matmul(A.astype(float), B.astype(float)), "a: has dtype float64; allowed: float32, fl"),
     "two types": (lambda: tuner.matmul(A, B.astype(np.float16)), "b: has dtype float16; allowed: float32"),
@@ -107,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a class of its own": (
         lambda: tuner.matmul(SQUARE.view(Own), SQUARE),
-        "of type Own: pass the plain array, as np.asarray gives it",
+        "of type Own: pass a plain array, such as np.asarray returns",
     ),
     "swapped bytes": (
         lambda: tuner.matmul(A.astype(">f4"), B),
@@ -115,11 +118,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an output that repeats": (
         lambda: tuner.matmul(*HALVES, np.broadcast_to(np.ones(29, np.float16), (37, 29))),
-        "out: has strides .* by which elements share memory",
+        "out: has strides .* so its elements overlap in memory",
     ),
     "shared elements": (
         lambda: tuner.matmul(SQUARE, SQUARE, np.lib.stride_tricks.as_strided(random(40), (16, 16), (4, 4))),
-        "out: has strides .* by which elements share memory",
+        "out: has strides .* so its elements overlap in memory",
     ),
 }
 
@@ -142,7 +145,7 @@ def test_what_does_not_fit_is_one_message(name: str) -> None:
 def test_a_read_only_output_of_halves_is_refused_before_anything_is_computed() -> None:
     out = np.zeros((37, 29), np.float16)
     out.flags.writeable = False
-    with pytest.raises(ArgumentError, match="out: is read-only; pass an array that may be written"):
+    with pytest.raises(ArgumentError, match="out: is read-only; pass a writable array"):
         tuner.matmul(*HALVES, out)
 
 
@@ -180,7 +183,7 @@ def test_arrays_that_begin_amid_an_element_are_copied(dtype: Any) -> None:
     assert tuner.matmul(a, b, out, alpha=2.0, beta=3.0) is out
     assert close(out, expected)
     if dtype is np.float32:
-        for x, how in ((a, "a copy of out, a copy of a, a copy of b"), (a.copy(), "as they lie")):
+        for x, how in ((a, "a copy of out, a copy of a, a copy of b"), (a.copy(), "without copies")):
             assert tuner.matmul.explain(x, b.copy()).how == how
 
 
@@ -209,9 +212,9 @@ OF_STACKS: dict[str, tuple[Array, bool, bool]] = {  # whether elements are its o
 
 @pytest.mark.parametrize("name", OF_STACKS)
 def test_what_a_library_must_know_of_a_stack_its_strides_tell(name: str) -> None:
-    array, is_apart, runs_forward = OF_STACKS[name]
+    array, is_disjoint, runs_forward = OF_STACKS[name]
     stack = Stack(array.shape, tuple(stride // 4 for stride in array.strides), "float32")
-    assert (stack.is_apart, stack.runs_forward) == (is_apart, runs_forward)
+    assert (stack.is_disjoint, stack.runs_forward) == (is_disjoint, runs_forward)
 
 
 def test_cublas_is_not_asked_for_numbers_that_its_ints_do_not_hold() -> None:
@@ -236,6 +239,6 @@ def test_tensors_of_torch_on_the_processor_are_multiplied_where_they_lie() -> No
         tuner.matmul(b.mT, b, torch.zeros(29, 58)[:, ::2].requires_grad_())
     with pytest.raises(ArgumentError, match=r"a tensor of layout torch.sparse_coo: pass a dense one"):
         tuner.matmul(b.to_sparse(), b)
-    with pytest.raises(ArgumentError, match=r"a tensor on meta: pass one on a GPU or on the processor"):
+    with pytest.raises(ArgumentError, match=r"a tensor on meta: pass one on a CUDA GPU or on the CPU"):
         tuner.matmul(b.to("meta"), b.mT.to("meta"))
     assert not tuner.matmul(torch.zeros(4, 0), torch.zeros(0, 3)).any()

@@ -125,7 +125,9 @@ def test_where_there_is_no_room_for_a_process_random_configurations_take_its_pla
             assert search.ask() is not None
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert notes == ["kt:mls has no process: Too many open files; random configurations use up the rest of the budget"]
+    assert notes == [
+        "kt:mls: cannot start a process: Too many open files; random configurations use up the rest of the budget"
+    ]
 
 
 def test_a_budget_in_time_ends_the_search() -> None:

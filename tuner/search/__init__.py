@@ -1,6 +1,6 @@
 """Search: the valid configurations of a space, and the strategies that choose the next one to measure.
 
-`PoolGPSampler` is the default strategy as a sampler for any Optuna study.
+`PoolGPSampler` is the default strategy, as a sampler for any Optuna study.
 """
 
 from typing import TYPE_CHECKING

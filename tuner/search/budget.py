@@ -1,4 +1,4 @@
-"""How long a search may go on."""
+"""The budget of a search: a number of configurations, or a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Budget:
 
     @staticmethod
     def parse(text: str | None) -> Budget:
-        """`100` configurations, `90s`, `2m` or `1h`. Raises RequestError for anything else."""
+        """Parse `100` (configurations), `90s`, `2m` or `1h`; None is no limit. Raises RequestError for other text."""
         if text is None:
             return Budget()
         units = {"s": 1, "m": 60, "h": 3600}
@@ -35,14 +35,14 @@ class Budget:
 
     @staticmethod
     def parse_time(text: object, name: str = "--budget") -> float:
-        """`90s`, `2m` or `1h` in seconds. `name` is what the text is for. Raises RequestError for anything else."""
+        """Parse `90s`, `2m` or `1h` into seconds. Raises RequestError, which begins with `name`, for other text."""
         with contextlib.suppress(RequestError):
             if isinstance(text, str) and (seconds := Budget.parse(text).seconds) is not None:
                 return seconds
         raise RequestError(f"{name} {quoted(text)}: write a time for all of it: 90s, 10m or 1h")
 
     def text(self) -> str | None:
-        """What `parse` reads as this budget."""
+        """The text that `parse` reads as this budget."""
         if self.seconds is not None:
             return f"{self.seconds:g}s"
         return None if self.evaluations is None else str(self.evaluations)

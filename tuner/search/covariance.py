@@ -1,8 +1,8 @@
 """The covariance of the Gaussian process, and the fit of its hyperparameters.
 
-Every parameter has few values, so small tables over the values of each dimension hold all that the covariance needs.
-The tables are blocks of one matrix, and a configuration is a one-hot vector over all values. Sums over dimensions are
-then matrix products.
+Every parameter has few values, so the covariance is computed from small tables over the values of each dimension. The
+tables are blocks of one matrix, and a configuration is a one-hot vector over all values. Sums over dimensions are then
+matrix products.
 """
 
 import math
@@ -25,14 +25,14 @@ ROOT5 = math.sqrt(5.0)
 
 
 class Encoding:
-    """A pool's configurations as the covariance reads them.
+    """A pool's configurations in the form that the covariance reads.
 
     The dimensions are the parameters with more than one value in the pool. If `block` names at least two of these, a
     last dimension is the logarithm of their product, the threads per block.
 
-    `codes` (configurations, dimensions) holds the position of each value. The tables over the values of all dimensions
-    are (values, values): `within` marks the block of each dimension, and outside it the others are zero. `squared`
-    holds squared distances, in units of a dimension's range; `differs` is 1 where two values of a parameter differ.
+    `codes` [configurations, dimensions] holds the position of each value. The tables over the values of all dimensions
+    are [values, values]: `within` marks the block of each dimension; the other tables are zero outside it. `squared`
+    holds squared distances, in units of a dimension's range; `differs` is 1 if two values of a parameter differ.
     """
 
     def __init__(self, pool: Pool, block: Sequence[str] = ()) -> None:
@@ -64,25 +64,25 @@ class Encoding:
                 self.differs[part, part] = 1.0 - np.eye(len(table))
 
     def one_hot(self, rows: Array, dtype: type = np.float32) -> Array:
-        """The configurations at `rows` (n,) as one-hot vectors (n, values)."""
+        """The configurations at `rows` [n] as one-hot vectors [n, values]."""
         vectors: Array = np.zeros((len(rows), self.width), dtype=dtype)
         np.put_along_axis(vectors, self.codes[rows].astype(np.intp) + self.starts[:-1], 1.0, axis=1)
         return vectors
 
     def per_value(self, per_dimension: Array) -> Array:
-        """The number of each dimension, repeated for each of its values: (values, 1)."""
+        """The number of each dimension, repeated for each of its values: [values, 1]."""
         return np.repeat(per_dimension, np.diff(self.starts))[:, None]
 
     def block_sums(self, table: Array) -> Array:
-        """The sum of each dimension's block in a (values, values) table that is zero outside: (dimensions,)."""
+        """The sum of each dimension's block in a [values, values] table that is zero outside: [dimensions]."""
         return np.add.reduceat(table.sum(axis=1), self.starts[:-1])
 
 
 def _squared_distances(values: Sequence[Value]) -> Array:
     """The squared distances between the values of a parameter.
 
-    A number's place is the mean of its rank and its logarithm, each scaled to [0, 1]. Text and truth values have no
-    order: any two are 1 apart.
+    A number's coordinate is the mean of its rank and its logarithm, each scaled to 0 to 1. Strings and booleans have
+    no order: any two have distance 1.
     """
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in values):
         return 1.0 - np.eye(len(values))
@@ -98,7 +98,10 @@ def _squared_distances(values: Sequence[Value]) -> Array:
 
 
 def _threads_per_block(pool: Pool, block: Sequence[str]) -> Array | None:
-    """The logarithm of the product of the parameters `block`, scaled to [0, 1]: (configurations,)."""
+    """The logarithm of the product of the parameters `block`, scaled to 0 to 1: [configurations].
+
+    None if fewer than two of these vary, or their product is constant.
+    """
     logarithms = []
     for name in dict.fromkeys(block):
         values = pool.values[pool.names.index(name)] if name in pool.names else ()
@@ -128,9 +131,9 @@ class Covariance:
 
     s_d is the squared distance in dimension d, matern the Matern function of smoothness 5/2, and the weights w sum to
     1. The joint term is a smooth function of all dimensions together. The additive term is a sum of smooth functions of
-    one dimension each. The Hamming term knows no order. (Rasmussen and Williams, Gaussian Processes for Machine
-    Learning, 2006, chapters 4 and 5; sums of kernels: Duvenaud, Nickisch, Rasmussen, Additive Gaussian Processes, 2011;
-    Hamming: Hutter and others, 2014.)
+    one dimension each. The Hamming term ignores the order of values. Sources: Rasmussen and Williams, Gaussian
+    Processes for Machine Learning, 2006, chapters 4 and 5; for sums of kernels Duvenaud, Nickisch and Rasmussen,
+    Additive Gaussian Processes, 2011; for the Hamming term Hutter and others, 2014.
 
     The covariance is 1 at x = x'. The output scale is profiled out, and the noise is relative to it. The
     hyperparameters are a vector theta: log l (dimensions), log h (parameters), log noise, three logits of w.
@@ -156,7 +159,7 @@ class Covariance:
         return math.exp(theta[self._noise])
 
     def between(self, theta: Array, a: Array, b: Array) -> Array:
-        """The covariances (len(a), len(b)) of configurations in one-hot form, without noise."""
+        """The covariances [len(a), len(b)] of configurations in one-hot form, without noise."""
         joint, additive, hamming = (table.astype(a.dtype) for table in self._tables(theta))
         weights = _softmax(theta[self._logits]).astype(a.dtype)
         total: Array = (a @ joint) @ b.T  # computed in place: these are the largest matrices
@@ -178,18 +181,18 @@ class Covariance:
         return total
 
     def _tables(self, theta: Array) -> tuple[Array, Array, Array]:
-        """The sums over dimensions in the joint, the additive and the Hamming term, as tables (values, values)."""
+        """The sums over dimensions in the joint, the additive and the Hamming term, as tables [values, values]."""
         encoding = self.encoding
         scaled = encoding.squared * encoding.per_value(np.exp(-2 * theta[self._lengths]))
         additive = np.where(encoding.within, _matern(scaled)[0], 0.0) / max(1, encoding.dimensions)
-        h = np.zeros(encoding.dimensions)  # zero for the threads per block, which are no parameter
+        h = np.zeros(encoding.dimensions)  # zero for the threads per block, which are not a parameter
         h[: encoding.parameters] = np.exp(theta[self._h])
         return scaled, additive, encoding.differs * encoding.per_value(h)
 
     def loss(self, theta: Array, x: Array, y: Array) -> tuple[float, Array]:
         """The negative logarithm of the posterior density of theta, up to a constant, and its gradient.
 
-        `x` is (n, values) one-hot in float64, `y` (n,) standardised. The output scale has its best value,
+        `x` is [n, values], one-hot in float64; `y` [n] is standardised. The output scale has its best value,
         y' K^-1 y / n.
         """
         encoding, n = self.encoding, len(y)
@@ -219,7 +222,7 @@ class Covariance:
         return value, np.asarray(gradient)
 
     def fit(self, rows: Array, y: Array, start: Array | None, iterations: int) -> Array:
-        """The most probable theta for the standardised values `y` (n,) of the configurations at `rows` (n,)."""
+        """The most probable theta for the standardised values `y` [n] of the configurations at `rows` [n]."""
         optimum = minimize(
             self.loss,
             self.prior.mean if start is None else start,
@@ -233,7 +236,7 @@ class Covariance:
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:
-    """The Matern function of smoothness 5/2 of a distance, given its square, and the derivative by that square."""
+    """The Matern function of smoothness 5/2 at the distance sqrt(`squared`), and its derivative by `squared`."""
     distance = ROOT5 * np.sqrt(squared)
     decay = np.exp(-distance)
     return (1.0 + distance + distance * distance / 3.0) * decay, (-5.0 / 6.0) * (1.0 + distance) * decay

@@ -1,4 +1,4 @@
-"""Derived values in an enumeration: shared, because values that name one another grow without bound if written out."""
+"""Derived values during enumeration: each is computed once per configuration and shared by all restrictions."""
 
 import ast
 from collections.abc import Mapping
@@ -10,15 +10,14 @@ from tuner.space.expressions.rewriting import substitute
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-_MAX_NODES = 1_000  # of an expression with its derived values written out
+_MAX_NODES = 1_000  # of an expression with its derived values inlined
 
 
 class Derived:
     """The derived values of a space at one size on one device.
 
-    Those that are the same for every configuration are among `constants`, with the names of the scope. The others stay
-    names, which an evaluation computes once per configuration: written out, derived values that name one another grow
-    without bound.
+    `constants` holds those that are the same for every configuration, and the names of the scope. The others remain
+    names, and are computed once per configuration: inlining derived values in one another would grow exponentially.
     """
 
     def __init__(self, space: Space, scope: Scope) -> None:
@@ -44,23 +43,23 @@ class Derived:
         return frozenset().union(*(self._parameters.get(name, {name}) for name in names_in(tree)))
 
     def written_out(self, tree: ast.expr) -> ast.expr | None:
-        """`tree` with its derived values in place of their names; None if that would be too large."""
+        """`tree` with its derived values inlined; None if that would be too large."""
         if self._count(tree) > _MAX_NODES:
             return None
         return substitute(tree, self._written_out)
 
     def names(self, config: Mapping[str, Value]) -> Mapping[str, Any]:
-        """Parameters and derived values by name, of which the latter are computed when they are first read."""
+        """Parameters and derived values by name; derived ones are computed when first read."""
         return _Names(config, self._evaluators)
 
     def _count(self, tree: ast.expr) -> int:
-        """The nodes of `tree` with its derived values written out."""
+        """The number of nodes of `tree` with its derived values inlined."""
         nodes = (self._nodes.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
         return sum(nodes)
 
 
 class _Names(dict[str, Any]):
-    """Values by name; a derived one is computed when it is first read."""
+    """Values by name; a derived one is computed when first read."""
 
     def __init__(self, config: Mapping[str, Value], evaluators: Mapping[str, Evaluator]) -> None:
         super().__init__(config)

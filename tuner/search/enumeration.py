@@ -1,12 +1,12 @@
 """The valid configurations of a space at one size, enumerated by Kernel Tuner's Searchspace.
 
-Its solver is fast on text but reads it in its own way. It understands neither words nor conditionals, and lets a
-division by zero pass. It turns comparisons that look simple into special constraints, some of them wrongly: `a < a`
-with `a >= b`, or `a <= b % a`, give configurations that break them.
+Kernel Tuner's solver is fast on text, but its semantics differ from ours. It supports neither strings nor conditional
+expressions, and ignores divisions by zero. It pattern-matches simple comparisons into special constraints, some of them
+wrongly: for `a < a` with `a >= b`, or `a <= b % a`, it returns configurations that violate them.
 
-So a restriction reaches the solver only as text generated from our checked tree: numbers, parameters under neutral
-names, arithmetic, comparisons. That text cannot divide by zero, and its shape fits no pattern, so the solver evaluates
-it as it stands. The other restrictions filter the solver's output through our evaluator.
+So the solver only receives text generated from our checked tree: numbers, parameters under neutral names, arithmetic
+and comparisons. That text cannot divide by zero, and matches none of the patterns, so the solver evaluates it
+literally. Our evaluator filters the solver's output by the remaining restrictions.
 """
 
 import ast
@@ -30,10 +30,10 @@ from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
 MAX_COMBINATIONS = 10**8
-MAX_CONFIGURATIONS = 4_000_000  # a list of more takes gigabytes
-_SAMPLE = 4_000  # combinations that tell how many the solver would list
-_SAMPLED_ABOVE = 5_000_000  # combinations; a list of fewer always fits
-_MAX_THREADS = 2**62  # no limit: our own restrictions bound the threads per block
+MAX_CONFIGURATIONS = 4_000_000  # a longer list takes gigabytes
+_SAMPLE = 4_000  # random combinations for an estimate of how many the solver would list
+_SAMPLED_ABOVE = 5_000_000  # combinations; a shorter list always fits into memory
+_MAX_THREADS = 2**62  # no limit: the space's restrictions bound the threads per block
 _MAX_TRIED = 100_000  # combinations evaluated to prove that a divisor is never zero
 _PLAIN = (
     ast.Compare, ast.BinOp, ast.BoolOp, ast.Name, ast.Tuple, ast.List,
@@ -42,7 +42,7 @@ _PLAIN = (
 
 
 def enumerate_space(space: Space, scope: Scope) -> Searchspace:
-    """Every valid configuration of `space`: its values in the order of the parameters, which have neutral names.
+    """Every valid configuration of `space`: its values in the order of the parameters, which get neutral names.
 
     Raises SpaceError for more than MAX_COMBINATIONS combinations and NoConfiguration if none is valid. Raises
     ExpressionError, naming the restriction, if one has no value (a division by zero) for a configuration that all
@@ -70,7 +70,7 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
             filters.append((restriction, tree))
     if combinations > _SAMPLED_ABOVE:
         _check_memory(space, scope, solved, combinations)
-    # Neutral names, because Kernel Tuner gives some names (block_size_x) a meaning.
+    # Neutral names, because Kernel Tuner treats some names (block_size_x) specially.
     parameters = {_neutral(i): list(declared) for i, declared in enumerate(space.parameters.values())}
     try:
         searchspace = Searchspace(parameters, texts, _MAX_THREADS)
@@ -86,8 +86,10 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
 
 
 def _check_memory(space: Space, scope: Scope, solved: list[Restriction], combinations: int) -> None:
-    """Raise SpaceError if the solver, which knows the restrictions `solved`, would list too many configurations. A
-    random sample of all combinations tells about how many."""
+    """Raise SpaceError if the solver, which only applies the restrictions `solved`, would list too many configurations.
+
+    Their number is estimated from a random sample of all combinations.
+    """
     draw = random.Random(0)  # noqa: S311
     accepted = 0
     for _ in range(_SAMPLE):
@@ -111,8 +113,7 @@ def count(space: Space, scope: Scope) -> int:
 
 
 def _holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str, Value]) -> bool:
-    """Whether the restriction, `substituted`, is true of `names`. Raises ExpressionError if it has no
-    value."""
+    """Whether the restriction, as `substituted`, holds for `names`. Raises ExpressionError if it has no value."""
     config = dict(names)
     try:
         return bool(substituted(names))
@@ -126,7 +127,7 @@ def _holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str,
 
 
 def _kernel_tuner_text(tree: ast.expr | None, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
-    """`tree` as text for Kernel Tuner; None if it could read the text differently from us."""
+    """`tree` as text for Kernel Tuner; None if Kernel Tuner might evaluate the text differently."""
     tree = tree and _Rewrite().visit(tree)
     if not isinstance(tree, ast.Compare | ast.BoolOp) or not all(map(_is_plain, ast.walk(tree))):
         return None
@@ -135,16 +136,16 @@ def _kernel_tuner_text(tree: ast.expr | None, parameters: Mapping[str, tuple[Val
     if any(_may_be_zero(divisor, parameters) for divisor in divisors(tree)):
         return None
     neutral = {name: ast.Name(_neutral(i)) for i, name in enumerate(parameters)}
-    return f"1 == 1 and ({ast.unparse(substitute(tree, neutral))})"  # a second comparator, so that no pattern fits
+    return f"1 == 1 and ({ast.unparse(substitute(tree, neutral))})"  # the extra comparison defeats the pattern matching
 
 
 def _is_plain(node: ast.AST) -> bool:
-    """Whether Kernel Tuner reads `node` as we do. It evaluates a power without a bound."""
+    """Whether Kernel Tuner evaluates `node` as we do. Powers are excluded: it does not bound them."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float) and not isinstance(node.value, bool)
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub)
-    if isinstance(node, ast.Compare):  # the solver ends with a TypeError where `in` has a number on its right
+    if isinstance(node, ast.Compare):  # the solver fails with a TypeError if the right side of `in` is a number
         pairs = zip(node.ops, node.comparators, strict=True)
         return all(isinstance(b, ast.Tuple | ast.List) for op, b in pairs if isinstance(op, ast.In | ast.NotIn))
     return isinstance(node, _PLAIN) and not isinstance(node, ast.Pow | ast.MatMult)
@@ -155,7 +156,7 @@ def _neutral(position: int) -> str:
 
 
 class _Rewrite(ast.NodeTransformer):
-    """Writes ceil_div and round_up as arithmetic. It rewrites a copy, since checked trees are shared."""
+    """Replace ceil_div and round_up by arithmetic, in a copy, because checked trees are shared."""
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
@@ -170,7 +171,7 @@ class _Rewrite(ast.NodeTransformer):
 
 
 def _may_be_zero(divisor: ast.expr, parameters: Mapping[str, tuple[Value, ...]]) -> bool:
-    """Whether a combination of declared values makes `divisor` zero. True also if there are too many to try."""
+    """Whether some combination of declared values makes `divisor` zero. Also True if there are too many to try."""
     names = sorted(names_in(divisor))
     combinations = itertools.product(*(parameters[name] for name in names))
     value_of = evaluator_of(divisor)
@@ -190,8 +191,8 @@ def _filtered(
 ) -> list[tuple[Value, ...]]:
     """The configurations that satisfy every filter.
 
-    A filter is evaluated once per distinct combination of the parameters it depends on. A filter without a value is an
-    error only for a configuration that all other filters accept, in any order.
+    A filter is evaluated once per distinct combination of the parameters that it depends on. If it has no value for a
+    configuration (a division by zero), that is an error only if all other filters accept the configuration.
     """
     undecided: dict[tuple[Value, ...], ExpressionError] = {}
     for restriction, tree in filters:
@@ -212,7 +213,7 @@ def _filtered(
                 verdicts[part] = verdict
             if isinstance(verdict, ExpressionError):
                 undecided.setdefault(configuration, verdict)
-            if verdict:  # or undecided: a later filter may reject it
+            if verdict:  # an ExpressionError is true, too: a later filter may reject the configuration
                 accepted.append(configuration)
         configurations = accepted
     for configuration in configurations if undecided else []:

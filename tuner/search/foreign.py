@@ -1,4 +1,4 @@
-"""A strategy of others in a process of its own, because nobody knows whether it ever answers."""
+"""A third-party strategy in a separate process, because it may never return."""
 
 import contextlib
 import os
@@ -17,22 +17,22 @@ from tuner.children.child import Child
 from tuner.search.pool import Pool
 from tuner.search.proposer import Exhausted, FixedOrder, Proposer
 
-LIKELY = 256  # rows that an answer names as likely
-PATIENCE_SECONDS = 10.0  # of processor time for one answer, and a millisecond more for each configuration
-SLOWNESS = 10.0  # times as long may it take on a busy machine
-END_SECONDS = 5.0  # that a child may take to end once it is told to
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # one order of sums
+LIKELY = 256  # rows that an answer lists as likely next
+PATIENCE_SECONDS = 10.0  # CPU time for one answer, plus 1 ms for each configuration
+SLOWNESS = 10.0  # wall-clock time limit, in multiples of that, for a busy machine
+END_SECONDS = 5.0  # that a child may take to exit after SIGTERM
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # reproducible sums
 
-Event = tuple[int, bool, Sequence[float] | None]  # a row; whether it was told, or else claimed; its values
+Event = tuple[int, bool, Sequence[float] | None]  # a row; True if told, False if claimed; its values
 P = TypeVar("P", bound=Proposer)
 REST = "random configurations use up the rest of the budget"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The row that a strategy asks for, None to wait for what is outstanding, and rows that are likely next.
+    """The row that a strategy proposes, None to wait for an outstanding result, and rows that are likely next.
 
-    `failure` says why it asks for nothing any more. `seconds` is the processor time that it has used so far.
+    `failure` says why the strategy has ended. `seconds` is the CPU time that it has used so far.
     """
 
     row: int | None
@@ -42,10 +42,10 @@ class Answer:
 
 
 class Foreign(Proposer):
-    """Asks the proposer that `make` makes, which lives in a process of its own. `make` and what it names are pickled.
+    """Asks a proposer in a separate process, which creates it by `make`. `make` and its arguments are pickled.
 
-    The process is killed where it computes for longer than its patience without an answer. After that, and where the
-    strategy ends early or fails, random rows are asked for. `say` is told of it.
+    The process is killed if it computes for longer than PATIENCE_SECONDS without an answer. If it was killed, or if the
+    strategy ends early or fails, random rows are proposed instead, and `say` receives a message.
     """
 
     def __init__(self, pool: Pool, name: str, make: partial[P], seed: int, say: Callable[[str], None]) -> None:
@@ -58,12 +58,12 @@ class Foreign(Proposer):
         self._random = FixedOrder.shuffled(pool, seed)
         self._random.free = self.free
         self.seconds = 0.0
-        self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # until the child has it
+        self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # None once it is sent
         self._process: _Process | None = None
         try:
             self._process = _Process(make.func.__module__)
         except OSError as error:
-            say(f"{name} has no process: {error.strerror}; {REST}")
+            say(f"{name}: cannot start a process: {error.strerror}; {REST}")
 
     def ready(self) -> bool:
         if self._process is None or not self.free.any():
@@ -110,7 +110,7 @@ class Foreign(Proposer):
     def _next(self) -> int | None:
         while not self.ready():
             self.wait(1.0)
-        if self._process is None or self._answer is None:  # it has been given up
+        if self._process is None or self._answer is None:  # the process has been stopped
             return self._random.ask()
         return self._answer.row
 
@@ -132,7 +132,7 @@ class Foreign(Proposer):
 
 
 class _Process:
-    """A strategy's process, which has imported `module`: what it is asked, and what it answers."""
+    """A strategy's process, which has imported `module`, and the connections to it."""
 
     def __init__(self, module: str) -> None:
         with open(os.devnull, "wb") as nowhere:
@@ -141,13 +141,13 @@ class _Process:
         self.answers = Connection(os.dup(self._child.stdout.fileno()), writable=False)
 
     def wait(self) -> int | None:
-        """Its exit status, as `subprocess` has it, once it has ended; None where it does not in time."""
+        """Wait for the process and return its exit status, as `subprocess` does; None if it does not end in time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._child.wait(END_SECONDS)
         return None
 
     def stop(self) -> int | None:
-        """The same, after it has been killed."""
+        """Terminate the process and return its exit status; None if it does not end in time."""
         self._child.send_signal(signal.SIGTERM)
         status = self.wait()
         for end in (self.questions, self.answers, self._child):
@@ -156,23 +156,23 @@ class _Process:
 
 
 def main() -> None:
-    """Be such a process, until nobody can ask any more."""
-    with contextlib.suppress(OSError):  # where memory runs out, the system kills it first
+    """The entry point of the process. It ends when the parent closes the connection."""
+    with contextlib.suppress(OSError):  # if memory runs out, the system kills this process first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     questions, answers = Connection(os.dup(0)), Connection(os.dup(1))
     with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)  # strategies print
+        os.dup2(nowhere.fileno(), 1)  # discards what strategies print
     with contextlib.suppress(EOFError, BrokenPipeError):
         _serve(questions, answers)
 
 
 def _serve(questions: Connection, answers: Connection) -> None:
-    """Make the proposer, and answer."""
+    """Create the proposer, and answer questions."""
     make, patience = questions.recv()
     proposer: Proposer = make()
     while True:
         events: list[Event] = questions.recv()
-        signal.setitimer(signal.ITIMER_PROF, patience)  # ends this process, whatever library is at work
+        signal.setitimer(signal.ITIMER_PROF, patience)  # kills this process even inside a library
         row, failure = None, None
         try:
             for place, is_told, values in events:

@@ -1,8 +1,8 @@
-"""Kernel Tuner's strategies over a pool, turned inside out.
+"""Kernel Tuner's strategies over a pool, behind the ask-and-tell interface.
 
-Its strategies call a runner and wait for the results; ours are asked and told. So each strategy runs in its own thread,
-and only while `ask` waits for it: the two never run at the same time. They need a process of their own, because
-strategies draw from the process's generators, print, and may never come to an end.
+Kernel Tuner's strategies call a runner and wait for results; a Proposer is asked and told. So a strategy runs in its
+own thread, and only while `ask` waits for it: the two never run concurrently. It needs its own process, because
+strategies use the global random generators, print, and may never terminate.
 """
 
 import functools
@@ -26,13 +26,13 @@ from tuner.errors import RequestError
 from tuner.search.pool import Pool
 from tuner.search.proposer import Exhausted, Proposer
 
-# bayes_opt drops an acquisition function by the time that it took, which no seed repeats.
+# bayes_opt drops acquisition functions by their run time, which would make a search irreproducible.
 _STOPPED_CLOCK = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
-MOST_STALE = 500  # calls in a row without a new configuration, before a strategy is started again
+MOST_STALE = 500  # consecutive calls without a new configuration before a strategy is restarted
 
 
 def check(name: str) -> None:
-    """Raises RequestError if a package that strategy `name` needs is not installed."""
+    """Raise RequestError if a package that strategy `name` needs is not installed."""
     try:
         repr(strategy_map[name].tune)
     except ImportError as error:
@@ -42,17 +42,17 @@ def check(name: str) -> None:
 class KernelTunerStrategy(Proposer):
     """Strategy `name` of Kernel Tuner 1.5.
 
-    A configuration that it asks for again is answered from memory. A strategy that stops early is started again, as
-    long as it finds something new. All that it evaluates in one call, such as a generation, may be outstanding at the
-    same time. A process may have one instance.
+    Repeated evaluations of a configuration are answered from memory. A strategy that stops early is restarted as long
+    as it finds new configurations. All configurations that it evaluates in one call, such as a generation, may be
+    outstanding at the same time. A process may have only one instance.
     """
 
     def __init__(self, name: str, pool: Pool, seed: int, evaluations: int, seconds: float | None) -> None:
-        """Some strategies set their pace by the budget, `evaluations` and `seconds`."""
+        """Some strategies schedule themselves by the budget: `evaluations` configurations and `seconds`."""
         super().__init__(pool)
         self._tune = strategy_map[name].tune
         self._module = importlib.import_module(self._tune.__module__)
-        # Kernel Tuner's `seed` option reaches pymoo's strategies only, and Latin hypercubes have their own generator.
+        # Kernel Tuner's `seed` option only affects pymoo's strategies, and Latin hypercubes have their own generator.
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         hypercube = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
@@ -82,7 +82,7 @@ class KernelTunerStrategy(Proposer):
             verbose=False,
         )
         self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows without a result; None: ended
+        self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows to measure; None: the end
         self._thread: threading.Thread | None = None
 
     def _next(self) -> int | None:
@@ -112,7 +112,7 @@ class KernelTunerStrategy(Proposer):
         return [row for row in self._batch if self.free[row]][:count]
 
     def _resume(self) -> None:
-        """Let the strategy run until it asks for configurations without a result, or gives up."""
+        """Let the strategy run until it asks for configurations without a result, or ends."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._body, name="strategy", daemon=True)
             self._thread.start()
@@ -123,7 +123,7 @@ class KernelTunerStrategy(Proposer):
         self._batch.extend(rows or ())
 
     def _body(self) -> None:
-        """In the strategy's thread: run it again as long as it finds something new."""
+        """The strategy's thread: run the strategy again as long as it finds new configurations."""
         try:
             configurations = {str(row): self.pool.config(row) for row in range(len(self.pool))}
             parameters = dict(self._options["tune_params"])
@@ -134,13 +134,13 @@ class KernelTunerStrategy(Proposer):
                 try:
                     self._tune(space, self._runner, self._options)
                     self._trouble = ""
-                except Exception as error:  # some fail in small spaces, which ends this run only
+                except Exception as error:  # some fail in small spaces; that ends only this run
                     self._trouble = f": {type(error).__name__}: {error}"
         finally:
             self._requests.put(None)
 
     def results(self, keys: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-        """In the strategy's thread: wait for the results of the configurations `keys`, and return them."""
+        """The results of the configurations `keys`. Called in the strategy's thread, which waits for them."""
         configs = [dict(zip(self.pool.names, key, strict=True)) for key in keys]
         rows = [self.pool.find(config) for config in configs]
         new = list(dict.fromkeys(row for row in rows if row is not None and row not in self._results))
@@ -153,7 +153,8 @@ class KernelTunerStrategy(Proposer):
         return [{**config, **self._result(row)} for row, config in zip(rows, configs, strict=True)]
 
     def _result(self, row: int | None) -> dict[str, Any]:
-        """The result of `row`, None for a configuration outside the pool, as Kernel Tuner's runners give it."""
+        """The result of `row` in the form of Kernel Tuner's runners. `row` is None for a configuration outside the
+        pool."""
         if row is None:
             return {"__error__": InvalidConfig()}
         values = self._results[row]
@@ -161,7 +162,7 @@ class KernelTunerStrategy(Proposer):
 
 
 class _Runner(Runner):  # type: ignore[misc]  # kernel_tuner has no types
-    """Stands in for Kernel Tuner's own runner, without a device."""
+    """A Kernel Tuner runner that asks the proposer for results instead of a device."""
 
     def __init__(self, proposer: KernelTunerStrategy) -> None:
         super().__init__()

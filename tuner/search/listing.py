@@ -1,4 +1,4 @@
-"""The valid configurations of a space as a pool. Once listed, they are kept in the cache."""
+"""The valid configurations of a space as a pool, cached on disk once enumerated."""
 
 import contextlib
 import importlib.metadata
@@ -17,34 +17,34 @@ from tuner.space.scope import Scope
 from tuner.version import VERSION
 
 logger = logging.getLogger(__name__)
-KEPT = 64  # lists
-MOST_BYTES = 1 << 25  # of a list that is kept
+MOST_LISTS = 64  # in the cache
+MOST_BYTES = 1 << 25  # of a cached list
 
 
 def listed(space: Space, scope: Scope) -> Pool:
-    """Every valid configuration. Raises what `enumerate_space` does."""
+    """Every valid configuration. Raises the errors of `enumerate_space`."""
     file = _file(space, scope)
     rows = _read(file, space)
     if rows is not None:
-        logger.debug("%s: %d valid configurations, as the cache knows", space.name, len(rows))
+        logger.debug("%s: %d valid configurations, from the cache", space.name, len(rows))
         return Pool.of_rows(space.parameters, rows)
     from tuner.search.enumeration import enumerate_space  # Kernel Tuner takes long to import
 
     began = time.perf_counter()
     pool = Pool(space.parameters, enumerate_space(space, scope).list)
     logger.debug("%s: %d valid configurations, listed in %.3f s", space.name, len(pool), time.perf_counter() - began)
-    _keep(file, pool.rows)
+    _store(file, pool.rows)
     return pool
 
 
 def counted(space: Space, scope: Scope) -> int | None:
-    """The number of valid configurations, if the cache has their list. Raises RequestError as `folder` does."""
+    """The number of valid configurations; None if their list is not cached. Raises RequestError as `folder` does."""
     rows = _read(_file(space, scope), space)
     return None if rows is None else len(rows)
 
 
-def is_likely_kept(space: Space) -> bool:
-    """Whether the configurations of the space have been listed at some size."""
+def is_likely_cached(space: Space) -> bool:
+    """Whether the cache has a list of this space, at whatever size."""
     return any(folder().glob(f"{_beginning(space)}*"))
 
 
@@ -53,7 +53,7 @@ def _file(space: Space, scope: Scope) -> Path:
 
 
 def folder() -> Path:
-    """Where lists are kept. Raises RequestError where others may write to it."""
+    """The folder of the cached lists. Raises RequestError if other users may write to it."""
     return paths.private(paths.cache() / "configurations")
 
 
@@ -62,7 +62,7 @@ def _beginning(space: Space) -> str:
 
 
 def _conditions(space: Space, scope: Scope) -> list[str]:
-    """What decides which configurations are valid, and in which order they are listed."""
+    """Everything that determines which configurations are valid, and their order: the cache key."""
     expressions = [*(r.that for r in space.restrictions), *space.derived.values()]
     used = frozenset().union(*(expression.names for expression in expressions))
     return [
@@ -74,7 +74,7 @@ def _conditions(space: Space, scope: Scope) -> list[str]:
 
 
 def _read(file: Path, space: Space) -> NDArray[np.integer] | None:
-    """The rows in a file; None where there is none, or where it is damaged."""
+    """The rows in a file; None if it does not exist or is corrupt."""
     with contextlib.suppress(ValueError, EOFError):
         if (data := paths.read_checked(file)) is not None:
             rows: NDArray[np.integer] = np.load(io.BytesIO(data), allow_pickle=False)
@@ -83,8 +83,8 @@ def _read(file: Path, space: Space) -> NDArray[np.integer] | None:
     return None
 
 
-def _keep(file: Path, rows: NDArray[np.integer]) -> None:
-    """Write the rows, where the cache has room for them, and remove the oldest lists."""
+def _store(file: Path, rows: NDArray[np.integer]) -> None:
+    """Write the rows unless they exceed MOST_BYTES, and remove the oldest lists."""
     if rows.nbytes > MOST_BYTES:
         return
     buffer = io.BytesIO()
@@ -92,5 +92,5 @@ def _keep(file: Path, rows: NDArray[np.integer]) -> None:
     with contextlib.suppress(OSError):  # the next run lists them again
         paths.write_checked(file, buffer.getvalue())
         lists = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in lists[KEPT:]:
+        for old in lists[MOST_LISTS:]:
             old.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Optuna's own samplers over a pool."""
+"""Optuna's samplers over a pool, as strategies."""
 
 import importlib
 import warnings
@@ -28,7 +28,7 @@ _PACKAGES = {"gp": ("torch", "scipy"), "cmaes": ("cmaes",)}
 
 
 def check(name: str) -> None:
-    """Raises RequestError if a package that sampler `name` needs is not installed."""
+    """Raise RequestError if a package that sampler `name` needs is not installed."""
     for package in _PACKAGES.get(name, ()):
         try:
             importlib.import_module(package)
@@ -40,12 +40,11 @@ def check(name: str) -> None:
 
 
 class OptunaStrategy(Proposer):
-    """One of Optuna's samplers proposes a combination of positions. The nearest free row is asked for, and the sampler
-    is told of that row.
+    """Proposes the free row nearest to a sampler's suggestion, and reports that row to the sampler.
 
-    A parameter is an integer, the position of its value. For TPE, which does better so, each is a choice without order;
-    for a sampler that knows more than numbers, those with text or truth values are. In the distance, positions are
-    scaled to [0, 1], and a choice that differs counts 1.
+    The sampler suggests a position for each parameter: an integer, or a categorical value for TPE, which performs
+    better with it, and for strings and booleans if the sampler supports categories. In the distance, positions are
+    scaled to 0 to 1, and a category that differs counts 1.
     """
 
     def __init__(self, name: str, pool: Pool, seed: int, objectives: int = 1) -> None:
@@ -94,7 +93,7 @@ class OptunaStrategy(Proposer):
         return dict(zip(self._distributions, self.pool.rows[row].tolist(), strict=True))
 
     def _nearest(self, positions: Any) -> int:
-        """The free row nearest to a combination of positions."""
+        """The free row nearest to these positions, one for each parameter."""
         distance = np.zeros(len(self.pool), dtype=np.float32)
         for column, position in enumerate(positions):
             values = self.pool.rows[:, column]

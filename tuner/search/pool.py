@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from tuner.space.config import Config, Value
 
-MOST_COMBINATIONS = 2**62  # the code of a configuration is a 64-bit integer
+MOST_COMBINATIONS = 2**62  # a configuration is encoded in a 64-bit integer
 SAMPLE = 2000  # rows that a farthest-point design chooses from
 
 
 class Pool:
-    """Configurations as positions among the values of their parameters: two bytes per value, so 10^6 fit easily.
+    """Configurations, stored as positions of their values: two bytes per value, so 10^6 configurations fit easily.
 
-    `rows` has the shape (configurations, parameters). A configuration is identified by its row number.
+    `rows` has the shape [configurations, parameters]. A configuration is identified by its row number.
     """
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], configurations: Iterable[Sequence[Value]]) -> None:
         """`configurations` hold one value for each of `parameters`, in their order.
 
-        Raises ValueError for an empty list, a configuration that occurs twice, a value that its parameter does not
-        have, and more than MOST_COMBINATIONS combinations of values.
+        Raises ValueError for an empty list, a duplicate configuration, a value that its parameter does not have, or
+        more than MOST_COMBINATIONS combinations of values.
         """
         table = list(configurations)
         dtype = np.uint16 if max(map(len, parameters.values()), default=0) <= 2**16 else np.uint32
@@ -42,12 +42,12 @@ class Pool:
 
     @classmethod
     def of(cls, parameters: Mapping[str, Sequence[Value]], configs: Iterable[Config]) -> Pool:
-        """The pool of these configurations. Raises ValueError as its own constructor does."""
+        """The pool of these configurations. Raises ValueError as the constructor does."""
         return cls(parameters, ([config[name] for name in parameters] for config in configs))
 
     @classmethod
     def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> Pool:
-        """The pool that had these `rows`. Raises ValueError as its own constructor does."""
+        """The pool with these `rows`. Raises ValueError as the constructor does."""
         pool = cls.__new__(cls)
         pool._set(parameters, rows)
         return pool
@@ -63,13 +63,13 @@ class Pool:
             self._radix.append(combinations)
             combinations *= len(values)
         if combinations > MOST_COMBINATIONS:
-            raise ValueError(f"{combinations} combinations of values; at most {MOST_COMBINATIONS} can be told apart")
+            raise ValueError(f"{combinations} combinations of values; at most {MOST_COMBINATIONS} are supported")
         codes = rows.astype(np.int64) @ np.array(self._radix, dtype=np.int64)
         self._order = np.argsort(codes, kind="stable")
         self._codes = codes[self._order]
         repeats = np.flatnonzero(self._codes[1:] == self._codes[:-1])
         if repeats.size:
-            raise ValueError(f"the configuration {self.config(int(self._order[repeats[0]]))} is there twice")
+            raise ValueError(f"the configuration {self.config(int(self._order[repeats[0]]))} occurs twice")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -106,9 +106,10 @@ def farthest_points(
 ) -> list[int]:
     """`count` free rows, far from one another and from the rows `origins`.
 
-    The greedy farthest-point design (Gonzalez, 1985) over a random sample of SAMPLE rows: each is the one farthest from
-    the nearest row before it. A parameter that differs adds 1 to a distance, so that all its values appear, and the
-    difference of positions, scaled to [0, 1], so that its extremes do. (Gower's distance has one or the other.)
+    The greedy farthest-point design (Gonzalez, 1985) over a random sample of SAMPLE rows: each row has the largest
+    distance to the nearest row chosen before. A parameter that differs contributes 1 to the distance, so that all its
+    values appear, plus the difference of positions, scaled to 0 to 1, so that its extremes appear. (Gower's distance
+    has only one of the two.)
     """
     rows = rng.permutation(np.flatnonzero(free))[:SAMPLE]
     scale = np.array([max(1, len(values) - 1) for values in pool.values], dtype=np.float32)

@@ -17,59 +17,60 @@ from tuner.space.config import Value
 Array = NDArray[Any]
 Values = tuple[float, ...]
 
-START = 10  # configurations that fill the space before the model chooses
+START = 10  # space-filling configurations before the model chooses
 MOST_FITTED = 160  # configurations that the hyperparameters are fitted to
-MOST_TRAINING = 1000  # configurations that a prediction rests on
-MOST_CANDIDATES = 20_000  # configurations whose improvement is computed; of a larger pool, a sample per fit
-CELLS = 5_000_000  # in the candidates' one-hot form: many values per parameter leave fewer candidates
+MOST_TRAINING = 1000  # configurations that a prediction is based on
+MOST_CANDIDATES = 20_000  # configurations whose improvement is computed; a larger pool is sampled at each fit
+CELLS = 5_000_000  # elements of the candidates' one-hot matrix: many values per parameter leave fewer candidates
 AT_RANDOM = 3_000  # candidates in that sample; the others are neighbours of the best
 PARENTS = 5  # the best configurations, whose neighbours are candidates
-FAILURE_PERCENTILE = 90  # of the costs: what a failure counts as
-EARLY, ITERATIONS_EARLY, ITERATIONS = 30, 25, 12  # steps of a fit, more up to EARLY results
-ROOM = 32  # training points beyond the growth until the next fit, for outstanding configurations
+FAILURE_PERCENTILE = 90  # of the costs: the cost of a failure
+EARLY, ITERATIONS_EARLY, ITERATIONS = 30, 25, 12  # iterations of a fit: more up to EARLY results
+ROOM = 32  # further training points until the next fit, for outstanding configurations
 CHEBYSHEV_REST = 0.05  # share of the sum in the scalarised objective
 
 
 class PoolGP(Proposer):
     """Bayesian optimisation over a pool; lower values are better.
 
-    1. First come the `warm` configurations and START that fill the space (`pool.farthest_points`), and more of the
-       latter until two succeed. While the best is a warm configuration or the model's choice, the START take turns with
-       the model's choices.
-    2. If all values are positive, such as times, the cost is minus the inverse, a rate: a slow configuration matters
-       little, however slow, and improvement counts as the user counts it. Otherwise the cost is the value. A failure
-       counts as the 90th percentile of the costs. Then the costs are standardised.
-    3. The model is a Gaussian process with `covariance.Covariance`, fitted by its posterior density whenever the number
-       of results has grown by a tenth, and by two at least.
-    4. The configuration of the largest expected improvement (Jones, Schonlau, Welch, 1998) is next.
+    1. The `warm` configurations come first, then START space-filling ones (`pool.farthest_points`), and more of the
+       latter until two succeed. While the best is a warm configuration or was chosen by the model, space-filling
+       configurations alternate with the model's choices.
+    2. If all values are positive, such as times, the cost is minus the inverse, a rate: slow configurations then differ
+       little in cost, and improvement is measured as the user perceives it. Otherwise the cost is the value. A failure
+       costs the 90th percentile of the costs. Costs are then standardised.
+    3. The model is a Gaussian process with `covariance.Covariance`, whose hyperparameters maximise the posterior
+       density. It is fitted again whenever the number of results has grown by a tenth, and at least by two.
+    4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998).
 
-    An outstanding configuration counts with the mean that the model predicted when it was asked for (the Kriging
-    believer of Ginsbourger, Le Riche, Carraro, 2010), so any number may be outstanding. Two or more objectives become
-    one by a weighted Chebyshev norm of their scaled costs, with weights drawn for every ask (ParEGO, Knowles, 2006).
+    An outstanding configuration enters the model with the mean that was predicted when it was asked for (the Kriging
+    believer of Ginsbourger, Le Riche, Carraro, 2010), so any number may be outstanding. Several objectives are combined
+    into one by a weighted Chebyshev norm of their scaled costs, with random weights at every ask (ParEGO, Knowles,
+    2006).
     """
 
     def __init__(
         self, pool: Pool, seed: int | None = None, warm: Iterable[Mapping[str, Value]] = (), block: Sequence[str] = ()
     ) -> None:
-        """`warm` are configurations to begin with; those outside the pool are ignored. `block` names the parameters
-        whose product is the threads per block."""
+        """`warm` are configurations to measure first; those outside the pool are ignored. `block` names the parameters
+        whose product is the number of threads per block."""
         super().__init__(pool)
         self._rng = np.random.default_rng(seed)
         self._covariance = Covariance(Encoding(pool, block))
         self._values: dict[int, Values | None] = {}  # the results, by row
-        self._guesses: dict[int, float] = {}  # costs of outstanding rows; nan, without a model, counts as the mean
+        self._guesses: dict[int, float] = {}  # predicted costs of outstanding rows; nan (no model yet): the mean
         self._warm = pool.rows_of(warm)
         self.free[self._warm] = False
         start = farthest_points(pool, START, self._warm, self.free, self._rng)
         self.free[self._warm] = True
         self._queue = self._warm + start
         self._start = set(start)
-        self._fill_next = True  # otherwise it is the model's turn
+        self._fill_next = True  # whether a queued row comes next; otherwise the model chooses
         self._theta: Array | None = None
         self._posterior: Posterior | None = None
         self._candidates = np.arange(0)
         self._training: list[int] = []  # rows, in the posterior's order
-        self._considered: set[int] = set()  # the training rows, and those left out when they were sampled
+        self._considered: set[int] = set()  # the training rows, and the rows that sampling left out
         self._fitted_at = 0
         self._improvement = np.zeros(0)
         self._threads = ThreadpoolController()
@@ -100,20 +101,22 @@ class PoolGP(Proposer):
             row = farthest_points(self.pool, 1, [*self._values, *self._guesses], self.free, self._rng)[0]
             self._expect(row)
             return row
-        # The matrices are too small for threads, and with one thread a seed gives the same sums everywhere.
+        # The matrices are too small for threads, and one thread makes sums reproducible on every machine.
         with self._threads.limit(limits=1, user_api="blas"):
             return self._most_promising()
 
     def _warm_leads(self) -> bool:
-        """Whether the best so far is a warm configuration or the model's choice. Then looking where it is good is worth
-        more than looking everywhere, and the two take turns."""
+        """Whether the best so far is a warm configuration or was chosen by the model.
+
+        Then exploiting the model pays more than filling the space, so the two alternate.
+        """
         successes = {row: values for row, values in self._values.items() if values is not None}
         if not self._warm or len(successes) < 2 or any(row in self._queue for row in self._warm):
             return False
         return min(successes, key=lambda row: successes[row]) not in self._start
 
     def _most_promising(self) -> int:
-        """The free candidate of the largest expected improvement."""
+        """The free candidate with the largest expected improvement."""
         costs = self._costs()
         centre, scale = float(np.mean(list(costs.values()))), float(np.std(list(costs.values()))) or 1.0
         standard = {row: (cost - centre) / scale for row, cost in costs.items()}
@@ -144,7 +147,7 @@ class PoolGP(Proposer):
         return dict.fromkeys(self._values, of_failure) | dict(zip(successes, costs.tolist(), strict=True))
 
     def _current_posterior(self, costs: Mapping[int, float]) -> Posterior:
-        """The posterior given all results and outstanding rows, fitted again when it is time."""
+        """The posterior given all results and outstanding rows, refitted if due."""
         new = [row for row in (*costs, *self._guesses) if row not in self._considered]
         is_due = len(costs) >= max(self._fitted_at + 2, 1.1 * self._fitted_at)
         posterior = self._posterior
@@ -167,7 +170,7 @@ class PoolGP(Proposer):
         self._fitted_at = len(costs)
 
     def _rebuild(self, costs: Mapping[int, float]) -> Posterior:
-        """A new posterior, over candidates drawn again."""
+        """A new posterior over newly drawn candidates."""
         self._training = self._sample(costs, MOST_TRAINING) + list(self._guesses)
         self._considered = {*costs, *self._guesses}
         self._candidates = self._draw_candidates(costs)
@@ -183,7 +186,7 @@ class PoolGP(Proposer):
         return self._posterior
 
     def _sample(self, costs: Mapping[int, float], most: int) -> list[int]:
-        """At most `most` rows with a result: half of them the best, half at random."""
+        """At most `most` rows with a result: one half the best, the other at random."""
         rows = sorted(costs, key=costs.__getitem__)
         if len(rows) <= most:
             return rows

@@ -1,4 +1,4 @@
-"""The posterior of the Gaussian process at candidates. Adding a training point costs one row."""
+"""The posterior of the Gaussian process at the candidates, extended by one row per new training point."""
 
 import math
 from typing import Any
@@ -17,14 +17,14 @@ Array = NDArray[Any]
 class Posterior:
     """Mean and deviation at each of m candidates, given n training points.
 
-    K is the covariance of the training points with noise, and K = L L'. This keeps L (n, n) in double precision and
-    V = L^-1 K(training, candidates) (n, m) in single precision. Neither depends on the values of the training points,
+    K is the covariance of the training points with noise, and K = L L'. This stores L [n, n] in double precision and
+    V = L^-1 K(training, candidates) [n, m] in single precision. Neither depends on the values of the training points,
     so these may change from one prediction to the next.
     """
 
     def __init__(self, covariance: Covariance, theta: Array, candidates: Array, training: Array, capacity: int) -> None:
-        """`candidates` (m, values) and `training` (n, values) are one-hot, float32. There is room for `capacity`
-        training points."""
+        """`candidates` [m, values] and `training` [n, values] are one-hot, float32. At most `capacity` training points
+        fit."""
         self._covariance, self._theta, self._candidates = covariance, theta, candidates
         self._noise = covariance.noise(theta)
         n, m = len(training), len(candidates)
@@ -36,7 +36,7 @@ class Posterior:
         self._factor[:n, :n] = cholesky(within, lower=True, check_finite=False)
         self._v = np.empty((capacity, m), dtype=np.float32)
         self._v[:n] = covariance.between(theta, training, candidates)
-        # V' = K' L^-T, solved in place: the rows of V are the columns of V' in the order that BLAS wants.
+        # V' = K' L^-T, solved in place: row-major V is column-major V', which BLAS expects.
         strsm(1.0, self._factor[:n, :n].astype(np.float32), self._v[:n].T, side=1, lower=1, trans_a=1, overwrite_b=1)
         self._reduction = np.einsum("ij,ij->j", self._v[:n], self._v[:n])
 
@@ -46,7 +46,7 @@ class Posterior:
         return len(self._x) - self._size
 
     def add(self, point: Array) -> None:
-        """Add a training point in one-hot form (1, values)."""
+        """Add a training point in one-hot form [1, values]."""
         n, theta = self._size, self._theta
         cross = self._covariance.between(theta, self._x[:n].astype(float), point.astype(float))[:, 0]
         row = solve_triangular(self._factor[:n, :n], cross, lower=True, check_finite=False)
@@ -60,7 +60,7 @@ class Posterior:
         self._size += 1
 
     def predict(self, y: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation (m,) of the function at the candidates, for values `y` (n,) of mean zero."""
+        """Mean and standard deviation [m] of the function at the candidates, for training values `y` [n] of mean 0."""
         n = self._size
         z = solve_triangular(self._factor[:n, :n], y, lower=True, check_finite=False)
         scale = math.sqrt(max(float(z @ z) / n, 1e-12))
@@ -71,7 +71,7 @@ class Posterior:
 def log_expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
     """The logarithm of the expected improvement on `best` when minimising.
 
-    Where the mean is more than one deviation above `best`, it uses the scaled complementary error function, which does
+    If the mean is more than one deviation above `best`, it uses the scaled complementary error function, which does
     not underflow (Ament and others, Unexpected Improvements to Expected Improvement, 2023).
     """
     u = ((best - mean) / deviation).astype(float)

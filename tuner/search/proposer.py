@@ -1,4 +1,4 @@
-"""What chooses rows of a pool: the shape that all strategies have inside, and the two that need no more than a list."""
+"""`Proposer`, the interface of all strategies, and `FixedOrder`, which proposes rows in a fixed order."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from tuner.search.pool import Pool
 
 
 class Exhausted(Exception):
-    """A strategy asks for nothing more, though rows are free; `str()` says why, after its name."""
+    """A strategy has ended although rows are free; `str()` says why, to be read after the strategy's name."""
 
 
 class Proposer(ABC):
-    """Proposes rows of a pool, none twice and none that it has been told of, with any number outstanding."""
+    """Proposes rows of a pool, each at most once, and none whose result is known. Any number may be outstanding."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.free = np.ones(len(pool), dtype=bool)  # neither proposed nor told of
-        self.seconds = 0.0  # of processor time that it has used outside this process
+        self.free = np.ones(len(pool), dtype=bool)  # neither proposed nor told
+        self.seconds = 0.0  # CPU time used outside this process
 
     def ask(self) -> int | None:
-        """The next row. None: there is none before something outstanding is told; if nothing is, there is none left."""
+        """The next row. None if an outstanding result must be told first; if nothing is outstanding, none is left."""
         row = self._next() if self.free.any() else None
         if row is not None:
             self.free[row] = False
         return row
 
     def ready(self) -> bool:
-        """Whether `ask` answers without waiting for another process. If not, that process begins to work on it."""
+        """Whether `ask` returns without waiting for another process. If not, that process starts to work on it."""
         return True
 
     def wait(self, seconds: float) -> None:
-        """Return when `ready` may say something else, or after `seconds`. Any thread may call this."""
+        """Return when the value of `ready` may have changed, or after `seconds`. Any thread may call this."""
 
     def claim(self, row: int) -> bool:
-        """Take `row` as proposed, for somebody else is measuring it; whether it was free."""
+        """Mark `row` as outstanding because another worker measures it. Return whether it was free."""
         was_free = bool(self.free[row])
         if was_free:
             self.free[row] = False
@@ -46,30 +46,33 @@ class Proposer(ABC):
         return was_free
 
     def tell(self, row: int, values: Sequence[float] | None) -> None:
-        """What came of `row`, asked for or not: a value for each objective, lower is better; None where it failed."""
+        """Report the result of `row`, asked for or not: one value per objective, lower is better; None if it failed."""
         self.free[row] = False
         self._learn(row, values)
 
     def likely(self, count: int) -> list[int]:
-        """Free rows that may come next, the likeliest first, at most `count`; a guess."""
+        """At most `count` free rows that `ask` will probably return next, the likeliest first."""
         return []
 
     def close(self) -> None:
-        """Nothing will be asked or told any more."""
+        """Release resources. `ask` and `tell` are not called afterwards."""
 
     @abstractmethod
     def _next(self) -> int | None:
-        """A free row, of which there is at least one, or None to wait for what is outstanding. Raises Exhausted."""
+        """A free row, or None to wait for an outstanding result. At least one row is free.
+
+        Raises Exhausted if the strategy has ended.
+        """
 
     def _expect(self, row: int) -> None:
-        """Take in that `row` is outstanding, though it was not proposed."""
+        """Note that `row` is outstanding although this strategy did not propose it."""
 
     def _learn(self, row: int, values: Sequence[float] | None) -> None:
-        """Take in what came of `row`."""
+        """Use the result of `row`."""
 
 
 class FixedOrder(Proposer):
-    """Rows in an order that is fixed beforehand."""
+    """Proposes rows in a fixed order."""
 
     def __init__(self, pool: Pool, order: NDArray[np.intp]) -> None:
         super().__init__(pool)
@@ -78,12 +81,12 @@ class FixedOrder(Proposer):
 
     @staticmethod
     def declared(pool: Pool) -> FixedOrder:
-        """All, in the order of the declared values; the last parameter changes fastest."""
+        """All rows in the order of the declared values; the last parameter varies fastest."""
         return FixedOrder(pool, np.lexsort(pool.rows.T[::-1]) if pool.names else np.arange(len(pool)))
 
     @staticmethod
     def shuffled(pool: Pool, seed: int) -> FixedOrder:
-        """All, in random order."""
+        """All rows in random order."""
         return FixedOrder(pool, np.random.default_rng(seed).permutation(len(pool)))
 
     def _next(self) -> int:

@@ -1,4 +1,4 @@
-"""Strategies behind one interface: ask for a configuration, tell its result, until the budget is spent."""
+"""All search strategies behind one ask-and-tell interface with a budget."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tuner.space.default import declared_or_first
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-# The names stand here, because Optuna and Kernel Tuner take a second to import. A test compares them with the packages.
-OPTUNA_SAMPLERS = {"tpe": True, "gp": True, "cmaes": False, "nsga2": True, "qmc": True}  # whether of many objectives
+# The names are repeated here because Optuna and Kernel Tuner take a second to import. A test compares them with these.
+OPTUNA_SAMPLERS = {"tpe": True, "gp": True, "cmaes": False, "nsga2": True, "qmc": True}  # whether multi-objective
 KERNEL_TUNER_STRATEGIES = (
     "adaptive_tabu_greywolf", "basinhopping", "bayes_opt", "brute_force", "diff_evo", "dual_annealing",
     "firefly_algorithm", "genetic_algorithm", "greedy_ils", "greedy_mls", "hybrid_vndx", "minimize", "mls", "nsga2",
@@ -30,16 +30,16 @@ KERNEL_TUNER_STRATEGIES = (
 )  # fmt: skip
 
 
-POLL_SECONDS = 0.5  # between looks at the clock while a strategy thinks
+POLL_SECONDS = 0.5  # between checks of the deadline while a strategy computes
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known of a space beforehand. Configurations that are not in the pool are ignored.
+    """Prior knowledge about a space. Configurations that are not in the pool are ignored.
 
-    `warm` are promising configurations to begin with, best first, such as those of a similar problem. `block` names the
-    parameters whose product is the threads per block. `first` are configurations to measure before all but the best of
-    `warm`, for their own sake.
+    `warm` are promising configurations to measure first, best first, such as those of a similar problem. `block` names
+    the parameters whose product is the number of threads per block. `first` are configurations that must be measured,
+    such as the default; they come right after the best of `warm`.
     """
 
     warm: Sequence[Mapping[str, Value]] = ()
@@ -48,7 +48,7 @@ class Hints:
 
     @staticmethod
     def of(space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints that a space gives: the parameters in its block, and its default, to compare the best with."""
+        """The hints of a space: the parameters of its block size, and its default, which the best is compared with."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
         return Hints(warm, tuple(name for name in space.parameters if name in names), [declared_or_first(space, scope)])
 
@@ -58,7 +58,7 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a strategy works from; `objectives` is their number. It tells the user of trouble by `say`."""
+    """The input of a strategy. `objectives` is their number; `say` shows a message to the user."""
 
     pool: Pool
     seed: int
@@ -70,10 +70,10 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy: `propose` makes its proposer, and `check` raises RequestError if a package that it needs is missing.
+    """A strategy: `propose` creates its proposer, and `check` raises RequestError if a required package is missing.
 
-    many_objectives: whether it can follow more than one objective.
-    begins_warm: whether it asks for the warm configurations itself; otherwise they come before its own.
+    many_objectives: whether it supports several objectives.
+    begins_warm: whether it proposes the warm configurations itself; otherwise `Search` asks for them first.
     """
 
     name: str
@@ -133,18 +133,19 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 
 def check(name: str | None, objectives: int = 1) -> None:
-    """Raises RequestError for a strategy that does not exist, lacks a package, or cannot follow so many objectives."""
+    """Raise RequestError if the strategy does not exist, lacks a package, or does not support so many objectives."""
     if name is None:
         return
     if name not in STRATEGIES:
-        names = {other.rpartition(":")[2]: other for other in reversed([*STRATEGIES])}  # `kt:` makes none alike
+        # Without prefixes, which would make all names similar.
+        names = {other.rpartition(":")[2]: other for other in reversed([*STRATEGIES])}
         near = difflib.get_close_matches(name.rpartition(":")[2], names, n=1)
         hint = f"did you mean {names[near[0]]}? " if near else ""
         all_names = ", ".join(STRATEGIES)
         raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; {hint}there are: {all_names}")
     if objectives > 1 and not STRATEGIES[name].many_objectives:
         others = ", ".join(other.name for other in STRATEGIES.values() if other.many_objectives)
-        raise RequestError(f"--strategy {name}: follows one objective; for {objectives}, take {others}")
+        raise RequestError(f"--strategy {name}: supports one objective; for {objectives}, take {others}")
     STRATEGIES[name].check()
 
 
@@ -162,11 +163,11 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 
 
 class Search:
-    """A strategy at work on a pool. Use it as a context manager, or close it.
+    """A running search: a strategy over a pool, with a budget. Use it as a context manager, or close it.
 
-    Any number of configurations may be outstanding, told in any order. A configuration that was never asked for may be
-    told too. None is asked for twice, or after it was told. A seed and the same results in the same order give the same
-    configurations, even if other code of the process draws random numbers.
+    Any number of configurations may be outstanding, and results may be told in any order, also for configurations that
+    were never asked for. `ask` returns no configuration twice, and none that was told. The same seed and the same
+    results in the same order reproduce the search, even if other code in the process draws random numbers.
     """
 
     def __init__(
@@ -179,18 +180,18 @@ class Search:
         objectives: int = 1,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """The time of the budget starts with the first question. `say` is told where the strategy fails and others take
-        its place. Raises RequestError as `check` does."""
+        """The time of the budget starts at the first `ask`. `say` receives a message if the strategy fails and random
+        configurations replace it. Raises RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
         self._remaining = min(budget.evaluations or len(pool), len(pool))
         self._seconds, self._deadline = budget.seconds, math.inf
         warm = pool.rows_of(hints.warm)
-        # The best known configuration leads: in a race against it, slow ones lose early.
+        # The best known configuration is measured first: in a race against it, slow ones are stopped early.
         leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
         self._leaders = list(dict.fromkeys(leaders))
-        if self._remaining <= len(self._leaders):  # a strategy would take long to start, and be asked for nothing
+        if self._remaining <= len(self._leaders):  # the strategy, which is slow to start, would never be asked
             self._proposer: Proposer = FixedOrder.declared(pool)
         else:
             limit = Budget(self._remaining, budget.seconds)
@@ -206,19 +207,19 @@ class Search:
 
     @property
     def seconds(self) -> float:
-        """The processor time that the strategy has used in a process of its own, in seconds."""
+        """The CPU time, in seconds, that the strategy has used in a separate process."""
         return self._proposer.seconds
 
     def ready(self) -> bool:
-        """Whether `ask` answers at once, or else begins to work on it in another process."""
+        """Whether `ask` returns at once. If not, the strategy's process starts to work on it."""
         return bool(self._leaders) or self._is_spent() or self._proposer.ready()
 
     def wait(self, seconds: float) -> None:
-        """Return when `ready` may say something else, or after `seconds`. Any thread may call this."""
+        """Return when the value of `ready` may have changed, or after `seconds`. Any thread may call this."""
         self._proposer.wait(seconds)
 
     def ask(self) -> Config | None:
-        """The next configuration. None: wait until an outstanding one is told; if none is, the search is over."""
+        """The next configuration. None if an outstanding one must be told first; if none is, the search is over."""
         if self._seconds is not None and self._deadline == math.inf:
             self._deadline = time.monotonic() + self._seconds
         while not self.ready():
@@ -234,29 +235,29 @@ class Search:
         return self.pool.config(row)
 
     def tell(self, config: Mapping[str, Value], value: float | Sequence[float] | None) -> None:
-        """`value` is the result of `config`, or one for each objective, lower is better; None if it failed.
+        """Report the result of `config`: a value, or one per objective, lower is better; None if it failed.
 
         Raises ValueError for a configuration that is not in the pool.
         """
         self._proposer.tell(self.pool.row(config), (value,) if isinstance(value, int | float) else value)
 
     def likely(self, count: int) -> list[Config]:
-        """At most `count` configurations to compile ahead: those that may be asked for next, the likeliest first."""
+        """At most `count` configurations to compile ahead: those that probably come next, the likeliest first."""
         count = min(count, self._remaining)
         leaders = [row for row in self._leaders if self._proposer.free[row]]
         rest = (row for row in self._proposer.likely(count) if row not in leaders)
         return [self.pool.config(row) for row in [*leaders, *rest][:count]]
 
     def close(self) -> None:
-        """Stop. Nothing may be asked or told afterwards."""
+        """Stop the strategy. `ask` and `tell` must not be called afterwards."""
         self._proposer.close()
 
     def is_late(self) -> bool:
-        """Whether the budget is a time, and over."""
+        """Whether the budget is a time, and has run out."""
         return time.monotonic() >= self._deadline
 
     def _is_spent(self) -> bool:
-        """Whether the budget is."""
+        """Whether the budget is used up."""
         return self._remaining < 1 or self.is_late()
 
     def _next_leader(self) -> int | None:

@@ -16,7 +16,7 @@ from tuner.devices.ceilings import Ceilings
 from tuner.measure.process.supervisor import announce
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED
-from tuner.search.listing import is_likely_kept, listed
+from tuner.search.listing import is_likely_cached, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
 from tuner.space import identity
@@ -151,7 +151,7 @@ def explored(
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     slow_imports = [
         *SLOW_IMPORTS,
-        *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST]),
+        *([] if is_likely_cached(space) else [SLOW_IMPORT_TO_LIST]),
         *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else []),
     ]
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:

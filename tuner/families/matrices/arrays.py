@@ -1,4 +1,4 @@
-"""What a matrix product does with arrays besides launching: views, empty arrays, copies and casts, by their library."""
+"""Views, allocations, copies and casts of a matrix product's arrays, for each array library."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tuner.space.dtypes import DTYPES
 
 
 class Arrays:
-    """Arrays of NumPy. What has the same methods needs no other treatment."""
+    """Arrays of NumPy, and of libraries with the same methods."""
 
-    _hands = False  # whether `handed` does anything
-    _type = "ndarray"  # the name of the class in its module
+    _hands = False  # whether `handed` converts arrays
+    _type = "ndarray"  # the name of the array class in its module
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -30,10 +30,10 @@ class Arrays:
         return isinstance(array, getattr(self.module, self._type))
 
     def check_plain(self, array: Any) -> None:
-        """Raise ArgumentError for an array whose memory is not all that it is."""
-        if isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap):  # masked ones, for example
+        """Raise ArgumentError for an array that is more than its memory, such as a masked or sparse one."""
+        if isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap):
             raise ArgumentError(
-                f"an array of type {type(array).__name__}: pass the plain array, as np.asarray gives it"
+                f"an array of type {type(array).__name__}: pass a plain array, such as np.asarray returns"
             )
 
     def strides(self, array: Any) -> tuple[int, ...]:
@@ -45,15 +45,15 @@ class Arrays:
         return array.swapaxes(-1, -2)
 
     def stacked(self, array: Any) -> Any:
-        """A view with an axis for the batch."""
+        """A view with a leading batch axis."""
         return array if array.ndim == 3 else array[None]
 
     def repeated(self, array: Any, batch: int) -> Any:
-        """A view in which one matrix stands for all of a batch."""
+        """A view that repeats one matrix `batch` times."""
         return self.module.broadcast_to(array, (batch, *array.shape[1:]))
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        """An array on the device of `like`."""
+        """An uninitialised array on the device of `like`."""
         return self.module.empty(shape, DTYPES[dtype].numpy)
 
     def copied(self, array: Any, dtype: str) -> Any:
@@ -61,35 +61,38 @@ class Arrays:
         return self.module.ascontiguousarray(array.astype(DTYPES[dtype].numpy))
 
     def written(self, target: Any, dtype: str, beta: float) -> Any:
-        """An array that is written in the place of `target`: a copy of it where that is added to."""
+        """A temporary output in place of `target`: a copy of it if `beta` is not 0."""
         return self.copied(target, dtype) if beta else self.empty(target.shape, dtype, target)
 
     def scale(self, target: Any, factor: float) -> None:
-        """Multiply `target` by a factor; what is multiplied by 0 is 0."""
+        """Multiply `target` by a factor; a factor of 0 gives 0 even for NaN and infinity."""
         self.assign(target, target * factor if factor else self.module.zeros_like(target))
 
     def assign(self, target: Any, values: Any) -> None:
-        """Write `values` into `target`, whatever its strides and type are."""
+        """Write `values` into `target`, which may have other strides and another type."""
         target[...] = values
 
     def check_target(self, target: Any) -> None:
         """Raise ArgumentError for an output that cannot be assigned to."""
         if not target.flags.writeable:
-            raise ArgumentError("out: is read-only; pass an array that may be written")
+            raise ArgumentError("out: is read-only; pass a writable array")
 
     def handed(self, array: Any) -> Any:
-        """What a launch takes for it."""
+        """The array as a launch accepts it."""
         return array
 
     def layout(self, array: Any) -> tuple[Any, ...]:
-        """How it lies, and where."""
+        """Shape, strides, dtype and device: everything that a plan depends on."""
         return array.shape, array.strides, array.dtype
 
     def preparation(
         self, axes: int, is_swapped: bool, batch: int | None, dtype: str | None, is_handed: bool = True
     ) -> Callable[[Any], Any]:
-        """A function of an array of so many axes: the last two exchanged, as a stack, repeated for a batch, copied to a
-        type, and handed to a launch; of these, those that are needed."""
+        """A function that converts an array of `axes` axes to a stack that a launch accepts.
+
+        It performs only the steps that are needed: swap the last two axes, add a batch axis, repeat for a batch, copy
+        to `dtype`, convert by `handed`.
+        """
         steps: list[Callable[[Any], Any]] = []
         if is_swapped:
             steps.append(self.transposed)
@@ -124,14 +127,14 @@ class CupyArrays(Arrays):
             super().assign(target, values)
 
     def check_target(self, target: Any) -> None:
-        pass  # all may be written
+        pass  # all are writable
 
     def layout(self, array: Any) -> tuple[Any, ...]:
         return array.shape, array.strides, array.dtype, array.data.device_id
 
 
 class TorchTensors(Arrays):
-    """Tensors of torch; on the processor, a launch takes their memory as an array of NumPy."""
+    """Tensors of torch. For those on the CPU, a launch takes a NumPy array of the same memory."""
 
     _hands, _type = True, "Tensor"
 
@@ -169,26 +172,26 @@ class TorchTensors(Arrays):
             return array
         try:
             return array.numpy()
-        except (RuntimeError, TypeError):  # NumPy has no such type, or torch none of what it is
-            return self._seen(array)
+        except (RuntimeError, TypeError):  # NumPy lacks the type, or the tensor is not plain memory
+            return self._reinterpreted(array)
 
-    def _seen(self, array: Any) -> Any:
-        """The memory of a tensor on the processor whose type NumPy lacks. Raises ArgumentError for any other."""
+    def _reinterpreted(self, array: Any) -> Any:
+        """A NumPy array of a CPU tensor's memory, whose type NumPy lacks. Raises ArgumentError for other tensors."""
         if array.requires_grad:
             raise ArgumentError("a tensor requires grad, which a launch does not track; pass .detach()")
         if array.device.type != "cpu":
-            raise ArgumentError(f"a tensor on {array.device}: pass one on a GPU or on the processor")
+            raise ArgumentError(f"a tensor on {array.device}: pass one on a CUDA GPU or on the CPU")
         if array.is_neg() or array.is_conj():
-            raise ArgumentError("a tensor that is still to be negated; pass .resolve_neg() or .resolve_conj()")
+            raise ArgumentError("a lazily negated or conjugated tensor; pass .resolve_neg() or .resolve_conj()")
         dtype = DTYPES.get(element(array))
         if dtype is None:
             raise ArgumentError(f"a tensor of {array.dtype}: no kernel takes this type")
-        bits = self.module.uint8 if dtype.itemsize == 1 else self.module.int16  # NumPy has no such type of its own
+        bits = self.module.uint8 if dtype.itemsize == 1 else self.module.int16  # types that NumPy has
         return array.view(bits).numpy().view(dtype.numpy)
 
 
 class PycudaArrays(Arrays):
-    """Arrays of PyCUDA, which copies only what is contiguous in one order or the other."""
+    """Arrays of PyCUDA, which copies only contiguous arrays."""
 
     _type = "GPUArray"
 
@@ -212,8 +215,8 @@ class PycudaArrays(Arrays):
     def copied(self, array: Any, dtype: str) -> Any:
         if not array.flags.c_contiguous:
             raise ArgumentError(
-                f"an array of PyCUDA with strides {array.strides} (bytes): PyCUDA cannot copy it, and neither a kernel "
-                "nor cuBLAS takes it as it lies here; pass a contiguous one"
+                f"an array of PyCUDA with strides {array.strides} (bytes): neither a kernel nor cuBLAS accepts these "
+                "strides, and PyCUDA cannot copy it; pass a contiguous one"
             )
         return array.astype(DTYPES[dtype].numpy)
 
@@ -222,11 +225,13 @@ class PycudaArrays(Arrays):
 
     def check_target(self, target: Any) -> None:
         if not target.flags.c_contiguous:
-            raise ArgumentError(f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass another")
+            raise ArgumentError(
+                f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass a contiguous one"
+            )
 
     def layout(self, array: Any) -> tuple[Any, ...]:
-        is_somewhere = devices.count("cuda") > 1 and array.gpudata is not None  # what is empty has no memory
-        number = driver.device_of(int(array.gpudata)) if is_somewhere else 0
+        must_ask = devices.count("cuda") > 1 and array.gpudata is not None  # an empty array has no memory
+        number = driver.device_of(int(array.gpudata)) if must_ask else 0
         return array.shape, array.strides, array.dtype, number
 
     def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -234,7 +239,7 @@ class PycudaArrays(Arrays):
 
 
 def of(array: Any) -> Arrays:
-    """How to treat arrays of this one's library. Raises ArgumentError for one that is of none."""
+    """The methods for arrays of this one's library. Raises ArgumentError for any other library."""
     for name, kind in (
         ("numpy", Arrays),
         ("cupy", CupyArrays),
@@ -249,5 +254,5 @@ def of(array: Any) -> Arrays:
 
 
 def element(array: Any) -> str:
-    """The name of its dtype."""
+    """The name of an array's dtype."""
     return dtype_name(array)

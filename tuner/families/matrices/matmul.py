@@ -1,7 +1,7 @@
-"""`tuner.matmul`: the product of matrices as they lie, by whatever takes them so.
+"""`tuner.matmul`: products of matrices with any strides, by a kernel, the vendor library, or copies.
 
-A kernel takes contiguous matrices, some take them transposed or with rows apart; the vendor's library takes both. What
-neither takes is copied. Which it is, is decided once for each combination of shapes, strides and types.
+Every kernel accepts contiguous matrices; some accept transposed or strided ones. The vendor library accepts both.
+Operands that neither accepts are copied. This is decided once for each combination of shapes, strides and types.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tuner.devices.product import MatrixProduct
 from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import family, products
 from tuner.families.dispatcher import Dispatcher, dispatch
-from tuner.families.explanations import Explanation, explained
+from tuner.families.explanations import WITHOUT_COPIES, Explanation, explained
 from tuner.families.matrices import arrays
-from tuner.families.matrices.plans import Plan, Tell, check_types, of_nothing, result_shape, stack_shape
+from tuner.families.matrices.plans import Plan, StackExplainer, check_types, empty_plan, result_shape, stack_shape
 from tuner.families.matrices.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
@@ -30,21 +30,25 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate
 
-FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
+FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # those that ship are used
+STRIDED = "strided rows"  # how arrays are passed, in an explanation
 MOST_PLANS = 1024
-_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
+_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: its shape, strides, dtype and device
 
 
 @dataclass(frozen=True)
 class Way:
-    """How one combination of stacks is multiplied. `run` takes the stacks C, A, B. `types` are those that they are
-    copied to first, None if they are taken as they lie; that of C is written back. `turned`: whether `run` takes A and
-    B stored transposed, as contiguous arrays. `tell` says of the same stacks what runs, and why."""
+    """How one combination of stacks is multiplied.
+
+    `run` takes the stacks C, A, B. `types` are the types that C, A and B are copied to before; None for no copy. A
+    copied C is written back. `transposed` says whether `run` takes A and B as contiguous arrays of their transposes.
+    `explain` takes the same stacks as `run`.
+    """
 
     run: Callable[..., None]
     types: tuple[str | None, str | None, str | None]
-    turned: tuple[bool, bool]
-    tell: Tell
+    transposed: tuple[bool, bool]
+    explain: StackExplainer
 
 
 class Matmul:
@@ -106,7 +110,7 @@ class Matmul:
             out = plan.treatment.empty(*plan.result, a)
         try:
             plan.multiply(a, b, out, alpha, beta)
-        except MisalignedArray:  # nothing was enqueued, and nothing takes them where they begin
+        except MisalignedArray:  # nothing was enqueued; no kernel or library accepts this alignment, so copy
             treatment = plan.treatment
             treatment.check_target(out)
             written = treatment.written(out, arrays.element(out), beta)
@@ -119,8 +123,10 @@ class Matmul:
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, transpose_a: bool = False,
         transpose_b: bool = False,
     ) -> Explanation:  # fmt: skip
-        """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
-        that lie in another way. Factors change nothing about it."""
+        """What the same call runs, and why: kernel, configuration, match, expected regret and copies.
+
+        `alpha` and `beta` do not affect it.
+        """
         return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explain(a, b, out)
 
     def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
@@ -129,7 +135,7 @@ class Matmul:
             layout = _LAYOUTS[kinds[0]]
             key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
             return self._plans[key]
-        except (KeyError, AttributeError, TypeError, RuntimeError):  # RuntimeError: torch's, of what has no strides
+        except (KeyError, AttributeError, TypeError, RuntimeError):  # RuntimeError: a tensor of torch without strides
             pass
         treatment = arrays.of(a)
         for name, other in (("b", b), ("out", out)):
@@ -152,7 +158,7 @@ class Matmul:
     def _of_arrays(
         self, treatment: arrays.Arrays, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool
     ) -> Plan:
-        """The plan for these arrays. Raises ArgumentError where they do not fit."""
+        """The plan for these arrays. Raises ArgumentError if they do not fit together."""
         for name, array in (("a", a), ("b", b)):
             if len(array.shape) not in (2, 3):
                 raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
@@ -162,7 +168,7 @@ class Matmul:
             raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
         device = device_name(self._places[type(a)](a))
         if not min(*stacks[0], *stacks[1]):
-            return of_nothing(treatment, (shape, arrays.element(a)), stacks[0][2], device)
+            return empty_plan(treatment, (shape, arrays.element(a)), stacks[0][2], device)
         left, right = (
             treatment.stacked(treatment.transposed(x) if is_transposed else x)
             for x, is_transposed in ((a, transpose_a), (b, transpose_b))
@@ -175,108 +181,112 @@ class Matmul:
         )
         way = _way(treatment, (treatment.stacked(target), left, right), device)
         prepare = [
-            treatment.preparation(len(x.shape), is_transposed != turned, repeat, copied)
-            for x, is_transposed, turned, repeat, copied in zip(
-                (a, b), (transpose_a, transpose_b), way.turned, repeats, way.types[1:], strict=True
+            treatment.preparation(len(x.shape), is_transposed != takes_transposed, repeat, copied)
+            for x, is_transposed, takes_transposed, repeat, copied in zip(
+                (a, b), (transpose_a, transpose_b), way.transposed, repeats, way.types[1:], strict=True
             )
         ]
         on_out = treatment.preparation(len(shape), False, None, None, is_handed=way.types[0] is None)
         result = shape, arrays.element(a)
-        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.tell)
+        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.explain)
 
 
 def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
-    """How the stacks C, A, B are multiplied. Raises ArgumentError for an output whose elements share memory, and
-    RequestError where no kernel multiplies such elements on the device."""
+    """How the stacks C, A, B are multiplied.
+
+    Raises ArgumentError for an output whose elements overlap, and RequestError if no kernel multiplies this type on the
+    device.
+    """
     C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
-    if not C.is_apart:
-        raise ArgumentError(f"out: has strides {C.strides}, by which elements share memory; pass another array")
-    found = (
+    if not C.is_disjoint:
+        raise ArgumentError(f"out: has strides {C.strides}, so its elements overlap in memory; pass another array")
+    way = (
         _by_kernel(treatment, stacks, (C, A, B), device)
         or _by_library((C, A, B), device)
         or _by_copies(treatment, stacks, (C, A, B), device)
     )
-    if found is None:
+    if way is None:
         raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
-    return found
+    return way
 
 
 def _by_kernel(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
-    """The way without a copy, by a family that takes matrices as these lie; None if there is none."""
+    """By a family whose kernels accept these strides, without a copy; None if there is none."""
     C, A, B = operands
     types = tuple(operand.dtype for operand in operands)
-    turned = A.lies == TRANSPOSED, B.lies == TRANSPOSED
-    if C.lies != CONTIGUOUS or not {A.lies, B.lies} <= {CONTIGUOUS, TRANSPOSED}:
-        if not all(each.is_row_major and each.runs_forward and each.is_apart for each in operands):
+    transposed = A.order == TRANSPOSED, B.order == TRANSPOSED
+    if C.order != CONTIGUOUS or not {A.order, B.order} <= {CONTIGUOUS, TRANSPOSED}:
+        if not all(each.is_row_major and each.runs_forward and each.is_disjoint for each in operands):
             return None
         handle = _handle(types, (False, False), device, strided=True)
-        how = "rows apart"
-        turned = False, False
+        how = STRIDED
+        transposed = False, False
     else:
-        handle = _handle(types, turned, device)
-        how = "as they lie"
+        handle = _handle(types, transposed, device)
+        how = WITHOUT_COPIES
     if handle is None:
         return None
-    views = _views(treatment, stacks, turned)
+    views = _views(treatment, stacks, transposed)
     try:
         handle.kernel(*map(treatment.handed, views))
     except (NoConfiguration, TrialError):
         return None
-    return Way(handle, (None, None, None), turned, functools.partial(_told, handle, how))
+    return Way(handle, (None, None, None), transposed, functools.partial(_explained, handle, how))
 
 
 def _by_copies(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
-    """The way by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
+    """By contiguous copies; 16-bit operands are copied to float32 if no kernel takes their type. None if impossible."""
     C, A, _ = operands
     for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
         handle = _handle((c_type, type_, type_), (False, False), device)
         if handle is None:
             continue
-        needed = [
-            None if operand.lies == CONTIGUOUS and operand.dtype == wanted else wanted
+        copy_types = [
+            None if operand.order == CONTIGUOUS and operand.dtype == wanted else wanted
             for operand, wanted in zip(operands, (c_type, type_, type_), strict=True)
         ]
         copied = [
             f"a copy of {name}" + (f" as {wanted}" if wanted != operand.dtype else "")
-            for name, operand, wanted in zip(("out", "a", "b"), operands, needed, strict=True)
+            for name, operand, wanted in zip(("out", "a", "b"), operands, copy_types, strict=True)
             if wanted
         ]
         samples = [
             treatment.empty(stack.shape, wanted, stack) if wanted else stack
-            for stack, wanted in zip(stacks, needed, strict=True)
+            for stack, wanted in zip(stacks, copy_types, strict=True)
         ]
         try:
             handle.kernel(*map(treatment.handed, samples))
         except (NoConfiguration, TrialError):
             continue
-        why = f"; no kernel and no library takes {_words(operands)} as they lie"
-        tell = functools.partial(_told, handle, ", ".join(copied), why=why)
-        return Way(handle, (needed[0], needed[1], needed[2]), (False, False), tell)
+        why = f"; no kernel and no library accepts {_words(operands)}"
+        explain = functools.partial(_explained, handle, ", ".join(copied), why=why)
+        return Way(handle, (copy_types[0], copy_types[1], copy_types[2]), (False, False), explain)
     return None
 
 
-def _told(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
+def _explained(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
     """What a handle runs on stacks, and why."""
     kernel = handle.kernel(*stacks)
     try:
         kernel.check(*stacks)
     except MisalignedArray:
         how = "a copy of out, a copy of a, a copy of b"
-        why = "; nothing takes them where they begin"
-    except ArgumentError:  # a call says it
+        why = "; no kernel and no library accepts their alignment"
+    except ArgumentError:  # a call raises it
         pass
-    told = explained(kernel, how)
-    return replace(told, why=told.why + why)
+    explanation = explained(kernel, how)
+    return replace(explanation, why=explanation.why + why)
 
 
-def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
+def _views(treatment: arrays.Arrays, stacks: Any, transposed: tuple[bool, bool]) -> list[Any]:
+    """C, and A and B as `transposed` says."""
     C, A, B = stacks
-    return [C, *(treatment.transposed(x) if is_turned else x for x, is_turned in zip((A, B), turned, strict=True))]
+    return [C, *(treatment.transposed(x) if swap else x for x, swap in zip((A, B), transposed, strict=True))]
 
 
 def _words(operands: tuple[Stack, Stack, Stack]) -> str:
     return ", ".join(
-        f"{name} ({each.dtype}, {each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True)
+        f"{name} ({each.dtype}, {each.order})" for name, each in zip(("out", "a", "b"), operands, strict=True)
     )
 
 
@@ -287,7 +297,7 @@ def _device(name: str) -> Device:
 
 @functools.cache
 def _families() -> tuple[family.Family, ...]:
-    """The families of products that ship."""
+    """The families of matrix products that ship."""
     from tuner.catalog import catalog
 
     shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
@@ -295,16 +305,19 @@ def _families() -> tuple[family.Family, ...]:
 
 
 @functools.cache
-def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, strided: bool = False) -> Dispatcher | None:
-    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none."""
+def _handle(
+    types: tuple[str, ...], transposed: tuple[bool, bool], device: str, strided: bool = False
+) -> Dispatcher | None:
+    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none.
+
+    `transposed`: whether its A and B are stored transposed. `strided`: only kernels with leading dimensions.
+    """
     kind = devices.split(device)[0]
     for each in _families():
         op = each.operation
-        is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
-        if (
-            not is_right
-            or (products.is_transposed(each.spaces[0], "A"), products.is_transposed(each.spaces[0], "B")) != turned
-        ):
+        has_types = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
+        stored = products.is_transposed(each.spaces[0], "A"), products.is_transposed(each.spaces[0], "B")
+        if not has_types or stored != transposed:
             continue
         members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
         if members:
@@ -313,9 +326,9 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
 
 
 def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
-    """The way by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
+    """By the vendor library, which accepts transposed and strided rows; None if it does not accept these operands."""
     C, A, B = operands
-    if OTHER in (A.lies, B.lies) or not C.is_row_major or not all(each.runs_forward for each in operands):
+    if OTHER in (A.order, B.order) or not C.is_row_major or not all(each.runs_forward for each in operands):
         return None
     space = next((f.spaces[-1] for f in _families() if not products.is_transposed(f.spaces[0], "B")), None)
     if space is None:
@@ -332,9 +345,9 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
         return None
     scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
     kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
-    why = f"no kernel takes {_words(operands)} as they lie, and the library does"
-    told = explained(kernel, because=why)
-    return Way(kernel, (None, None, None), (False, False), lambda *stacks: told)
+    why = f"no kernel accepts {_words(operands)}, and the library does"
+    explanation = explained(kernel, because=why)
+    return Way(kernel, (None, None, None), (False, False), lambda *stacks: explanation)
 
 
 matmul = Matmul()

@@ -1,4 +1,4 @@
-"""How arrays are prepared for a product of stacks of matrices, and what they must be."""
+"""The plan of a matrix product: how its arrays are checked, prepared and multiplied."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from tuner.families.explanations import Explanation
 from tuner.families.matrices import arrays
 
 TYPES = ("float32", "float16", "bfloat16")
-Tell = Callable[..., Explanation]  # of the stacks C, A, B
+StackExplainer = Callable[..., Explanation]  # takes the stacks C, A, B
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How arrays as they are passed are multiplied: what makes stacks of them, and what `run`s on these. `result` is
-    the shape and the type of a new output, and `temporary` the type of what is written in its place."""
+    """How the arrays of a call are multiplied.
+
+    `prepare` converts C, A and B into stacks, which `run` multiplies. `result` is the shape and type of a new output.
+    `temporary` is the type of a temporary output that is copied to C afterwards; None if C is written directly.
+    """
 
     run: Callable[..., None]
     prepare: tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]  # C, A, B
     result: tuple[tuple[int, ...], str]
     temporary: str | None
     treatment: arrays.Arrays
-    tell: Tell
+    explain_stacks: StackExplainer
 
     def explain(self, a: Any, b: Any, out: Any) -> Explanation:
         """What multiplies these arrays, and why."""
@@ -32,10 +35,10 @@ class Plan:
         target = on_c(out if out is not None else self.treatment.empty(*self.result, a))
         if self.temporary is not None:
             target = self.treatment.handed(self.treatment.empty(target.shape, self.temporary, target))
-        return self.tell(target, on_a(a), on_b(b))
+        return self.explain_stacks(target, on_a(a), on_b(b))
 
     def multiply(self, a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
-        """Write alpha * a b + beta * out into `out`. Raises what a launch raises."""
+        """Write alpha * a @ b + beta * out into `out`. Raises the errors of a launch."""
         on_c, on_a, on_b = self.prepare
         options = {} if alpha == 1 and beta == 0 else {"alpha": alpha, "beta": beta}
         if self.temporary is None:
@@ -49,7 +52,7 @@ class Plan:
 
 
 def check_types(a: Any, b: Any, out: Any) -> None:
-    """Raise ArgumentError for operands and an output of types that are not multiplied."""
+    """Raise ArgumentError for operands or an output of a type that `tuner.matmul` does not support."""
     for name, array in (("a", a), ("b", b), ("out", out)):
         if array is None:
             continue
@@ -59,36 +62,38 @@ def check_types(a: Any, b: Any, out: Any) -> None:
 
 
 def stack_shape(array: Any, is_transposed: bool) -> tuple[int, ...]:
-    """The shape of a matrix or a stack of these as a stack."""
+    """The shape [batch, rows, columns] of a matrix or a stack, after transposition."""
     *batch, rows, columns = array.shape
     return (*(batch or [1]), *((columns, rows) if is_transposed else (rows, columns)))
 
 
 def result_shape(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """The number of products, and the shape of the result, of stacks of these shapes. Raises ArgumentError where they
-    do not fit."""
+    """The batch size and the shape of the product of stacks of these shapes.
+
+    Raises ArgumentError if the shapes do not fit together.
+    """
     (one, rows, inner), (other, depth, columns) = left, right
     if inner != depth or (one != other and 1 not in (one, other)):
         raise ArgumentError(
-            f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}, which makes {rows} x {inner} times {depth} x "
-            f"{columns}{f', {one} and {other} of them' if one != other else ''}; they cannot be multiplied"
+            f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}: {rows} x {inner} times {depth} x {columns}"
+            f"{f', in batches of {one} and {other}' if one != other else ''}; they cannot be multiplied"
         )
     batch = max(one, other) if min(one, other) else 0
     return batch, ((batch,) if 3 in (len(a.shape), len(b.shape)) else ()) + (rows, columns)
 
 
-def of_nothing(treatment: arrays.Arrays, result: tuple[tuple[int, ...], str], depth: int, device: str) -> Plan:
-    """The plan for operands without elements: sums of nothing are 0."""
+def empty_plan(treatment: arrays.Arrays, result: tuple[tuple[int, ...], str], depth: int, device: str) -> Plan:
+    """The plan for operands without elements, whose product is 0."""
 
     def run(out: Any, a: Any, b: Any, alpha: float = 1.0, beta: float = 0.0) -> None:
         treatment.check_target(out)
         if min(out.shape):
             treatment.scale(out, beta)
 
-    def as_it_is(array: Any) -> Any:
+    def unchanged(array: Any) -> Any:
         return array
 
     *batch, rows, columns = result[0]
     sizes = {"M": rows, "N": columns, "K": depth, "batch": batch[0] if batch else 1}
-    told = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
-    return Plan(run, (as_it_is, as_it_is, as_it_is), result, None, treatment, lambda *arrays: told)
+    explanation = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
+    return Plan(run, (unchanged, unchanged, unchanged), result, None, treatment, lambda *arrays: explanation)

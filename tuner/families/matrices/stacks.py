@@ -1,4 +1,4 @@
-"""Stacks of matrices, and how they lie in memory."""
+"""Stacks of matrices, and their layout in memory."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from dataclasses import dataclass
 
 from tuner.devices.product import Matrices
 
-CONTIGUOUS, TRANSPOSED, APART, OTHER = "contiguous", "transposed", "rows apart", "other"
+CONTIGUOUS, TRANSPOSED, STRIDED, OTHER = "contiguous", "transposed", "strided rows", "other strides"
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of matrices as the product reads them: rows times columns, with strides in elements."""
+    """A stack of matrices as the product reads it: `shape` is [batch, rows, columns], `strides` are in elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
 
     @property
-    def lies(self) -> str:
-        """How it lies in memory: `contiguous`, `transposed` (as contiguous stacks of the transposes), `rows apart` in
-        either, or `other`."""
+    def order(self) -> str:
+        """Its layout: CONTIGUOUS; TRANSPOSED, a contiguous stack of the transposes; STRIDED, either one with padded
+        rows or matrices; or OTHER."""
         _, rows, columns = self.shape
         if self._is_packed((rows * columns, columns, 1)):
             return CONTIGUOUS
         if self._is_packed((rows * columns, 1, rows)):
             return TRANSPOSED
-        return APART if self.is_row_major or self._is_column_major else OTHER
+        return STRIDED if self.is_row_major or self._is_column_major else OTHER
 
     @property
     def is_row_major(self) -> bool:
-        """Whether elements of a row lie together, and rows do not overlap."""
+        """Whether each row is contiguous, and rows do not overlap."""
         _, rows, columns = self.shape
         _, row, column = self.strides
         return (column == 1 or columns == 1) and (rows == 1 or row >= columns)
 
     @property
-    def is_apart(self) -> bool:
-        """Whether no two elements share memory: along each axis a step leads beyond all that the axes with smaller
-        steps reach."""
+    def is_disjoint(self) -> bool:
+        """Whether no two elements share memory: the stride of each axis exceeds the extent of all axes with smaller
+        strides."""
         reach = 0
         for step, extent in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
             if step <= reach:
@@ -48,7 +48,7 @@ class Stack:
 
     @property
     def runs_forward(self) -> bool:
-        """Whether each matrix begins behind the one before, or where that does."""
+        """Whether no matrix begins before the previous one."""
         return self.shape[0] == 1 or self.strides[0] >= 0
 
     @property
@@ -59,7 +59,7 @@ class Stack:
 
     @property
     def matrices(self) -> Matrices:
-        """The same as rows in memory, which a library may take transposed."""
+        """The stack as row-major matrices, perhaps transposed, for the vendor library."""
         _, rows, columns = self.shape
         stride, row, column = self.strides
         if self.is_row_major:
@@ -67,4 +67,5 @@ class Stack:
         return Matrices(column if columns > 1 else rows, stride, is_transposed=True)
 
     def _is_packed(self, strides: tuple[int, ...]) -> bool:
-        return all(n == 1 or own == needed for n, own, needed in zip(self.shape, self.strides, strides, strict=True))
+        """Whether the strides are these; those of axes of extent 1 do not matter."""
+        return all(n == 1 or own == packed for n, own, packed in zip(self.shape, self.strides, strides, strict=True))
