@@ -43,18 +43,18 @@ def main() -> None:
     counts: dict[int, Counter[str]] = {}
     for scope, blocks in zip(scopes, launched(space, scopes, device), strict=True):
         plan = products.product(space, scope)
-        told = None if plan is None else cublas_tiles.told(plan)
-        if plan is None or told is None or blocks is None:
+        choice = None if plan is None else cublas_tiles.heuristic(plan)
+        if plan is None or choice is None or blocks is None:
             continue
-        of, tiles = counts.setdefault(told.algorithm, Counter()), cublas_tiles.tiles(plan, told, device.units)
-        if told.tile is None or told.algorithm in cublas_tiles.PERSISTENT:
+        of, tiles = counts.setdefault(choice.algorithm, Counter()), cublas_tiles.tiles(plan, choice, device.units)
+        if choice.tile is None or choice.algorithm in cublas_tiles.PERSISTENT:
             of["not compared"] += 1
         elif tiles.blocks == blocks:
             of["same"] += 1
         else:
             of["others"] += 1
-            print(f"{short_size(scope.sizes)}: {told}: {tiles.blocks:g} were told, {blocks} launched")
-    print(f"{options.family} on {device.name}\n\n| algorithm | blocks as told | others | not compared |")
+            print(f"{short_size(scope.sizes)}: {choice}: {tiles.blocks:g} predicted, {blocks} launched")
+    print(f"{options.family} on {device.name}\n\n| algorithm | blocks as predicted | others | not compared |")
     print("|---|---|---|---|")
     for algorithm, of in sorted(counts.items()):
         print(f"| {algorithm} | {of['same']} | {of['others']} | {of['not compared']} |")

@@ -60,7 +60,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     taken, message = done.stdout.splitlines()
     assert taken == paths.digest(built.binary)
     assert re.match(
-        r"sgemm_naive: compiling CUDA needs NVRTC; pip .* holds no build .* for sm_53: name a copy", message
+        r"sgemm_naive: compiling CUDA needs NVRTC; pip .* has no build .* for sm_53 either; install", message
     )
 
 

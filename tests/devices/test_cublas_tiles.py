@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.catalog import catalog
-from tuner.devices.cuda.blas.cublas_tiles import Told, tiles
+from tuner.devices.cuda.blas.cublas_tiles import Heuristic, tiles
 from tuner.devices.product import MatrixProduct
 from tuner.families import products
 from tuner.space.scope import Limits, Scope
@@ -33,7 +33,7 @@ def _product(family: str, *sizes: int) -> MatrixProduct:
 def test_only_cutlass_rounds_its_tiles_along_n_up_to_swizzle_them(
     family: str, sizes: tuple[int, ...], told: tuple[int, tuple[int, int], int], grid: tuple[int, ...], there: int
 ) -> None:
-    found = tiles(_product(family, *sizes), Told(*told, waves=0.5), UNITS)
+    found = tiles(_product(family, *sizes), Heuristic(*told, waves=0.5), UNITS)
     assert (found.blocks, found.tile_count) == (grid[0] * grid[1] * grid[2], there)
 
 
@@ -49,29 +49,31 @@ def test_only_cutlass_rounds_its_tiles_along_n_up_to_swizzle_them(
 def test_the_parts_of_sums_begin_at_aligned_elements(
     family: str, sizes: tuple[int, ...], told: tuple[int, tuple[int, int], int], parts: int
 ) -> None:
-    assert tiles(_product(family, *sizes), Told(*told, waves=0.5), UNITS).cut[2] == parts
+    assert tiles(_product(family, *sizes), Heuristic(*told, waves=0.5), UNITS).cut[2] == parts
 
 
 def test_waves_tell_how_many_blocks_a_multiprocessor_runs_at_once() -> None:
     product = _product("sgemm", 128, 128 * UNITS, 512, 1)
-    assert tiles(product, Told(20, (128, 128), 1, waves=0.25), UNITS).at_once == 4.0
-    assert tiles(product, Told(66, (128, 128), 1, waves=0.25), UNITS).at_once == 1.0
+    assert tiles(product, Heuristic(20, (128, 128), 1, waves=0.25), UNITS).at_once == 4.0
+    assert tiles(product, Heuristic(66, (128, 128), 1, waves=0.25), UNITS).at_once == 1.0
 
 
 def test_blocks_without_a_tile_take_the_place_of_others_only_where_all_run_at_once() -> None:
     product = _product("sgemm", 44, 1027, 11759, 1)
-    all_at_once, in_turn = (tiles(product, Told(20, (128, 64), 29, waves), UNITS) for waves in (0.5, 2.0))
+    all_at_once, in_turn = (tiles(product, Heuristic(20, (128, 64), 29, waves), UNITS) for waves in (0.5, 2.0))
     assert (all_at_once.dealt(UNITS), in_turn.dealt(UNITS)) == (all_at_once.blocks, in_turn.tile_count)
 
 
 def test_an_algorithm_without_tiles_has_the_blocks_of_its_waves() -> None:
-    found = tiles(_product("sgemm", 2, 4872, 560, 1), Told(11, None, 1, waves=0.15), UNITS)
+    found = tiles(_product("sgemm", 2, 4872, 560, 1), Heuristic(11, None, 1, waves=0.15), UNITS)
     assert (found.tile_count, found.blocks, found.cut[0]) == (20, 20, 2)
 
 
 def test_variants_of_an_algorithm_without_tiles_are_told_apart() -> None:
     product = _product("sgemm", 1, 4872, 560, 1)
-    one, other, same = (tiles(product, Told(13, None, 1, 0.5, variant), UNITS).algorithm for variant in (57, 111, 57))
+    one, other, same = (
+        tiles(product, Heuristic(13, None, 1, 0.5, variant), UNITS).algorithm for variant in (57, 111, 57)
+    )
     assert one == same != other
-    tiled = {tiles(product, Told(55, (32, 32), 1, 0.5, variant), UNITS).algorithm for variant in (0, 2)}
+    tiled = {tiles(product, Heuristic(55, (32, 32), 1, 0.5, variant), UNITS).algorithm for variant in (0, 2)}
     assert tiled == {55}

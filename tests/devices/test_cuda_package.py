@@ -90,14 +90,14 @@ def test_a_package_that_is_asked_for_and_cannot_be_imported_is_one_message(tmp_p
 def test_without_any_package_there_is_no_gpu_and_a_message_says_why(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda", broken=("pycuda", "cuda"))
     assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "device 'cuda': no package reaches it (libcurand.so.10 is not here; libcurand" in done.err
+    assert "device 'cuda': neither PyCUDA nor cuda-bindings can be imported (libcurand.so.10 is not here; " in done.err
     assert done.err.endswith("pip install cuda-bindings\n")
 
 
 @without_driver
 def test_a_driver_that_refuses_is_one_message(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda", refused=2)
-    assert (done.status, done.err) == (2, "error: device 'cuda': the driver answers CUDA_ERROR_OUT_OF_MEMORY\n")
+    assert (done.status, done.err) == (2, "error: device 'cuda': the driver reports CUDA_ERROR_OUT_OF_MEMORY\n")
 
 
 @without_driver
@@ -113,7 +113,7 @@ def test_a_word_that_names_no_package_is_one_message(tune: Tune, monkeypatch: py
     for arguments in (["devices"], ["show", "sgemm/03_naive", "16", "--device", "cuda"], ["03_naive", "16"]):
         done = tune(*arguments)
         assert (done.status, done.out) == (2, "")
-        assert done.err == "error: TUNER_CUDA='cupy': there is no such way to CUDA; write pycuda or bindings\n"
+        assert done.err == "error: TUNER_CUDA='cupy': not supported; write pycuda or bindings\n"
 
 
 def test_the_headers_of_a_conda_environment_are_found(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def test_standard_headers_give_their_types_and_constants() -> None:
     [
         ("#include <vector>\n" + HEAD + "}", r'^k\.cu\(1\): .*"vector"; put headers that only .* __CUDACC_RTC__'),
         (HEAD + "}\nint main() {}", r"JIT mode; write __device__ .*between #ifndef __CUDACC_RTC__ and #endif$"),
-        (HEAD + "}\n__host__ void f() {}", r"JIT mode; put code of the host between"),
-        (HEAD + "}\n__device__ void f() { k<<<1, 2>>>(0, 0); }", r"not declared; put code of the host between"),
-        (HEAD + "cudaFree(y); }", r'"cudaFree" is undefined; put code of the host between'),
+        (HEAD + "}\n__host__ void f() {}", r"JIT mode; put host code between"),
+        (HEAD + "}\n__device__ void f() { k<<<1, 2>>>(0, 0); }", r"not declared; put host code between"),
+        (HEAD + "cudaFree(y); }", r'"cudaFree" is undefined; put host code between'),
         (HEAD + "int64_t i = 0; y[i] = 0; }", r'"int64_t" is undefined; #include <cstdint>$'),
         (HEAD + "y[0] = -INFINITY; y[1] = NAN; }", r'"INFINITY" is undefined; #include <cmath>$'),
         (HEAD + "y[0] = FLT_MAX; }", r'"FLT_MAX" is undefined; #include <cfloat>$'),

@@ -135,7 +135,7 @@ def test_what_another_library_makes_current_in_between_does_no_harm(library: str
         for x in arrays():
             address = made("cuMemAlloc_v2", ctypes.c_uint64(), ctypes.c_size_t(x.nbytes))
             far.append(Foreign(interface={"shape": x.shape, "typestr": "<f4", "version": 3, "data": (address, False)}))
-        with pytest.raises(ArgumentError, match="C: lies in another context of cuda:0"):
+        with pytest.raises(ArgumentError, match="C: is in another context of cuda:0"):
             kernel(*far)
     cuda.synchronize()
     np.testing.assert_allclose(on_host(C), 2 * (arrays()[1] @ arrays()[2]), rtol=1e-5)
@@ -222,7 +222,7 @@ def test_two_gpus_in_one_process(cuda: Device) -> None:
         kernel.device.synchronize()
         with cupy.cuda.Device(number):
             assert (C.get() == 48).all()
-    with pytest.raises(ArgumentError, match="C: lies on cuda:1; the kernel was loaded on cuda:0"):
+    with pytest.raises(ArgumentError, match="C: is on cuda:1, but the kernel was loaded on cuda:0"):
         kernels[0](*given[1])
 
 
@@ -238,7 +238,7 @@ def test_an_array_of_pycuda_on_another_gpu_is_refused(cuda: Device) -> None:
         C, A, B = (on_gpu("pycuda", np.ones((1, 16, 16), np.float32)) for _ in "CAB")
         for _ in range(2):
             kernels[1](C, A, B)
-            with pytest.raises(ArgumentError, match="C: lies on cuda:1"):
+            with pytest.raises(ArgumentError, match="C: is on cuda:1"):
                 kernels[0](C, A, B)
         assert (C.get() == 16).all()
     finally:

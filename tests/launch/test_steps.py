@@ -67,7 +67,7 @@ def test_what_a_launch_with_scratch_cannot_take_is_named_and_the_next_launch_is_
         ((), "0 arrays given; it takes 2: total, x"),
         ((np.zeros(1, np.float32), integers(N)), "total: of type ndarray"),
         ((None, None), "total: of type NoneType"),
-        (elsewhere, "total: lies in another"),
+        (elsewhere, "total: is in another"),
         ((good[1], good[0]), r"total: has shape \(1000,\)"),
     ):
         for launch in (kernel, kernel.bind):

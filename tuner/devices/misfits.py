@@ -68,7 +68,7 @@ def _size(argument: Argument, size: int, kernel: str, scope: Scope) -> Iterator[
     dtype = chosen_types.dtype(argument, scope)
     if dtype.itemsize != size:
         sizes = f"{dtype.name} has {dtype.itemsize} bytes, but {kernel} takes {size} here"
-        yield f"{key}.dtype", f"{sizes}; write the source's type, and pass the members of a struct one by one"
+        yield f"{key}.dtype", f"{sizes}; write the type that {kernel} declares; pass the members of a struct one by one"
 
 
 def _variable(argument: Argument, interface: Interface, scope: Scope) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: NVRTC compiles; PyCUDA or cuda-bindings finds them; the driver loads, launches and times."""
+"""The backend for NVIDIA GPUs, which uses NVRTC, the CUDA driver, and PyCUDA or cuda-bindings."""
 
 from tuner.devices.backend import Backend, deferred
 from tuner.devices.cuda import architectures

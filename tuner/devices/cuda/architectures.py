@@ -1,28 +1,28 @@
-"""NVIDIA's architectures: compute capability and limits by names such as sm_90a."""
+"""Compute capabilities and limits of NVIDIA's architectures, by names such as sm_90a."""
 
 import re
 
 from tuner.space.scope import Limits
 
-# KiB of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
-# Capability".
+# Maximum shared memory per block in KiB, by compute capability: CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability".
 _SHARED_KIB = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227}
 _SHARED_KIB |= {120: 99, 121: 99}
 
 
 def compute_capability(architecture: str) -> tuple[int, int] | None:
-    """(9, 0) for sm_90a; None for any other form."""
+    """Major and minor compute capability, (9, 0) for sm_90a. None if `architecture` does not have this form."""
     parts = re.fullmatch(r"sm_([1-9]\d?)(\d)[af]?", architecture)
     return (int(parts[1]), int(parts[2])) if parts else None
 
 
 def is_architecture(text: str) -> bool:
-    """Whether `text` has the form of an architecture: sm_80, sm_90a."""
+    """Whether `text` has the form of an architecture, such as sm_80 or sm_90a."""
     return compute_capability(text) is not None
 
 
 def limits_of(architecture: str) -> Limits:
-    """The limits of a GPU that is not here, as far as its compute capability tells them."""
+    """The limits of an absent GPU, as far as its compute capability determines them."""
     capability = compute_capability(architecture)
     if capability is None:
         return Limits()

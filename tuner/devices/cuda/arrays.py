@@ -1,8 +1,8 @@
-"""Arrays and streams of PyCUDA, CuPy and torch, and arrays of any library with the CUDA array interface.
+"""Reads addresses and streams of arrays of PyCUDA, CuPy, torch, and any library with the CUDA array interface.
 
-The interface alone would suffice. But these three build it anew at each access, which costs more than the rest of a
-launch. So the fast readers compare only the attributes that matter. If they differ, the slow reader checks the
-interface: it accepts the array after all, or reports the fault.
+The interface alone would suffice, but these three libraries rebuild it at each access, which takes longer than the rest
+of a launch. So the fast readers compare only the attributes that matter. If an attribute differs, the slow reader reads
+the interface: it accepts the array, or reports the problem.
 """
 
 import operator
@@ -20,21 +20,21 @@ Stream = Callable[[Any], int]
 
 
 class Readers(dict[type, tuple[Addresses, Stream]]):
-    """By the type of the first array: a reader that checks all arrays and returns their addresses, and a function that
-    returns the current stream. An entry is created when its type first occurs."""
+    """Maps the type of the first array to two functions: one checks all arrays and returns their addresses, the other
+    returns the handle of the current stream. An entry is created when a type first occurs."""
 
     def __init__(
         self, specs: Sequence[ArraySpec], number: int, is_ours: Callable[[Iterable[int]], bool] | None, slow: Addresses
     ) -> None:
-        """For the GPU with this number. If there are several GPUs, `is_ours` tells whether addresses lie on it. The
-        reader `slow` gets the arrays that a fast reader does not accept; it returns addresses or raises ArgumentError.
+        """Readers for the GPU with this number. `is_ours` tells whether all addresses are on this GPU; None if there is
+        only one GPU. `slow` reads the arrays that a fast reader rejects: it returns addresses or raises ArgumentError.
         """
         super().__init__()
         self._specs, self._number, self._is_ours, self._slow = specs, number, is_ours, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         readers = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}
-        are_plain = all(spec.is_contiguous for spec in self._specs)  # else a flag of contiguity says too little
+        are_plain = all(spec.is_contiguous for spec in self._specs)  # fast readers check contiguity, not strides
         factory = readers.get(_library(kind)) if are_plain else None
         entry = self[kind] = (factory or self._other)(), current_stream(kind, self._number)
         return entry
@@ -42,9 +42,9 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
     def _pycuda(self) -> Addresses:
         slow, is_ours, driver = self._slow, self._is_ours, sys.modules["pycuda.driver"]
         expected = [(spec.shape, spec.dtype, spec.strides) for spec in self._specs]
-        # Reading the addresses, and with several GPUs asking the driver where they lie, costs more than all the rest.
-        # An allocation never moves, so the last addresses hold while the arrays lie in the same allocations. This
-        # misses an allocation that the caller frees by hand.
+        # Reading the addresses, and with several GPUs querying the driver for their GPU, takes longer than all the
+        # rest. An allocation never moves, so the last addresses remain valid while the arrays have the same
+        # allocations. An allocation that the caller frees explicitly goes unnoticed.
         reference, fixed = weakref.ref, {driver.DeviceAllocation, driver.PooledDeviceAllocation}
         last: tuple[list[weakref.ref[Any]], list[int]] = [], []
 
@@ -103,8 +103,8 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
     def _other(self) -> Addresses:
         slow, is_ours = self._slow, self._is_ours
-        # What has been taken once is taken again while the interfaces stay the same. Copies, because a library may
-        # change its dictionary in place.
+        # Arrays that were accepted once are accepted again while their interfaces are equal. The interfaces are copied,
+        # because a library may change its dictionary in place.
         last: tuple[list[dict[str, Any]] | None, Sequence[int]] = None, ()
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
@@ -114,7 +114,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
                 interfaces = [array.__cuda_array_interface__ for array in arrays]
                 if interfaces == last[0] and (is_ours is None or is_ours(last[1])):
                     return last[1]
-            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):  # ValueError: of masks
+            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):  # ValueError: from masked arrays
                 pass
             values = slow(arrays)
             if interfaces is not None:
@@ -125,7 +125,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
 
 def _library(kind: type) -> str:
-    """The library of this type of array: pycuda, cupy, torch, or empty for any other."""
+    """The library of an array type: pycuda, cupy, torch, or "" for any other."""
     for name, module, arrays in (
         ("pycuda", "pycuda.gpuarray", "GPUArray"), ("cupy", "cupy", "ndarray"), ("torch", "torch", "Tensor")
     ):  # fmt: skip
@@ -138,8 +138,8 @@ def _library(kind: type) -> str:
 def interface_of(array: Any) -> dict[str, Any]:
     """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError if it has none.
 
-    torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
-    bfloat16. A view of such a tensor as integers has one.
+    torch has none for its float8 types, which the interface cannot express, and earlier versions have none for
+    bfloat16. For these, the interface of an integer view of the tensor is used.
     """
     try:
         interface: dict[str, Any] = array.__cuda_array_interface__
@@ -154,7 +154,8 @@ def interface_of(array: Any) -> dict[str, Any]:
 
 
 def current_stream(kind: type, number: int) -> Stream:
-    """A function of an array that returns the handle of its library's current stream on the GPU with this number."""
+    """A function that takes an array of type `kind` and returns the handle of its library's current stream on the GPU
+    with this number."""
     match _library(kind):
         case "pycuda":
             return lambda array: 0  # its current stream is always the default stream
@@ -168,15 +169,15 @@ def current_stream(kind: type, number: int) -> Stream:
 
 
 def stream_of(array: Any, number: int) -> Any:
-    """The current stream of the library of `array`, for `stream_handle`. CuPy destroys a stream that has no references,
-    so the result is CuPy's own object."""
+    """The current stream of the library of `array`, for `stream_handle`. For CuPy it is CuPy's stream object, because
+    CuPy destroys a stream without references."""
     if _library(type(array)) == "cupy":
         return sys.modules["cupy"].cuda.get_current_stream(number)
     return current_stream(type(array), number)(array)
 
 
 def stream_handle(stream: Any) -> int:
-    """The handle of a stream of any library. Raises ArgumentError for anything but a stream or a handle."""
+    """The handle of a stream of any library. Raises ArgumentError if `stream` is neither a stream nor a handle."""
     if hasattr(stream, "__cuda_stream__"):
         handle = stream.__cuda_stream__()[1]
     else:  # torch, CuPy, PyCUDA

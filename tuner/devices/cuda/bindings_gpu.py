@@ -1,4 +1,4 @@
-"""A GPU through cuda-bindings, NVIDIA's own package. Its wheels need a driver, and no CUDA toolkit."""
+"""Access to a GPU through cuda-bindings, NVIDIA's Python package, which needs a driver but no CUDA toolkit."""
 
 import functools
 from typing import Any
@@ -8,11 +8,11 @@ from cuda.bindings import driver as cuda
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import DeviceError
 
-_LONGEST = 256  # bytes of a text
+_LONGEST = 256  # bytes of a text buffer
 
 
 class BindingsGpu(Gpu):
-    """A GPU whose primary context no package has to be told of."""
+    """A GPU through cuda-bindings. Its primary context is used without PyCUDA's context stack."""
 
     package = "cuda-bindings"
 
@@ -61,13 +61,13 @@ def _primary(number: int) -> int:
 
 
 def _ok(result: tuple[Any, ...]) -> Any:
-    """The value that a call returned beside its status. Raises DeviceError unless the status is success."""
+    """The value that a driver call returned after its status. Raises DeviceError unless the status is success."""
     status, *values = result
     if status != cuda.CUresult.CUDA_SUCCESS:
-        raise DeviceError(f"device 'cuda': the driver answers {getattr(status, 'name', status)}")
+        raise DeviceError(f"device 'cuda': the driver reports {getattr(status, 'name', status)}")
     return values[0] if values else None
 
 
 def _text(padded: bytes) -> str:
-    """A text that the driver wrote into a longer buffer."""
+    """Decode a null-terminated text in a longer buffer."""
     return padded.partition(b"\0")[0].decode()

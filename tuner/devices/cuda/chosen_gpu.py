@@ -1,4 +1,4 @@
-"""Which Python package reaches the GPUs: PyCUDA, or cuda-bindings, as TUNER_CUDA says."""
+"""Chooses the Python package that accesses the GPUs: PyCUDA or cuda-bindings, or the one that TUNER_CUDA names."""
 
 import functools
 import os
@@ -15,12 +15,12 @@ _CHOICES = ("pycuda", "bindings")
 
 
 class Missing(DeviceError):
-    """There is no driver, or no package, so there is no GPU."""
+    """The driver or a Python package is missing, so no GPU is available."""
 
 
 def count() -> int:
-    """How many GPUs there are; 0 without a driver or a package. Raises DeviceError if TUNER_CUDA asks for what there is
-    not."""
+    """The number of GPUs; 0 without a driver or a package. Raises DeviceError if TUNER_CUDA names an unknown or missing
+    package."""
     try:
         return chosen().count()
     except Missing:
@@ -28,7 +28,7 @@ def count() -> int:
 
 
 def lacks() -> str | None:
-    """What keeps this machine from having GPUs, whatever package is installed; None where nothing does."""
+    """What, other than a Python package, this machine lacks to use GPUs; None if it lacks nothing."""
     try:
         driver.library()
     except OSError as error:
@@ -37,17 +37,20 @@ def lacks() -> str | None:
 
 
 def chosen() -> type[Gpu]:
-    """GPUs through the package that TUNER_CUDA names, else through PyCUDA where it can be imported, else through
-    cuda-bindings. Raises DeviceError, which is Missing where nothing was asked for."""
+    """The class of GPUs for the package that TUNER_CUDA names. By default, PyCUDA if it can be imported, else
+    cuda-bindings.
+
+    Raises DeviceError if TUNER_CUDA names an unknown or missing package, Missing if no package can be imported.
+    """
     choice = os.environ.get(VARIABLE, "")
     if choice not in ("", *_CHOICES):
-        raise DeviceError(f"{VARIABLE}={quoted(choice)}: there is no such way to CUDA; write {' or '.join(_CHOICES)}")
+        raise DeviceError(f"{VARIABLE}={quoted(choice)}: not supported; write {' or '.join(_CHOICES)}")
     return _chosen(choice)
 
 
 @functools.cache
 def _chosen(choice: str) -> type[Gpu]:
-    if (lacking := lacks()) is not None:  # before the imports, which take a while
+    if (lacking := lacks()) is not None:  # before the imports, which are slow
         raise Missing(f"device 'cuda': {lacking}")
     errors = []
     for name, load in (("pycuda", _through_pycuda), ("bindings", _through_bindings)):
@@ -58,7 +61,10 @@ def _chosen(choice: str) -> type[Gpu]:
                 errors.append(str(error))
     if choice:
         raise DeviceError(f"{VARIABLE}={choice}: it cannot be imported ({errors[0]}); install it, or unset {VARIABLE}")
-    raise Missing(f"device 'cuda': no package reaches it ({'; '.join(errors)}); pip install cuda-bindings")
+    raise Missing(
+        f"device 'cuda': neither PyCUDA nor cuda-bindings can be imported ({'; '.join(errors)}); pip install "
+        "cuda-bindings"
+    )
 
 
 def _through_pycuda() -> type[Gpu]:

@@ -1,4 +1,4 @@
-"""CUDA C++ to a cubin, by NVRTC. Needs no GPU, so any machine can check that a stage compiles."""
+"""Compiles CUDA C++ to a cubin with NVRTC, on any machine, with or without a GPU."""
 
 import functools
 import importlib.util
@@ -17,13 +17,13 @@ from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
 STANDARD = "--std=c++17"
-# ptxas reports the figures of a build, but not for one from NVRTC's own cache. Ours replaces that.
-_NAMES = "__nv_name_map"  # the file of name expressions in a log
+_NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
+# ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
 _REPORT_OPTIONS = ("--ptxas-options=-v", "--no-cache")
 
 
 class NvrtcCompiler(Compiler):
-    """CUDA C++ to a cubin for one architecture, such as sm_90a."""
+    """Compiles CUDA C++ to a cubin for one architecture, such as sm_90a."""
 
     kind = BACKEND.kind
     portable = True
@@ -41,15 +41,15 @@ class NvrtcCompiler(Compiler):
 
 
 def compile_cubin(source: Source, architecture: str) -> Build:
-    """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log, and where the cubin would
-    lack the kernel."""
+    """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log, or with a list of kernels if
+    the source lacks a requested one."""
     nvrtc = _nvrtc()
     file = f"{braces.function(source.kernels[0])}.cu"
     names = [name.encode() for name in host_code.NAMES]
     headers = [host_code.header()] * len(names)
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), len(names), headers, names))
     try:
-        for kernel in source.kernels:  # instantiates a template; changes no other cubin
+        for kernel in source.kernels:  # instantiates templates; does not change the cubin of other kernels
             _ok(nvrtc.nvrtcAddNameExpression(program, kernel.encode()))
         options = [
             f"--gpu-architecture={architecture}",
@@ -85,23 +85,27 @@ def compile_cubin(source: Source, architecture: str) -> Build:
 
 @functools.cache
 def _roots() -> tuple[Path, ...]:
-    """The folders `nvidia` that NVIDIA's wheels unpack into."""
+    """The folders named `nvidia` into which NVIDIA's wheels unpack."""
     spec = importlib.util.find_spec("nvidia")
     return tuple(Path(root) for root in (spec.submodule_search_locations or [])) if spec else ()
 
 
 @functools.cache
 def _wheel_version(wheel: str) -> str | None:
-    """The version of the wheel nvidia-cuda-`wheel`, by the name of its .dist-info folder. A launch from the cache needs
-    it, and importing importlib.metadata takes longer than all the rest of that launch."""
+    """The version of the wheel nvidia-cuda-`wheel`, from the name of its .dist-info folder; None if it is not
+    installed.
+
+    A launch from the cache needs the version, and importing importlib.metadata would take longer than the rest of that
+    launch.
+    """
     folders = (path.name for root in _roots() for path in root.parent.glob(f"nvidia_cuda_{wheel}-*.dist-info"))
     return next((name.removesuffix(".dist-info").rpartition("-")[2] for name in sorted(folders)), None)
 
 
 @functools.cache
 def version() -> str:
-    """NVRTC's version: that of its wheel, which needs no loading, else the one that the library reports. Raises
-    DeviceError if it is missing."""
+    """NVRTC's version: that of its wheel, which does not load the library, else the one that the library reports.
+    Raises DeviceError if NVRTC is missing."""
     wheel = _wheel_version("nvrtc")
     if wheel is not None:
         return wheel
@@ -111,8 +115,8 @@ def version() -> str:
 
 @functools.cache
 def _include_options() -> tuple[str, ...]:
-    """The options for CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), in wheels, in this interpreter's conda
-    environment, or in an installed toolkit."""
+    """The compiler options for the folders of CUDA's headers (cuda_fp16.h, mma.h, cuda/barrier): in wheels, in this
+    interpreter's conda environment, and in an installed toolkit."""
     conda = Path(sys.prefix).glob("targets/*/include")
     roots = [*(root / "cu13" / "include" for root in _roots()), *conda, Path("/usr/local/cuda/include")]
     folders = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
@@ -121,7 +125,7 @@ def _include_options() -> tuple[str, ...]:
 
 @functools.cache
 def _nvrtc() -> Any:
-    """The bindings of NVRTC. The first call loads the library. Raises DeviceError if it is missing."""
+    """The Python bindings of NVRTC. The first call loads NVRTC. Raises DeviceError if it is missing."""
     try:
         from cuda.bindings import nvrtc
 
@@ -132,7 +136,7 @@ def _nvrtc() -> Any:
 
 
 def _ok(result: tuple[Any, ...]) -> Any:
-    """The value that a call returned beside its status. Raises BuildError unless the status is success."""
+    """The value that a call of NVRTC returned after its status. Raises BuildError unless the status is success."""
     status, *values = result
     if status != type(status).NVRTC_SUCCESS:
         raise BuildError(f"NVRTC: {status.name}")
@@ -140,7 +144,7 @@ def _ok(result: tuple[Any, ...]) -> Any:
 
 
 def _interface(nvrtc: Any, program: Any, names: Mapping[str, str]) -> Interface | None:
-    """What the kernels take; None where NVRTC gives no PTX beside a cubin."""
+    """The interface of the kernels; None if NVRTC does not provide PTX in addition to the cubin."""
     status, size = nvrtc.nvrtcGetPTXSize(program)
     text = bytearray(size or 0)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS or nvrtc.nvrtcGetPTX(program, text)[0] != status or not size:

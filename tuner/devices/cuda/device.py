@@ -1,4 +1,4 @@
-"""An NVIDIA GPU: NVRTC compiles a cubin for its exact architecture; the driver loads, launches and times."""
+"""The device class of NVIDIA GPUs, which compiles with NVRTC and launches through the CUDA driver."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
-MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
+MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
 
 
 class CudaDevice(Device):
-    """One GPU, in the current context of the thread that opens it if that belongs to this GPU. Otherwise in the GPU's
-    primary context, which CuPy and torch use too."""
+    """One GPU, in the opening thread's current context if that belongs to this GPU, otherwise in the GPU's primary
+    context, which CuPy and torch use too."""
 
     kind, language = BACKEND.kind, BACKEND.language
     asynchronous = True
@@ -48,7 +48,7 @@ class CudaDevice(Device):
         self.id, self.place = f"cuda:{number}", self._gpu.bus_id
         self.name = self._gpu.name
         self.package = self._gpu.package
-        # From Hopper on, matrix instructions such as wgmma exist only in the chip's own target, sm_90a.
+        # From Hopper on, matrix instructions such as wgmma exist only in the architecture-specific target, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
@@ -91,14 +91,14 @@ class CudaDevice(Device):
         self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
         launch = launches.Launch(work, 0 if stream is None else stream_handle(stream))
-        cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
+        cells: Any = launch.cells  # slice assignment accepts any sequence, but its type stubs do not
         cells[launch.changing] = addresses = [int(handle) for handle in handles]
         launch.encode(addresses)
         enqueue, action = launch.enqueue, f"launching {work.kernel}"
 
         def call(_keep: object = keep) -> None:
             if status := enqueue():
-                self._context.retry(action, status, launch.enqueue)  # `launch` also keeps alive what the driver reads
+                self._context.retry(action, status, launch.enqueue)  # keeps `launch` and its memory alive
 
         return call
 
@@ -121,14 +121,14 @@ class CudaDevice(Device):
             addresses = read(arrays)
             if addresses != last_addresses:
                 key = tuple(addresses)
-                if key not in checked:  # checked addresses stay aligned and apart, and hardly ever change context
+                if key not in checked:  # checked addresses remain aligned and disjoint, and rarely change context
                     check(addresses)
                     if not is_ours(addresses):
                         self._check_context(specs, addresses)
                     if len(checked) >= MAX_CHECKED:
                         checked.clear()
                     checked.add(key)
-                last_addresses = ()  # an interrupt may leave only some of them encoded
+                last_addresses = ()  # an interrupt may leave only some arguments encoded
                 launch.encode(addresses)
                 cells[launch.changing] = last_addresses = addresses
             if scalars is not last_scalars:
@@ -150,12 +150,12 @@ class CudaDevice(Device):
         return driver.stream_id(self._context, handle)
 
     def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
-        """Raise ArgumentError if an array lies in another context than the kernel. Pooled memory lies in none."""
+        """Raise ArgumentError if an array is in another context than the kernel. Pooled memory has no context."""
         with self._context.active():
             for spec, address in zip(specs, addresses, strict=True):
                 if driver.context_of(address) not in (None, self._context.handle.value):
                     raise ArgumentError(
-                        f"{spec.argument.name}: lies in another context of cuda:{driver.device_of(address)} than the "
+                        f"{spec.argument.name}: is in another context of cuda:{driver.device_of(address)} than the "
                         f"kernel, which was loaded on {self.id}; make the array's context current first (`import "
                         f"pycuda.autoinit` does), then load the kernel"
                     )
@@ -170,7 +170,7 @@ class CudaDevice(Device):
         try:
             whole = driver.Memory(self._context, nbytes + 2 * guard)
         except LaunchError as error:
-            if error.reason != "out of memory":  # an earlier kernel faulted, or a graph is being captured
+            if error.reason != "out of memory":  # an earlier kernel faulted, or a graph capture is in progress
                 raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
             raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
@@ -230,7 +230,7 @@ class CudaDevice(Device):
             return None
 
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
-        """That in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+        """The layout in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
         return _layout(spec, self._interface(spec, array))
 
     def _interface(self, spec: ArraySpec, array: Any) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class CudaDevice(Device):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
-            raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
+            raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array on the GPU") from None
 
     def handle(self, spec: ArraySpec, array: Any) -> int:
         """The address in `__cuda_array_interface__`."""
@@ -251,24 +251,24 @@ class CudaDevice(Device):
         with self._context.active():
             number = driver.device_of(address)
         if number != self._number:
-            place = "no GPU" if number is None else f"cuda:{number}"
-            raise ArgumentError(f"{name}: lies on {place}; the kernel was loaded on {self.id}")
+            gpu = "no GPU" if number is None else f"cuda:{number}"
+            raise ArgumentError(f"{name}: is on {gpu}, but the kernel was loaded on {self.id}; copy it to {self.id}")
         self._check_context([spec], [address])
         return address
 
     def stream(self, stream: Any, array: Any) -> Any:
-        """The caller's stream, of any library, else the current one of the array's library."""
+        """The caller's stream, of any library, else the current stream of the array's library."""
         if stream is None:
             return stream_of(array, self._number)
         stream_handle(stream)
         return stream
 
     def tensor_map(self, address: int, tiled: Tiled) -> bytes:
-        """A tensor map over the array at this address."""
+        """The encoded tensor map of the array at this address."""
         return tensor_maps.encoded(address, tiled)
 
     def texture(self, address: int, sampled: Sampled) -> textures.TextureObject:
-        """A texture object over the array at this address."""
+        """A texture object of the array at this address."""
         return textures.TextureObject(self._context, address, sampled)
 
     def library(
@@ -315,17 +315,18 @@ def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
 
 
 def _gpu(number: int) -> Gpu:
-    """The GPU with this number. Raises DeviceError if there is none, or nothing to reach it through."""
+    """The GPU with this number. Raises DeviceError if there is none, or if the driver or a Python package is
+    missing."""
     gpus = chosen_gpu.chosen()
-    if number >= (found := gpus.count()):
-        raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
+    if number >= (count := gpus.count()):
+        raise DeviceError(f"device cuda:{number}: this machine has {count} NVIDIA GPUs; see `tune devices`")
     return gpus(number)
 
 
 def _context(device: Gpu, number: int) -> driver.Context:
     """The calling thread's current context if it belongs to the GPU, else the GPU's primary context.
 
-    An array can be used only in the context that it was allocated in, and `pycuda.autoinit` creates its own context.
+    An array can be used only in the context in which it was allocated, and `pycuda.autoinit` creates its own context.
     """
     current, primary = driver.current_context(), device.primary_context()
     if current not in (None, primary) and driver.is_current(number):

@@ -1,9 +1,10 @@
-"""The CUDA driver by ctypes: contexts, memory, streams, events; `launches` has modules and launches.
+"""Calls the CUDA driver by ctypes: contexts, memory, streams and events.
 
-Every call that depends on a context is made in these two. PyCUDA will not do, because it keeps its own stack of
-contexts per thread: it ignores contexts that CuPy or torch make current, frees memory only in the thread that created
-the context, aborts the process if a thread ends with a context on its stack, and launches only into its own streams.
-cuda-bindings would do, but builds objects around the arguments of each launch.
+This module and `launches` (modules and launches) make every call that depends on a context. PyCUDA is unsuitable,
+because it keeps its own stack of contexts per thread: it ignores contexts that CuPy or torch make current, frees memory
+only in the thread that created the context, aborts the process if a thread ends with a context on its stack, and
+launches only into its own streams. cuda-bindings is suitable, but creates Python objects for the arguments of each
+launch, which is slow.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 from tuner.errors import LaunchError
 
 NOT_READY = 600
-# The driver refuses a launch with these, and enqueues nothing, if the thread has no current context, or one that the
-# function or the stream does not belong to.
+# CUDA_ERROR_INVALID_CONTEXT and CUDA_ERROR_INVALID_HANDLE: the driver returns them, and enqueues nothing, if the thread
+# has no current context, or if the function or the stream belongs to another context.
 WRONG_CONTEXT = (201, 400)
 _REASONS = {2: "out of memory", 700: "illegal memory access", 701: "too many resources", 716: "misaligned address"}
 _CONTEXT, _DEVICE_ORDINAL = 1, 9  # of CUpointer_attribute
@@ -28,18 +29,18 @@ _RELAXED = 2  # of CUstreamCaptureMode
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The driver."""
+    """The driver's shared library. Raises OSError if it is missing."""
     return ctypes.CDLL("libcuda.so.1")
 
 
 def start() -> None:
-    """Start the driver, which takes a while. Other threads go on meanwhile. Later calls of any package find it started,
-    or meet the same error."""
+    """Initialise the driver, which is slow, without blocking other threads. A later initialisation by any package
+    returns at once, or fails with the same error."""
     library().cuInit(0)
 
 
 def launch_error(action: str, status: int) -> LaunchError:
-    """The error for a status of the driver, with a specific reason if a kernel is at fault."""
+    """The error for a status of the driver, with a failure reason if the status implies one."""
     text = ctypes.c_char_p()
     library().cuGetErrorString(status, ctypes.byref(text))
     description = (text.value or b"unknown error").decode()
@@ -47,7 +48,7 @@ def launch_error(action: str, status: int) -> LaunchError:
 
 
 class Context:
-    """A context of one GPU. Most calls of the driver work in the calling thread's current context."""
+    """A context of one GPU. Most driver calls use the calling thread's current context."""
 
     def __init__(self, handle: int, number: int) -> None:
         self.handle, self.number = ctypes.c_void_p(handle), number
@@ -55,8 +56,8 @@ class Context:
 
     @contextlib.contextmanager
     def active(self, stay: bool = False) -> Iterator[None]:
-        """Make this context current, and restore the previous one afterwards. With `stay`, a thread without a context
-        keeps this one. Raises LaunchError if the context has been destroyed."""
+        """Make this context current, and restore the previous one afterwards. With `stay`, this context remains current
+        if the thread had none. Raises LaunchError if this context has been destroyed."""
         previous, status = current_context(), 0
         push = previous != self.handle.value and not (stay and previous is None)
         if push:
@@ -72,20 +73,20 @@ class Context:
                 self.cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
     def call(self, action: str, name: str, *arguments: Any) -> None:
-        """Call the driver's function `name` in this context. Raises LaunchError that says which `action` failed."""
+        """Call the driver's function `name` in this context. Raises LaunchError, whose message begins with `action`."""
         with self.active():
             status = getattr(self.cuda, name)(*arguments)
         if status:
             raise launch_error(action, status)
 
     def retry(self, action: str, status: int, enqueue: Callable[[], int]) -> None:
-        """Call `enqueue` in this context if its first `status` says that another context was current.
+        """Call `enqueue` again, in this context, if its first call returned a `status` in WRONG_CONTEXT.
 
         Raises LaunchError for any other status, and if the second call fails.
         """
         if status in WRONG_CONTEXT:
-            # A thread's first call of CUDA's runtime leaves the context of GPU 0 current. This does the same: the next
-            # launch then needs no retry. The context of another GPU would change where CuPy and torch work.
+            # For GPU 0, leave the context current, as a thread's first call of the CUDA runtime does: the next launch
+            # then needs no retry. The context of another GPU would change the current device of CuPy and torch.
             with self.active(stay=self.number == 0):
                 status = enqueue()
         if status:
@@ -102,7 +103,7 @@ class Context:
 
     @contextlib.contextmanager
     def apart_from_capture(self) -> Iterator[None]:
-        """What this thread does meanwhile does not break the capture of a graph."""
+        """Within this block, calls of this thread do not invalidate a graph capture in progress."""
         mode = ctypes.c_int(_RELAXED)
         self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
         try:
@@ -112,7 +113,7 @@ class Context:
 
 
 class Memory:
-    """Uninitialized memory on the device, freed with this object. int() returns its address."""
+    """Uninitialised device memory, freed with this object. int() returns its address."""
 
     def __init__(self, context: Context, nbytes: int) -> None:
         """Raises LaunchError if there is too little memory."""
@@ -128,7 +129,7 @@ class Memory:
 
 
 class Stream:
-    """A stream that waits for no other one."""
+    """A stream that does not synchronise with the default stream."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.handle = context, ctypes.c_void_p()
@@ -136,7 +137,7 @@ class Stream:
         context.call("making a stream", "cuStreamCreate", ctypes.byref(self.handle), non_blocking)
 
     def zero(self, address: int, nbytes: int) -> None:
-        """Set memory to 0, and wait. A graph that is being captured does not record it. Raises LaunchError."""
+        """Set memory to 0, and wait. A graph capture in progress does not record it. Raises LaunchError."""
         with self.context.apart_from_capture():
             arguments = ctypes.c_uint64(address), 0, ctypes.c_size_t(nbytes), self.handle
             self.context.call("zeroing", "cuMemsetD8Async", *arguments)
@@ -147,7 +148,7 @@ class Stream:
 
 
 class Event:
-    """An event in the default stream."""
+    """An event on the default stream."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.handle = context, ctypes.c_void_p()
@@ -155,19 +156,19 @@ class Event:
         self._record = functools.partial(context.cuda.cuEventRecord, self.handle, None)
 
     def record(self) -> None:
-        """Record the event after everything that has been enqueued."""
+        """Record the event after all work that is already enqueued."""
         if status := self._record():
             self.context.retry("timing", status, self._record)
 
     def passed(self) -> bool:
-        """Whether the device has passed the event. Raises LaunchError if a launch before it failed."""
+        """Whether the device has reached the event. Raises LaunchError if an earlier launch failed."""
         status = self.context.cuda.cuEventQuery(self.handle)
         if status not in (0, NOT_READY):
             raise launch_error("running", status)
         return bool(status == 0)
 
     def milliseconds_since(self, earlier: Event) -> float:
-        """The time between two events that the device has passed, in ms."""
+        """The time between two events that the device has reached, in ms."""
         time = ctypes.c_float()
         self.context.call("timing", "cuEventElapsedTime", ctypes.byref(time), earlier.handle, self.handle)
         return time.value
@@ -177,7 +178,7 @@ class Event:
 
 
 def current_context() -> int | None:
-    """The calling thread's current context, whichever library made it current."""
+    """The handle of the calling thread's current context, whichever library set it; None if it has none."""
     context = ctypes.c_void_p()
     library().cuCtxGetCurrent(ctypes.byref(context))
     return context.value
@@ -192,7 +193,7 @@ def is_current(number: int) -> bool:
 
 
 def stream_id(context: Context, stream: int) -> int | None:
-    """The number of a stream, which no other stream of the process ever has; None while a graph captures it. Raises
+    """The identifier of a stream, unique for the life of the process; None while a graph captures the stream. Raises
     LaunchError if it is no stream of the context."""
     capturing, number, handle = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_void_p(stream)
     cuda = context.cuda
@@ -214,7 +215,7 @@ def device_of(address: int) -> int | None:
 
 
 def membership(context: Context) -> Callable[[Iterable[int]], bool]:
-    """A function that tells whether all addresses were allocated in `context`. Threads must not share it."""
+    """A predicate: whether all addresses were allocated in `context`. Threads must not share it."""
     owner, cell, own = ctypes.c_void_p(), ctypes.c_uint64(), context.handle.value
     query = functools.partial(library().cuPointerGetAttribute, ctypes.byref(owner), _CONTEXT, cell)
 
@@ -229,7 +230,8 @@ def membership(context: Context) -> Callable[[Iterable[int]], bool]:
 
 
 def context_of(address: int) -> int | None:
-    """The context that memory was allocated in; None for pooled memory, and for memory that is not CUDA's."""
+    """The handle of the context in which memory was allocated; None for memory of a CUDA memory pool, and for memory
+    that CUDA did not allocate."""
     context = ctypes.c_void_p()
     status = library().cuPointerGetAttribute(ctypes.byref(context), _CONTEXT, ctypes.c_uint64(address))
     return None if status else context.value

@@ -1,7 +1,7 @@
-"""The GPUs of this machine, as a Python package for CUDA knows them: PyCUDA, or cuda-bindings.
+"""The interface to a GPU that PyCUDA and cuda-bindings implement.
 
-The package finds a GPU, describes it and holds its primary context. All else goes to the driver by ctypes, whichever
-the package is: see `driver`. So a launch takes as long through the one as through the other.
+The package finds a GPU, describes it and holds its primary context. Everything else calls the driver by ctypes (see
+`driver`), so the launch overhead does not depend on the package.
 """
 
 from abc import ABC, abstractmethod
@@ -11,26 +11,26 @@ from typing import ClassVar
 class Gpu(ABC):
     """One GPU."""
 
-    package: ClassVar[str]  # by pip's name
+    package: ClassVar[str]  # pip name
 
     @staticmethod
     @abstractmethod
     def count() -> int:
-        """How many GPUs there are. Starts the driver."""
+        """The number of GPUs. Initialises the driver."""
 
     @staticmethod
     @abstractmethod
     def driver_version() -> int:
-        """The version of CUDA that the driver supports: 13010 is 13.1."""
+        """The CUDA version that the driver supports; 13010 is 13.1."""
 
     @abstractmethod
     def __init__(self, number: int) -> None:
-        """The GPU that the driver gives this number, after `count` has started it."""
+        """The GPU with this number in the driver, which `count` must have initialised."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name by NVIDIA."""
+        """NVIDIA's name of the GPU."""
 
     @property
     @abstractmethod
@@ -40,16 +40,16 @@ class Gpu(ABC):
     @property
     @abstractmethod
     def bus_id(self) -> str:
-        """Its place on PCI."""
+        """Its PCI bus id."""
 
     @abstractmethod
     def attribute(self, name: str) -> int:
-        """What the driver says of it; `name` is that of a CUdevice_attribute, without CU_DEVICE_ATTRIBUTE_."""
+        """The value of a device attribute; `name` is a CUdevice_attribute without CU_DEVICE_ATTRIBUTE_."""
 
     @abstractmethod
     def primary_context(self) -> int:
-        """The handle of its primary context, which is retained until the process ends. Raises DeviceError."""
+        """The handle of its primary context, retained until the process ends. Raises DeviceError."""
 
     @abstractmethod
     def make_primary_current(self) -> None:
-        """Leave its primary context current in the calling thread, which has that or none."""
+        """Make its primary context current in the calling thread, which must have that context or none."""

@@ -1,5 +1,4 @@
-"""What a .cu has besides its kernels: standard headers, which NVRTC gets from here, and code of the host, for which the
-compiler's log is explained."""
+"""Supplies NVRTC with standard C headers, and explains the errors that host code in a .cu file causes."""
 
 import functools
 import re
@@ -10,25 +9,25 @@ from tuner.space.sources.host_lines import GUARD
 
 _STANDARD = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 NAMES = tuple(f"{name}.h" for name in _STANDARD) + tuple(f"c{name}" for name in _STANDARD)  # of standard headers
-_GUARDED = f"put code of the host between #ifndef {GUARD} and #endif"
-_CONSTANTS = {  # where what a kernel reads is declared: names, and their header
+_GUARDED = f"put host code between #ifndef {GUARD} and #endif"
+_CONSTANTS = {  # patterns of names, and the header that declares them
     r"u?int(_least|_fast)?(8|16|32|64)_t|u?int(ptr|max)_t|U?INT(PTR|8|16|32|64)_(MIN|MAX|C)|SIZE_MAX": "cstdint",
     r"INFINITY|NAN|HUGE_VALF?|M_[A-Z0-9_]+": "cmath",
     r"(FLT|DBL)_[A-Z0-9_]+": "cfloat",
     r"CHAR_BIT|U?(SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(MIN|MAX)": "climits",
     r"offsetof": "cstddef",
 }
-_HINTS = [  # of messages of NVRTC, and the cure
+_HINTS = [  # patterns of NVRTC's messages, and advice
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
         "include the parts that a kernel uses, such as cub/block/block_scan.cuh; cub.cuh and thrust are for the host",
     ),
     (
         r'cannot open source file "',
-        f"put headers that only code of the host needs between #ifndef {GUARD} and #endif; a kernel may have "
-        "<cuda/std/limits> and the like; name folders of your own headers in `include:`",
+        f"put headers that only host code needs between #ifndef {GUARD} and #endif; a kernel may include "
+        "<cuda/std/limits> and the like; list the folders of your own headers in `include:`",
     ),
-    (r"without execution space annotations", f"write __device__ before what a kernel calls; {_GUARDED}"),
+    (r"without execution space annotations", f"write __device__ before functions that a kernel calls; {_GUARDED}"),
     (r"marked as a __host__ function|kernel launch could not be processed", _GUARDED),
     (r'identifier "cuda[A-Z]\w*" is undefined', _GUARDED),
     (r'namespace "std" has no member "(?:max|min)"', "write max and min without std::"),
@@ -38,23 +37,23 @@ _HINTS = [  # of messages of NVRTC, and the cure
 
 @functools.cache
 def header() -> bytes:
-    """The text that stands for each of `NAMES`: the types and constants of all."""
+    """The text that replaces each header in `NAMES`. It declares the types and constants of all of them."""
     return Path(__file__).with_name("standard.h").read_bytes()
 
 
 @functools.cache
 def version() -> str:
-    """The name of that text."""
+    """The digest of the header text."""
     return paths.digest(header())
 
 
 def explained(log: str) -> str:
-    """NVRTC's log, with the cure behind each message that code of the host causes, once. The option that NVRTC itself
-    proposes would make device code of it."""
-    told, lines = set[str](), list[str]()
+    """NVRTC's log, with advice appended to the messages that host code causes; each advice appears once. Drops NVRTC's
+    own advice, an option that would compile host code for the device."""
+    given, lines = set[str](), list[str]()
     for line in log.splitlines():
         text = line.partition(". Consider using -default-device")[0]
         hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
-        lines.append(text if hint is None or hint in told else f"{text}; {hint}")
-        told |= {hint} if hint else set()
+        lines.append(text if hint is None or hint in given else f"{text}; {hint}")
+        given |= {hint} if hint else set()
     return "\n".join(lines)

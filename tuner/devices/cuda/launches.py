@@ -1,4 +1,4 @@
-"""Kernels of the CUDA driver by ctypes: modules, and launches with the memory that the driver reads."""
+"""Loads modules and launches kernels by ctypes, and holds the memory from which the driver reads the arguments."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tuner.space.model import Geometry
 
 _NOT_FOUND = 500
 _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
-_NON_PORTABLE_CLUSTER = 14  # too
+_NON_PORTABLE_CLUSTER = 14  # of CUfunction_attribute
 _MULTIPROCESSORS = 16  # of CUdevice_attribute
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # of CUlaunchAttributeID
-_ENCODED, _ENCODED_ALIGNMENT = 3, 64  # a kind of argument; bytes
-PORTABLE_CLUSTER = 8  # blocks of a cluster on every GPU that has clusters
+_ENCODED, _ENCODED_ALIGNMENT = 3, 64  # result of `_kind`; bytes
+PORTABLE_CLUSTER = 8  # blocks per cluster that every GPU with clusters supports
 
 
 class Module:
     """A cubin on the device. Unloaded with this object."""
 
     def __init__(self, context: Context, binary: bytes, name: str) -> None:
-        """Raises LaunchError, which gives it this name, if the binary is not for this GPU."""
+        """`name` is the module's name in messages. Raises LaunchError if the binary is not for this GPU."""
         self.context, self.handle, self._name = context, ctypes.c_void_p(), name
         with context.apart_from_capture():
             context.call(f"loading {name}", "cuModuleLoadData", ctypes.byref(self.handle), binary)
 
     def function(self, entry: str, kernel: str, geometry: Geometry) -> LoadedKernel:
-        """A kernel, by its name in the cubin. Raises LaunchError if it lacks it, or if a block or a cluster of this
-        geometry, or all blocks at once where they must run so, need more than the GPU has."""
+        """The kernel `entry`, its name in the cubin; `kernel` is its name in messages. Raises LaunchError if the cubin
+        lacks it, or if the GPU cannot hold a block, a cluster, or all blocks of a cooperative launch."""
         return LoadedKernel(self, entry, kernel, geometry)
 
     def symbol(self, name: str) -> tuple[int, int] | None:
-        """The address and the bytes of a variable; None if there is none of this name. Raises LaunchError."""
+        """The address and the size in bytes of a global variable; None if there is none. Raises LaunchError."""
         address, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
         with self.context.active():
             status = self.context.cuda.cuModuleGetGlobal_v2(
@@ -65,7 +65,7 @@ class LoadedKernel:
         context, action, most = module.context, f"loading {kernel}", ctypes.c_int()
         context.call(action, "cuModuleGetFunction", ctypes.byref(self.handle), module.handle, entry.encode())
         if geometry.shared_memory:
-            # The driver refuses more dynamic and static shared memory than a block may have.
+            # The driver rejects this if static and dynamic shared memory together exceed the limit of a block.
             context.call(action, "cuFuncSetAttribute", self.handle, _DYNAMIC_SHARED_MEMORY, geometry.shared_memory)
         context.call(action, "cuFuncGetAttribute", ctypes.byref(most), _MAX_THREADS, self.handle)
         threads = math.prod(geometry.block)
@@ -89,7 +89,7 @@ class LoadedKernel:
             raise LaunchError(f"{action}: the GPU cannot hold a cluster of {shape} blocks", "too many resources")
 
     def _check_cooperative(self, action: str, geometry: Geometry) -> None:
-        """Raise LaunchError unless all blocks of the grid can run at once."""
+        """Raise LaunchError unless all blocks of the grid can be resident at once."""
         context, each, multiprocessors = self.module.context, ctypes.c_int(), ctypes.c_int()
         threads, shared = math.prod(geometry.block), ctypes.c_size_t(geometry.shared_memory)
         context.call(
@@ -122,7 +122,7 @@ class _Config(ctypes.Structure):
 
 
 def configured(geometry: Geometry, stream: int = 0) -> _Config:
-    """The configuration of a launch. It keeps its attributes alive."""
+    """The driver's configuration of a launch. It keeps its attributes alive."""
     values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if geometry.cooperative else []
     if math.prod(geometry.cluster) > 1:
         values.append((_CLUSTER_DIMENSION, geometry.cluster))
@@ -137,16 +137,16 @@ def configured(geometry: Geometry, stream: int = 0) -> _Config:
 
 
 class Launch:
-    """Some work, and the memory in which the driver reads its arguments.
+    """A work, with the memory from which the driver reads its arguments.
 
-    `cells[changing]` are the addresses of the arrays that are passed, `cells[scalars]` the `words` of the scalars. A
-    caller that sets them, or the stream, before each launch must be alone; without such changes, threads may share it.
+    `cells[changing]` are the addresses of the caller's arrays, `cells[scalars]` the `words` of the scalars. Threads may
+    share a launch only if none of them sets the cells or the stream.
     """
 
     def __init__(self, work: Work, stream: int = 0) -> None:
         self.work, arguments = work, work.arguments
-        # A cell of eight bytes holds any argument but a complex number of two. Arrays that are passed are adjacent, and
-        # so are scalars: one assignment sets all of a kind.
+        # An argument takes one cell of 8 bytes, or two cells for a complex number of 16 bytes. The caller's arrays are
+        # adjacent, and so are the scalars, so that one slice assignment sets all of a kind.
         kinds = [_kind(argument) for argument in arguments]
         order = sorted((p for p, kind in enumerate(kinds) if kind < _ENCODED), key=lambda position: kinds[position])
         contents = [words(arguments[position]) for position in order]
@@ -159,21 +159,21 @@ class Launch:
         self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
         self._stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
         enqueues = [self._action(action) for action in work.actions]
-        self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_in_turn, enqueues)
+        self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_enqueue_all, enqueues)
 
     def encode(self, addresses: Sequence[int]) -> None:
-        """Write the values that stand for the arrays at these addresses."""
+        """Write the encoded arguments, such as tensor maps, of the arrays at these addresses."""
         for argument, block in self._encoded:
             ctypes.memmove(block, argument.encode(addresses[argument.position]), argument.nbytes)
 
     def to(self, stream: int) -> None:
-        """Enqueue on this stream from now on."""
+        """Enqueue on this stream from now on; `stream` is its handle."""
         self._stream.value = stream
         for config in self._configs:
             config.stream = stream
 
     def _block(self, position: int) -> int:
-        """The address of memory for an encoded argument, where a kernel may ask for an alignment of 64 bytes."""
+        """The address of new memory for an encoded argument, aligned to 64 bytes as tensor maps require."""
         memory = (ctypes.c_char * (self.work.arguments[position].nbytes + _ENCODED_ALIGNMENT))()
         self._memory.append(memory)
         address = ctypes.addressof(memory)
@@ -188,7 +188,7 @@ class Launch:
                 parameters = (ctypes.c_void_p * len(arguments))(*(self._addresses[p] for p in arguments))
                 config = configured(function.geometry, self._stream.value or 0)
                 self._configs.append(config)
-                # cuLaunchKernelEx has four arguments, which cost ctypes half as much as the eleven of cuLaunchKernel.
+                # With cuLaunchKernelEx's 4 arguments, ctypes takes half as long as with cuLaunchKernel's 11.
                 return functools.partial(
                     cuda.cuLaunchKernelEx,
                     ctypes.byref(config),
@@ -197,18 +197,18 @@ class Launch:
                     None,
                 )
             case Copy(target, source, nbytes):
-                where = ctypes.c_uint64.from_address(self._addresses[source])  # in `cells`, which stay where they are
+                cell = ctypes.c_uint64.from_address(self._addresses[source])  # a view of `cells`, which never move
                 size = ctypes.c_size_t(nbytes)
                 return functools.partial(
-                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), where, size, self._stream
+                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), cell, size, self._stream
                 )
             case Zero(target, nbytes):
                 size = ctypes.c_size_t(nbytes)
                 return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self._stream)
 
 
-def _in_turn(enqueues: Sequence[Callable[[], int]]) -> int:
-    """Enqueue one action after the other, up to the first that fails. Returns the last status."""
+def _enqueue_all(enqueues: Sequence[Callable[[], int]]) -> int:
+    """Enqueue the actions in order, up to the first that fails. Returns the last status."""
     for enqueue in enqueues:
         if status := enqueue():
             return status
@@ -216,14 +216,14 @@ def _in_turn(enqueues: Sequence[Callable[[], int]]) -> int:
 
 
 def _kind(argument: Any) -> int:
-    """0 for an array that is passed, 1 for a scalar, 2 for any other memory."""
+    """0 for one of the caller's arrays, 1 for a scalar, 2 for any other memory, _ENCODED for an encoded argument."""
     if isinstance(argument, Encoded):
         return _ENCODED
     return 0 if isinstance(argument, Passed) else 1 if isinstance(argument, np.generic) else 2
 
 
 def words(argument: Any) -> list[int]:
-    """The contents of the cells that hold an argument: one, or two for a scalar of 16 bytes."""
+    """The contents of an argument's cells: one, or two for a scalar of 16 bytes. 0 for one of the caller's arrays."""
     if isinstance(argument, Passed):
         return [0]
     if not isinstance(argument, np.generic):

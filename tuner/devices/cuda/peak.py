@@ -1,4 +1,4 @@
-"""The peak rate of a GPU: all its FP32 lanes busy in every clock cycle."""
+"""The theoretical peak FP32 rate of an NVIDIA GPU, with all FP32 lanes busy in every clock cycle."""
 
 from tuner.devices.info import Peak
 
@@ -9,15 +9,15 @@ _LANES = {
     (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128,
 }  # fmt: skip
 
-# The same in the fastest dense format of tensor cores, by NVIDIA's papers on each architecture: FP16, INT8, INT4, FP8
-# or FP4.
+# Multiply-adds per clock cycle and multiprocessor in the fastest dense tensor-core format (FP16, INT8, INT4, FP8 or
+# FP4): NVIDIA's white papers of the architectures.
 _MOST = {
     (7, 0): 512, (7, 5): 2048, (8, 0): 4096, (8, 6): 2048, (8, 9): 2048, (9, 0): 4096, (10, 0): 16384, (12, 0): 2048,
 }  # fmt: skip
 
 
 def fp32(compute_capability: tuple[int, int], multiprocessors: int, clock_khz: int) -> Peak | None:
-    """The peak of an NVIDIA GPU at its driver's peak clock; None if the number of lanes or the clock is unknown."""
+    """The peak at the clock rate `clock_khz`; None if the number of lanes or the clock rate is unknown."""
     lanes = _LANES.get(compute_capability)
     most = _MOST.get(compute_capability)
     return Peak(multiprocessors, lanes, clock_khz / 1e3, most) if lanes and clock_khz > 0 else None

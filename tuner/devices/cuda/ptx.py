@@ -1,4 +1,4 @@
-"""What PTX tells of the kernels in it: the sizes of their parameters, and the memory that the host provides."""
+"""Reads the interface of kernels from PTX: parameter sizes, constant-memory variables, and dynamic shared memory."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _DYNAMIC = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$.]+)\s*\[\s*\]\s*;")
 
 
 def interface(ptx: str, entries: Mapping[str, str]) -> Interface:
-    """The interface of the kernels that have these names in `ptx`, by their names in the source."""
+    """The interface of the kernels in `ptx`. `entries` maps a kernel's name in the source to its name in the PTX."""
     bodies = dict[str, str]()
     parameters = dict[str, tuple[int, ...]]()
     for part in re.split(r"^(?=[^\n;]*\.(?:entry|func)\b)", ptx, flags=re.MULTILINE)[1:]:
@@ -32,12 +32,12 @@ def interface(ptx: str, entries: Mapping[str, str]) -> Interface:
 
 
 def _body(function: str) -> str:
-    """What stands in its braces, of which the last stands alone at the beginning of a line."""
+    """The text between a function's braces. The closing brace is at the beginning of a line."""
     return function.partition("{")[2].partition("\n}")[0]
 
 
 def _bytes(parameter: str) -> int:
-    """Of `.param .align 8 .b8 name[16]`, 16."""
+    """The size of a parameter in bytes: 16 for `.param .align 8 .b8 name[16]`."""
     data = _DATA.search(parameter)
     return int(data[1]) // 8 * int(data[3] or 1) if data else 0
 
@@ -47,10 +47,10 @@ def _elements(extents: str) -> int:
 
 
 def _names(bodies: Mapping[str, str], first: str) -> set[str]:
-    """The names in a body, and in those of the functions that it calls."""
-    found, waiting = set[str](), [first]
-    while waiting:
-        new = set(re.findall(r"[\w$.]+", bodies.get(waiting.pop(), ""))) - found
-        found |= new
-        waiting += [name for name in new if name in bodies]
-    return found
+    """The names in the body of the function `first`, and in the bodies of all functions that it calls."""
+    names, pending = set[str](), [first]
+    while pending:
+        new = set(re.findall(r"[\w$.]+", bodies.get(pending.pop(), ""))) - names
+        names |= new
+        pending += [name for name in new if name in bodies]
+    return names

@@ -1,4 +1,4 @@
-"""A GPU through PyCUDA."""
+"""Access to a GPU through PyCUDA."""
 
 import atexit
 import contextlib
@@ -13,13 +13,13 @@ from tuner.errors import DeviceError
 
 
 class PycudaGpu(Gpu):
-    """A GPU whose primary context PyCUDA knows too, so that its arrays can be made there."""
+    """A GPU through PyCUDA. Its primary context is on PyCUDA's stack, so that PyCUDA can allocate arrays there."""
 
     package = "pycuda"
 
     @staticmethod
     def count() -> int:
-        driver.start()  # PyCUDA would keep other threads waiting
+        driver.start()  # PyCUDA would block other threads meanwhile
         try:
             cuda.init()
             return int(cuda.Device.count())
@@ -58,7 +58,8 @@ class PycudaGpu(Gpu):
 
 @functools.cache
 def _primary(number: int) -> Any:
-    """PyCUDA's own object, which gives the context back when it goes; kept for the life of the process."""
+    """PyCUDA's object of the primary context, which releases the context when it is deleted; cached until the process
+    ends."""
     try:
         return cuda.Device(number).retain_primary_context()
     except cuda.Error as error:
@@ -67,12 +68,12 @@ def _primary(number: int) -> Any:
 
 @functools.cache
 def _push(number: int) -> None:
-    """Push the primary context on PyCUDA's own stack, which PyCUDA needs to allocate arrays."""
+    """Push the primary context on PyCUDA's stack, since PyCUDA needs it there to allocate arrays."""
     _primary(number).push()
     atexit.register(_pop)
 
 
 def _pop() -> None:
-    """Pop the context again: at exit, PyCUDA aborts the process if its stack is not empty."""
+    """Pop the context, because PyCUDA aborts the process if its stack is not empty at exit."""
     with contextlib.suppress(cuda.Error):
         cuda.Context.pop()

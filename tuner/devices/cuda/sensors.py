@@ -1,4 +1,4 @@
-"""Clock, throttling and energy of an NVIDIA GPU, read through NVML. Changes no setting."""
+"""Reads clock, throttling and energy of an NVIDIA GPU through NVML, without changing any setting."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ class NvmlSensors:
     """The sensors of one GPU. A reading is None if the board or its driver does not offer it."""
 
     def __init__(self, bus_id: str) -> None:
-        """`bus_id` is the GPU's on PCI, because NVML numbers GPUs differently. Raises OSError if NVML is missing."""
+        """`bus_id` is the GPU's PCI bus id, because NVML numbers GPUs differently than CUDA. Raises OSError if NVML is
+        missing."""
         try:
             import pynvml
         except ImportError as error:
@@ -20,11 +21,11 @@ class NvmlSensors:
             raise OSError(str(error)) from None
 
     def clock_mhz(self) -> int | None:
-        """The clock of the multiprocessors, in MHz."""
+        """The clock rate of the multiprocessors, in MHz."""
         return self._read(self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def throttled(self) -> list[str]:
-        """The current reasons for a reduced clock, such as `sw_power_cap`, except for idling."""
+        """The current reasons for a reduced clock rate, such as `SwPowerCap`, except idling."""
         mask = self._read(self._nvml.nvmlDeviceGetCurrentClocksEventReasons) or 0
         prefix = "nvmlClocksEventReason"
         bits = {
@@ -35,7 +36,7 @@ class NvmlSensors:
         return sorted(name for name, bit in bits.items() if mask & bit)
 
     def energy_mj(self) -> int | None:
-        """The energy used since the driver was loaded, in mJ."""
+        """The energy consumed since the driver was loaded, in mJ."""
         return self._read(self._nvml.nvmlDeviceGetTotalEnergyConsumption)
 
     def _read(self, function: Any, *arguments: Any) -> int | None:

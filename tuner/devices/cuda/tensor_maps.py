@@ -1,4 +1,4 @@
-"""Tensor maps of the driver: cuTensorMapEncodeTiled."""
+"""Encodes tensor maps with the driver's cuTensorMapEncodeTiled."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BYTES, _ALIGNMENT = 128, 64
 
 
 def encoded(address: int, tiled: Tiled) -> bytes:
-    """The 128 bytes of a map over the array at this address. Raises LaunchError for what the driver refuses."""
+    """The 128 bytes of a tensor map of the array at `address`. Raises LaunchError if the driver rejects it."""
     memory = (ctypes.c_char * (_BYTES + _ALIGNMENT))()
-    where = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
+    aligned = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
     rank = len(tiled.extents)
     status = driver.library().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(where),
+        ctypes.c_void_p(aligned),
         tiled.type,
         rank,
         ctypes.c_void_p(address),
@@ -35,4 +35,4 @@ def encoded(address: int, tiled: Tiled) -> bytes:
     if status:
         shape, box = tiled.extents[::-1], tiled.box[::-1]
         raise driver.launch_error(f"encoding a tensor map of shape {shape}, box {box}, swizzle {tiled.swizzle}", status)
-    return ctypes.string_at(where, _BYTES)
+    return ctypes.string_at(aligned, _BYTES)

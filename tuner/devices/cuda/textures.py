@@ -1,4 +1,4 @@
-"""Texture objects of the driver. The structures are those of cuda.h."""
+"""Creates texture objects of the driver, with the structures of cuda.h."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Resource(ctypes.Structure):
-    """CUDA_RESOURCE_DESC of linear or pitched memory. `width` is that in bytes where it is linear."""
+    """CUDA_RESOURCE_DESC of linear or pitched memory. For linear memory, `width` is its size in bytes."""
 
     _fields_ = (
         ("kind", ctypes.c_int),
@@ -42,10 +42,10 @@ class _Sampling(ctypes.Structure):
 
 
 class TextureObject:
-    """A texture object over an array. Destroyed with this object, so that no kernel may still read it."""
+    """A texture object of an array. It is destroyed with this object, which must outlive all kernels that read it."""
 
     def __init__(self, context: driver.Context, address: int, sampled: Sampled) -> None:
-        """Raises LaunchError for what the driver refuses."""
+        """Raises LaunchError if the driver rejects it."""
         self.context, self.handle = context, ctypes.c_uint64()
         resource = _Resource(
             kind=sampled.resource,

@@ -1,4 +1,4 @@
-"""This machine's processor: a C compiler and OpenMP."""
+"""The backend for this machine's CPU, which uses a C compiler and OpenMP."""
 
 from tuner.devices.backend import Backend, deferred
 
@@ -9,6 +9,6 @@ BACKEND = Backend(
     open=deferred(f"{__name__}.device", "HostDevice"),
     compiler=deferred(f"{__name__}.compiler", "default"),
     needs="gcc",
-    remedy="install a C compiler, or name one by CC",
+    remedy="install a C compiler, or set CC to one",
     may_be_processor=True,
 )

@@ -1,4 +1,4 @@
-"""C11 with OpenMP to a shared library for this processor, by $CC or the first compiler on the path."""
+"""Compiles C11 with OpenMP to a shared library for this CPU, with $CC or the first compiler on the path."""
 
 import functools
 import os
@@ -16,7 +16,8 @@ from tuner.errors import BuildError, DeviceError
 from tuner.quoting import quoted
 from tuner.space.sources.source import Source
 
-# The shell sets limits without a line of Python between fork and exec. A system without one of them goes on without.
+# The shell sets the limits, so that no Python code runs between fork and exec. A limit that the system lacks is
+# skipped.
 LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
@@ -26,11 +27,12 @@ def count() -> int:
     try:
         return int(find_command() is not None)
     except DeviceError:
-        return 1  # it is there by its name, and opening it says what is wrong
+        return 1  # $CC is invalid: opening the device reports that
 
 
 def find_command() -> list[str] | None:
-    """$CC, or the first compiler on the path, as the start of a command line. Raises DeviceError where $CC is none."""
+    """$CC, or the first compiler on the path, as the start of a command line; None if there is none. Raises DeviceError
+    if $CC is not a valid command line."""
     name = os.environ.get("CC", "")
     try:
         words = shlex.split(name) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
@@ -45,7 +47,7 @@ def find_command() -> list[str] | None:
 
 @functools.cache
 def processor() -> str:
-    """The processor's name in /proc/cpuinfo."""
+    """The CPU's name in /proc/cpuinfo, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -62,7 +64,7 @@ def version(command: tuple[str, ...]) -> str:
 
 
 class HostCompiler(Compiler):
-    """A C compiler, by the start of its command line. Its shared libraries run on this processor only."""
+    """A C compiler. `command` is the start of its command line. Its shared libraries run on this CPU only."""
 
     kind = BACKEND.kind
 
@@ -72,7 +74,7 @@ class HostCompiler(Compiler):
         self._processor = processor
 
     def name(self) -> str:
-        """The compiler's file, size and modification time; asking for its version would start a process."""
+        """The compiler's file, size and modification time, because its version would need a process."""
         binary = Path(self.command[0]).resolve()
         status = binary.stat()
         return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
@@ -92,7 +94,7 @@ class HostCompiler(Compiler):
                 text=True,
                 check=False,
                 errors="replace",
-                env={**os.environ, "LC_ALL": "C"},  # the log is read
+                env={**os.environ, "LC_ALL": "C"},  # tuner parses the log, which must be English
             )
             if process.returncode:
                 log = process.stderr.replace(f"{folder}/", "").strip()
@@ -101,7 +103,7 @@ class HostCompiler(Compiler):
                     log = f"{log}\n{signal.strsignal(number)} signal terminated program {command[0]}".strip()
                 raise BuildError(log or f"{command[0]} failed")
             if not library.is_file():
-                raise BuildError(f"{command[0]} has written no library")
+                raise BuildError(f"{command[0]} wrote no library")
             return Build(library.read_bytes())
 
     def _limited(self, command: list[str]) -> list[str]:
@@ -113,8 +115,7 @@ class HostCompiler(Compiler):
 
 
 def default(_architecture: str = "") -> HostCompiler:
-    """$CC, or the first compiler on the path: it compiles for this processor alone. Raises DeviceError if there is
-    none."""
+    """The compiler for this CPU: $CC, or the first compiler on the path. Raises DeviceError if there is none."""
     command = find_command()
     if command is None:
         raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")

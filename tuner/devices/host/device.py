@@ -1,4 +1,4 @@
-"""This machine's processor: loads shared libraries and calls them in this process."""
+"""The device class of this machine's CPU, which loads shared libraries and calls them in this process."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tuner.space.sources.source import Source
 _ALIGNMENT = 64  # bytes of a cache line
 _memmove: Callable[[int, int, int], Any] = ctypes.memmove
 _memset: Callable[[int, int, int], Any] = ctypes.memset
-_FLUSH_FACTOR = 2  # a flush writes this many times the last-level cache
-_MIN_CACHE = 32 << 20  # assumed bytes of the last-level cache, at least
-_REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by bytes
+_FLUSH_FACTOR = 2  # a flush writes this many times the size of the last-level cache
+_MIN_CACHE = 32 << 20  # lower bound on the assumed size of the last-level cache, in bytes
+_REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by size in bytes
 
 
 def _pair(kind: type) -> type[ctypes.Structure]:
-    """Two numbers, which are passed as a complex one is."""
+    """A struct of two numbers, which the C calling convention passes like a complex number."""
     return type("Pair", (ctypes.Structure,), {"_fields_": [("real", kind), ("imaginary", kind)]})
 
 
@@ -47,14 +47,14 @@ _PAIRS = {8: _pair(ctypes.c_float), 16: _pair(ctypes.c_double)}
 
 
 class HostDevice(Device):
-    """The processor, with all cores that OpenMP uses."""
+    """The CPU, with all cores that OpenMP uses."""
 
     kind, language = BACKEND.kind, BACKEND.language
     on_processor = True
 
     def __init__(self, number: int = 0) -> None:
         if number:
-            raise DeviceError(f"device {self.kind}:{number}: there is one {self.kind}; write --device {self.kind}")
+            raise DeviceError(f"device {self.kind}:{number}: the only one is {self.kind}:0; write --device {self.kind}")
         self.compiler: HostCompiler = default()
         self.id = f"{self.kind}:0"
         self.units = len(os.sched_getaffinity(0))
@@ -70,7 +70,7 @@ class HostDevice(Device):
     def load(self, build: Build, source: Source) -> ctypes.CDLL:
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
-            with contextlib.suppress(LaunchError):  # another process may have swept it
+            with contextlib.suppress(LaunchError):  # another process may have deleted it
                 return self._open(build_cache.folder() / name, source)
         try:
             with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -110,7 +110,7 @@ class HostDevice(Device):
             process = os.getpid()
             for action in actions:
                 action()
-            if os.getpid() != process:  # a copy that the kernel has made, with all that was to come in this process
+            if os.getpid() != process:  # the kernel forked, and this is the child: it must not continue the run
                 os._exit(0)
 
         return call
@@ -136,15 +136,15 @@ class HostDevice(Device):
         return _c_values(scalars)
 
     def synchronize(self) -> None:
-        """Nothing to wait for: a call has finished when it returns."""
+        """Does nothing: a call has finished when it returns."""
 
     def frozen(self, check: Callable[[], bool]) -> bool:
         try:
-            copy = os.fork()  # has this thread alone
+            copy = os.fork()  # the child has only this thread, so threads of a kernel cannot write there
         except OSError:
             return True
         if copy == 0:
-            for number in (signal.SIGSEGV, signal.SIGBUS):  # a kernel may compute where its output is first read
+            for number in (signal.SIGSEGV, signal.SIGBUS):  # a kernel's handler could compute when its output is read
                 signal.signal(number, signal.SIG_DFL)
             with contextlib.suppress(BaseException):
                 os._exit(int(not check()))
@@ -184,11 +184,11 @@ class HostDevice(Device):
         return caches.last_level()
 
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
-        """That of a NumPy array."""
+        """The layout of a NumPy array."""
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"{spec.argument.name}: of type {type(array).__name__}; pass a NumPy array")
         if type(array) is not np.ndarray and hasattr(array, "mask"):  # numpy.ma itself is slow to import
-            raise ArgumentError(f"{spec.argument.name}: is masked, which a kernel does not see; pass .filled()")
+            raise ArgumentError(f"{spec.argument.name}: is masked, but kernels ignore masks; pass .filled()")
         return ArrayLayout(array.shape, array.dtype, array.strides, array.flags.writeable)
 
     def handle(self, spec: ArraySpec, array: Any) -> int:
@@ -199,16 +199,16 @@ class HostDevice(Device):
     def stream(self, stream: Any, array: Any) -> None:
         """None: the host has no streams."""
         if stream is not None:
-            raise ArgumentError("stream: the host has none; leave it out")
+            raise ArgumentError("stream: the host has no streams; leave it out")
 
 
 def _address(target: Any) -> int:
-    """The address of a buffer's `handle`, which is one already, or `whole`."""
+    """The address of a buffer's `handle`, which is an address already, or of its `whole`."""
     return target if isinstance(target, int) else int(target.ctypes.data)
 
 
 def _c_values(arguments: Sequence[Any]) -> list[Any]:
-    """Addresses and scalars as C types; what is passed stays."""
+    """Convert addresses and scalars to C types. Passed arguments remain, for `bind` or a launch to replace."""
     return [
         _c_scalar(a) if isinstance(a, np.generic) else a if isinstance(a, Passed) else ctypes.c_void_p(_address(a))
         for a in arguments
@@ -216,7 +216,7 @@ def _c_values(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], None]:
-    """One action on these values of the arguments."""
+    """A function that runs one action; `values` are the C values of the work's arguments."""
     match action:
         case Run(function, arguments):
             return functools.partial(function.handle, *(values[position] for position in arguments))
@@ -227,18 +227,18 @@ def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], No
 
 
 def _c_scalar(scalar: np.generic) -> Any:
-    """A scalar as the C type that is passed as its own type is."""
+    """Convert a scalar to a ctypes value that the C calling convention passes like the scalar's type."""
     dtype, content = dtypes.of(scalar.dtype), scalar.tobytes()
     if dtype.kind == "complex":
         return _PAIRS[dtype.itemsize].from_buffer_copy(content)
-    if dtype.kind == "real" and not dtype.foreign:  # a half is passed in the low bits of a float's register
+    if dtype.kind == "real" and not dtype.foreign:  # float16 is passed in the low bits of a float's register
         kind = _REALS.get(dtype.itemsize, ctypes.c_float)
         return kind.from_buffer_copy(content.ljust(ctypes.sizeof(kind), b"\0"))
     return np.ctypeslib.as_ctypes_type(dtype.bits if dtype.foreign else dtype.numpy).from_buffer_copy(content)
 
 
 class _ClockTimer:
-    """Reads the monotonic clock: a call on the host has finished when it returns."""
+    """Measures with the monotonic clock, because a call on the host has finished when it returns."""
 
     def __init__(self) -> None:
         self._start = self._stop = 0.0

@@ -1,4 +1,4 @@
-"""Any OpenCL device, by pyopencl; through PoCL, a CPU too."""
+"""The backend for OpenCL devices, including CPUs with PoCL, which uses pyopencl."""
 
 from tuner.devices.backend import Backend, deferred
 

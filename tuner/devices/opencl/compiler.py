@@ -1,4 +1,4 @@
-"""The compiler of an OpenCL driver."""
+"""Compiles OpenCL C with the compiler of an OpenCL driver."""
 
 import os
 import warnings
@@ -17,8 +17,9 @@ from tuner.space.sources.source import Source
 class OpenCLCompiler(Compiler):
     """The driver's compiler, in a context of the open device.
 
-    PoCL compiles a kernel for each shape of a block, at the first launch, and keeps that by source. Asked for a binary,
-    it would compile another one, for any shape, which takes longer and never runs. So its build is the source.
+    PoCL compiles a kernel for each block shape at the first launch, and caches the result by source. Its binary would
+    be another build, for any block shape, which takes longer to compile and never runs. So with PoCL, the source serves
+    as the build.
     """
 
     kind = BACKEND.kind
@@ -49,24 +50,25 @@ class OpenCLCompiler(Compiler):
         try:
             shared = cl.Kernel(program, kernel).get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
         except cl.Error:
-            shared = None  # loading reports the error
+            shared = None  # loading the build reports the error
         return Figures(shared_memory=shared)
 
 
 def _binary_of(program: cl.Program) -> bytes:
-    """The binary of a program for one device."""
+    """The binary of a program that was built for a single device."""
     binaries: Any = program.get_info(cl.program_info.BINARIES)
     return bytes(binaries[0])
 
 
 def build_program(program: cl.Program, source: Source) -> cl.Program:
-    """Compile or link `program`, and return it. Raises BuildError with the log."""
+    """Compile or link `program`, and return it. Raises BuildError with the compiler's log."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
             return program
     except cl.Error as error:
-        # The compiler's log follows pyopencl's description of the device. It may hold what stands around it.
+        # In pyopencl's message, the compiler's log is after the device's description and before the options. The log
+        # may contain these separators, too.
         log = str(error).partition(">:\n")[2].rpartition("(options:")[0].strip() or str(error)
         raise BuildError(cuda_words.explained(log)) from None

@@ -1,4 +1,4 @@
-"""Words of CUDA in a source that is compiled as OpenCL C: what stands for them there, for the compiler's log."""
+"""Appends the OpenCL C equivalents of CUDA names to the compiler's errors about a CUDA source."""
 
 import re
 
@@ -11,8 +11,8 @@ _FLOAT_SUM = (
     "__global int *)p, as_int(old), as_int(old + v)) != as_int(old)); return old; }`"
 )
 _NOT_INTEGER = re.compile(r"call to ['‘`\"](?:_cl_)?atomic_add\b")
-_ALONE = "OpenCL C has no such word; keep that to #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
-_DEFINITIONS = {  # by their names; all arguments keep their order
+_ALONE = "OpenCL C has no equivalent; put it under #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
+_DEFINITIONS = {  # by CUDA name: the parameters and body of a macro, and the types that it supports
     **{f"atomic{cuda}": (f"(p, v) atomic_{name}(p, v)", ", for int and unsigned") for cuda, name in _ATOMIC.items()},
     "atomicAdd": ("(p, v) atomic_add(p, v)", f" for int and unsigned, for float {_FLOAT_SUM}"),
     "atomicCAS": ("(p, old, v) atomic_cmpxchg(p, old, v)", ", for int and unsigned"),
@@ -35,31 +35,31 @@ _OTHERS = re.compile(
 
 
 def explained(log: str) -> str:
-    """The compiler's log, with the cure behind the first message about each word."""
-    told, lines = set[str](), list[str]()
+    """The compiler's log, with advice after the first message about each CUDA name."""
+    explained_words, lines = set[str](), list[str]()
     for line in log.splitlines():
         word, advice = _advice(line)
-        lines.append(f"{line}; {advice}" if advice and word not in told else line)
-        told.add(word)
+        lines.append(f"{line}; {advice}" if advice and word not in explained_words else line)
+        explained_words.add(word)
     return "\n".join(lines)
 
 
 def _advice(line: str) -> tuple[str, str]:
-    """The word that a message is about, and what to do; both empty for a message of another kind."""
+    """The CUDA name that a message is about, and the advice; both empty if the message is about no CUDA name."""
     if _NOT_INTEGER.search(line):
-        return "atomic_add", f"atomic_add is for int and unsigned: in its place, for float, write {_FLOAT_SUM}"
+        return "atomic_add", f"atomic_add is for int and unsigned; for float, write {_FLOAT_SUM} instead"
     unknown = _UNKNOWN.search(line)
-    cure = _cure(unknown[1]) if unknown else ""
-    return (unknown[1], f"{unknown[1]} is CUDA's: {cure}") if unknown and cure else ("", "")
+    replacement = _replacement(unknown[1]) if unknown else ""
+    return (unknown[1], f"{unknown[1]} is CUDA's: {replacement}") if unknown and replacement else ("", "")
 
 
-def _cure(word: str) -> str:
-    """What to write in place of a word; empty for one that CUDA does not have."""
+def _replacement(word: str) -> str:
+    """The advice on what to write instead of a CUDA name; empty for any other name."""
     if word in _DEFINITIONS:
         text, limits = _DEFINITIONS[word]
         return f"under #ifdef __OPENCL_VERSION__ write `#define {word}{text}`{limits}"
     if name := _MATHEMATICS.fullmatch(word):
-        return f"write {name[1]}, which both have"
+        return f"write {name[1]}, which both languages have"
     if name := _NATIVE.fullmatch(word):
         return f"under #ifdef __OPENCL_VERSION__ write `#define {word}(x) native_{name[1]}(x)`"
     if name := _VECTOR.fullmatch(word):

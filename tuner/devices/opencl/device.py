@@ -1,4 +1,7 @@
-"""Any OpenCL device, by pyopencl. Through PoCL, that is a CPU too: a laptop and CI run the same kernels as a GPU."""
+"""The device class of OpenCL devices, which compiles and launches through pyopencl.
+
+With PoCL, a CPU is an OpenCL device too, so a laptop and CI can run the same kernels as a GPU.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def _type(device: cl.Device) -> str:
 
 
 def count() -> int:
-    """How many OpenCL devices all platforms have together."""
+    """The number of OpenCL devices of all platforms."""
     return len(_devices())
 
 
@@ -50,7 +53,7 @@ def _numbers() -> dict[cl.Device, int]:
 
 
 def number_of(context: cl.Context) -> int:
-    """The number of the device of a context; of its first one, if it has several."""
+    """The number of the device of a context, or of its first device if it has several."""
     return _numbers()[context.devices[0]]
 
 
@@ -105,7 +108,8 @@ class OpenCLDevice(Device):
         except cl.Error as error:  # built for another device, or by another version of the driver
             raise launch_error(action, error) from None
         except UnicodeDecodeError:
-            raise LaunchError(f"{action}: its build is of an earlier version; export it again") from None
+            message = f"{action}: its build was exported by an earlier version of tuner; export it again"
+            raise LaunchError(message) from None
 
     def function(self, program: cl.Program, kernel: str, geometry: Geometry) -> Function:
         try:
@@ -140,7 +144,7 @@ class OpenCLDevice(Device):
             handles, queue = self.handles(specs, arrays), self.stream(queue, arrays[0] if arrays else None)
             enqueue.set_arrays(handles)
             if scalars is not last:
-                last = None  # an interrupt may leave only some of them set
+                last = None  # an interrupt may leave only some scalars set
                 enqueue.set_scalars(scalars)
                 last = scalars
             enqueue(queue)
@@ -170,7 +174,7 @@ class OpenCLDevice(Device):
         if nbytes + 2 * guard > self._device.max_mem_alloc_size:
             most = self._device.max_mem_alloc_size
             raise OutOfMemory(
-                f"{self.id}: one array of {nbytes} bytes; at most {most} can be allocated; try a smaller size"
+                f"{self.id}: an array of {nbytes} bytes; one allocation has at most {most}; try a smaller size"
             )
         try:
             whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
@@ -203,7 +207,7 @@ class OpenCLDevice(Device):
         return max(known, own) if known else None
 
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
-        """That of a pyopencl array."""
+        """The layout of a pyopencl array."""
         return arrays.layout_of(spec, array)
 
     def handle(self, spec: ArraySpec, array: Any) -> Any:
@@ -232,7 +236,7 @@ def _wait(enqueue: Callable[[], Any]) -> None:
 
 
 class _ProfileTimer:
-    """Reads the profile of the launches between start and stop."""
+    """Measures with the profiling events of the launches between `start` and `stop`."""
 
     def __init__(self, device: OpenCLDevice) -> None:
         self._owner = device

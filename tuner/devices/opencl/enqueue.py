@@ -1,4 +1,4 @@
-"""Work enqueued through pyopencl: kernel objects whose state are their arguments."""
+"""Enqueues work through pyopencl, whose kernel objects store their arguments."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ Action = Callable[[cl.CommandQueue], cl.Event]
 
 
 class Enqueue:
-    """Enqueues some work on a queue. Threads must not share it, because arguments are the state of its kernels."""
+    """Enqueues a work on a queue. Threads must not share it, because its kernel objects store the arguments."""
 
     def __init__(self, work: Work, note: Callable[[cl.Event], None]) -> None:
-        """`note` takes the event of each action. Raises LaunchError where a kernel refuses an argument."""
+        """`note` is called with the event of each action. Raises LaunchError if a kernel rejects an argument."""
         self._work, self._note = work, note
         self._passed, self._scalars = work.positions(Passed), work.scalars
-        self._places: list[list[tuple[cl.Kernel, int, str]]] = [[] for _ in work.arguments]  # that take each argument
+        # For each argument: the kernels that take it, with its index among their arguments, and their names.
+        self._users: list[list[tuple[cl.Kernel, int, str]]] = [[] for _ in work.arguments]
         self._handles: list[Any] = list(work.arguments)
         self._actions = [self._action(action) for action in work.actions]
         fixed = [position for position, argument in enumerate(work.arguments) if not isinstance(argument, Passed)]
         self._set(fixed, [work.arguments[position] for position in fixed])
 
     def set_arrays(self, handles: Sequence[Any]) -> None:
-        """Use these arrays from now on. Raises LaunchError."""
+        """Use these arrays from the next call on. Raises LaunchError."""
         self._set(self._passed, handles)
 
     def set_scalars(self, scalars: Sequence[Any]) -> None:
-        """Use these scalars from now on. Raises LaunchError."""
+        """Use these scalars from the next call on. Raises LaunchError."""
         self._set(self._scalars, scalars)
 
     def __call__(self, queue: cl.CommandQueue) -> None:
-        """Raises LaunchError."""
+        """Enqueue all actions. Raises LaunchError."""
         try:
             for action in self._actions:
                 self._note(action(queue))
@@ -48,7 +49,7 @@ class Enqueue:
     def _set(self, positions: Iterable[int], values: Sequence[Any]) -> None:
         for position, value in zip(positions, values, strict=True):
             self._handles[position] = value
-            for kernel, index, name in self._places[position]:
+            for kernel, index, name in self._users[position]:
                 try:
                     kernel.set_arg(index, plain(value))
                 except cl.Error as error:
@@ -60,12 +61,12 @@ class Enqueue:
                 kernel = cl.Kernel(function.handle, function.kernel)
                 if kernel.num_args != len(arguments):
                     raise LaunchError(
-                        f"{function.kernel} takes {kernel.num_args} arguments, and its space declares "
-                        f"{len(arguments)}; write one for each, in the kernel's order"
+                        f"{function.kernel} takes {kernel.num_args} arguments, but its space declares "
+                        f"{len(arguments)}; declare all of them, in the kernel's order"
                     )
                 self._check_local(kernel, function.kernel, arguments)
                 for index, position in enumerate(arguments):
-                    self._places[position].append((kernel, index, function.kernel))
+                    self._users[position].append((kernel, index, function.kernel))
                 grid, block = function.geometry.grid, function.geometry.block
                 total = tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
                 return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, block)
@@ -76,7 +77,7 @@ class Enqueue:
                 return lambda queue: cl.enqueue_fill_buffer(queue, target, zero, 0, nbytes)
 
     def _check_local(self, kernel: cl.Kernel, name: str, arguments: Iterable[int]) -> None:
-        """Raise LaunchError where a work-group needs more local memory than the device has: some drivers abort."""
+        """Raise LaunchError if a work-group needs more local memory than the device has; some drivers would abort."""
         passed = [self._work.arguments[position] for position in arguments]
         needed = sum(argument.nbytes for argument in passed if isinstance(argument, Local))
         if not needed:
@@ -91,8 +92,8 @@ class Enqueue:
 
 
 def plain(argument: Any) -> Any:
-    """A scalar of a type that OpenCL passes as the integer of its bits, as that integer; memory of a block as pyopencl
-    has it; any other argument as it is."""
+    """Convert an argument to the form that pyopencl takes: a scalar of a type that OpenCL lacks to the integer of its
+    bits, Local to pyopencl's LocalMemory; any other argument is unchanged."""
     if isinstance(argument, Local):
         return cl.LocalMemory(argument.nbytes)
     if not isinstance(argument, np.generic):
@@ -102,6 +103,6 @@ def plain(argument: Any) -> Any:
 
 
 def launch_error(action: str, error: cl.Error) -> LaunchError:
-    """The error for one of pyopencl's."""
+    """The error for an error of pyopencl, with the reason "out of memory" if it is that."""
     out_of_memory = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
     return LaunchError(f"{action}: {error}", "out of memory" if error.code in out_of_memory else None)

@@ -1,1 +1,1 @@
-"""cuBLAS and cuBLASLt: as a peer beside our kernels, and on the caller's arrays."""
+"""cuBLAS and cuBLASLt, as a baseline for kernels and as a launch on the caller's arrays."""

@@ -1,5 +1,7 @@
-"""cuBLAS, to compare a kernel with, through nvmath-python's bindings. What it chooses by default is one call; what
-cuBLASLt offers besides is in `cublas_lt`."""
+"""Runs cuBLAS with its default algorithm as a baseline for kernels, through nvmath-python's bindings.
+
+The algorithms of cuBLASLt are in `cublas_lt`.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from tuner.errors import OutOfMemory
 def library(
     routine: str, arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]
 ) -> Library | None:
-    """The routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS lacks it for
-    these dtypes, or if nvmath-python or cuBLAS is not installed. Raises OutOfMemory."""
+    """A routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS does not
+    support the routine or the dtypes, or if nvmath-python or cuBLAS is not installed. Raises OutOfMemory."""
     product = Product.of(arguments, dtypes, transposed) if routine == "gemm" else None
     if product is None or not gemm.is_installed():
         return None
@@ -30,24 +32,24 @@ def library(
 
 
 def release(owner: object, destroy: Any, handle: int) -> int:
-    """`handle`, which is destroyed with its owner. At exit it is not: then the context may be gone."""
+    """Destroy `handle` when its owner is deleted, and return it. Not at exit, when the context may already be gone."""
     weakref.finalize(owner, destroy, handle).atexit = False
     return handle
 
 
 def version_text(version: int) -> str:
-    """`13.1.0` for 130100."""
+    """A library version as text, `13.1.0` for 130100."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
 def factors(product: Product) -> list[Any]:
-    """Alpha and beta in the type that the product is summed in."""
+    """Alpha and beta, in the type in which the product is accumulated."""
     kind = ctypes.c_double if product.is_double else ctypes.c_float
     return [kind(product.alpha), kind(product.beta)]
 
 
 class _Gemm:
-    """The product by the algorithm that cuBLAS chooses."""
+    """The product with the algorithm that cuBLAS chooses."""
 
     def __init__(self, product: Product) -> None:
         from nvmath import CudaDataType

@@ -1,4 +1,4 @@
-"""The algorithms that cuBLASLt expects to be fastest for a product, through nvmath-python's bindings."""
+"""Runs the algorithms that cuBLASLt expects to be fastest for a product, through nvmath-python's bindings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tuner.devices.base import Buffer, Library
 from tuner.devices.cuda.blas import cublas, gemm
 from tuner.devices.cuda.blas.gemm import Operand, Product
 
-ASKED = 32  # algorithms
-WORKSPACE = 32 << 20  # bytes that each may use
-_ALIGNED = 256  # bytes; no algorithm asks for more
+ASKED = 32  # algorithms requested from the heuristic
+WORKSPACE = 32 << 20  # bytes of workspace for each algorithm
+_ALIGNED = 256  # bytes; no algorithm requires a higher alignment
 
 
 def algorithms(
@@ -25,8 +25,8 @@ def algorithms(
     transposed: Collection[str],
     allocate: Callable[[int], Buffer],
 ) -> list[Library]:
-    """At most ASKED algorithms, the most promising first. They share a workspace from `allocate`. None where
-    `cublas.library` has none, and where cuBLASLt offers none."""
+    """At most ASKED algorithms, the most promising first. They share a workspace from `allocate`. Empty if
+    `cublas.library` would be None, or if cuBLASLt has no algorithm for the product."""
     product = Product.of(arguments, dtypes, transposed) if routine == "gemm" else None
     if product is None or not gemm.is_installed():
         return []
@@ -37,7 +37,7 @@ def algorithms(
 
 
 class _Algorithm:
-    """One of the algorithms. `plan` owns all that its call points to."""
+    """One of the algorithms. `plan` owns the memory that its call refers to."""
 
     def __init__(self, plan: _Plan, name: str, call: Callable[[], None]) -> None:
         self.name, self._plan, self._call = name, plan, call
@@ -47,7 +47,7 @@ class _Algorithm:
 
 
 class _Plan:
-    """A product in cuBLASLt's descriptors, which are made once: a call of an algorithm does nothing but enqueue."""
+    """The cuBLASLt descriptors of a product. They are created once, so that calling an algorithm only enqueues it."""
 
     def __init__(self, product: Product, allocate: Callable[[int], Buffer]) -> None:
         from nvmath import CudaDataType
@@ -61,16 +61,16 @@ class _Plan:
         self._factors, self._allocate = cublas.factors(product), allocate
 
     def algorithms(self) -> list[Library]:
-        """Those that cuBLASLt says can run."""
+        """The algorithms that cuBLASLt reports as able to run."""
         lt, found = self._lt, np.zeros(1, np.int32)
         self._offers = np.zeros(ASKED, lt.matmul_heuristic_result_dtype)
         layouts = self._left, self._right, self._result, self._result
-        wanted = self._preference()
+        preference = self._preference()
         try:
             lt.matmul_algo_get_heuristic(
-                self._handle, self._operation, *layouts, wanted, ASKED, self._offers.ctypes.data, found.ctypes.data
+                self._handle, self._operation, *layouts, preference, ASKED, self._offers.ctypes.data, found.ctypes.data
             )
-        except lt.cuBLASLtError:  # it has none
+        except lt.cuBLASLtError:  # it has no algorithm
             return []
         first, each = self._offers.ctypes.data + self._offers.dtype.fields["algo"][1], self._offers.itemsize
         offers = [first + i * each for i in range(found[0]) if self._offers["state"][i] == 0]

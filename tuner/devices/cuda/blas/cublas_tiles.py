@@ -1,8 +1,9 @@
-"""What cuBLAS would run for a product: it takes what cuBLASLt's heuristics name first, and these run nothing.
+"""Derives the tiling that cuBLAS would choose for a product from cuBLASLt's heuristic, without running anything.
 
-What they name tells the grid: `benchmarks/library_grids.py` compares it with what a profiler sees. Of two things cuBLAS
-says nothing. CUTLASS's routines round the tiles along N up to a multiple of 2, 4 or 8, to swizzle them (CUTLASS's
-`GemmIdentityThreadblockSwizzle<8>`): some blocks have no tile. And they begin the parts of sums at aligned elements.
+cuBLAS runs the algorithm that cuBLASLt's heuristic ranks first, and that algorithm determines the grid, which
+`benchmarks/library_grids.py` compares with a profiler. The heuristic does not report two details of CUTLASS's routines.
+To swizzle tiles, they round the number of tiles along N up to a multiple of 2, 4 or 8, so that some blocks have no tile
+(CUTLASS's `GemmIdentityThreadblockSwizzle<8>`). And with split-K, each part of a sum begins at an aligned element.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ from tuner.devices.cuda.blas import gemm
 from tuner.devices.product import MatrixProduct, Tiles
 from tuner.space.dtypes import DTYPES
 
-WORKSPACE = 32 << 20  # bytes that cuBLAS has by default on recent GPUs
-FEW_ROWS = 16  # of a tile of a routine for vectors, which names none
-MOST_SPLITS = 1 << 16  # no routine splits sums further: it means that it does not tell
-MOST_ALGORITHMS = 1 << 16  # whose numbers are told apart from variants of one
-CUTLASS = (20, 23, 24)  # the algorithms that are CUTLASS's
-PERSISTENT = (66,)  # those with a block per multiprocessor, whose waves count neither splits nor batch
-SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles than this along N are rounded up to a multiple
-VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of one, or of the other where all rows do
+WORKSPACE = 32 << 20  # bytes of cuBLAS's default workspace on recent GPUs
+FEW_ROWS = 16  # assumed rows of a tile of a matrix-vector routine, which reports no tile
+MOST_SPLITS = 1 << 16  # no routine splits sums into more parts; a larger number means "unknown"
+MOST_ALGORITHMS = 1 << 16  # exceeds all algorithm numbers, so that number + variant * this is unique
+CUTLASS = (20, 23, 24)  # numbers of CUTLASS's algorithms
+PERSISTENT = (66,)  # algorithms with one block per multiprocessor, whose waves ignore splits and batch
+SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles along N than the key are rounded up to a multiple of the value
+VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of LINE if all rows do, else of VECTOR
 
 
-class Told(NamedTuple):
-    """What cuBLASLt says of a product: the number of its algorithm, the columns and rows of a tile, if it has any, the
-    parts of a sum, how often all multiprocessors must be filled to run its blocks, and the algorithm's variant."""
+class Heuristic(NamedTuple):
+    """The algorithm that cuBLASLt's heuristic ranks first for a product.
+
+    `tile` is (columns, rows), None if the algorithm has no tiles. `splits` is the number of parts of a split-K sum,
+    `waves` the number of waves of blocks, a fraction.
+    """
 
     algorithm: int
     tile: tuple[int, int] | None
@@ -43,26 +47,26 @@ class Told(NamedTuple):
 
 
 def of(product: MatrixProduct, units: int) -> Tiles | None:
-    """The tiles on a device of so many multiprocessors; None where nvmath-python or cuBLAS is not installed, or
-    cuBLASLt has nothing for the product. A context must be current."""
-    plan = told(product)
+    """The tiling on a device with `units` multiprocessors. None if nvmath-python or cuBLAS is not installed, or if
+    cuBLASLt has no algorithm for the product. A context must be current."""
+    plan = heuristic(product)
     return None if plan is None else tiles(product, plan, units)
 
 
-def told(product: MatrixProduct) -> Told | None:
-    """What cuBLASLt says of the algorithm that it names first; None as `of` gives it. A context must be current."""
+def heuristic(product: MatrixProduct) -> Heuristic | None:
+    """The algorithm that cuBLASLt's heuristic ranks first; None as for `of`. A context must be current."""
     cublasLt = _bindings()
     if cublasLt is None or not gemm.has(*product.dtypes):
         return None
     try:
-        return _asked(product, cublasLt)
-    except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # it has nothing, or errors of its own
+        return _query(product, cublasLt)
+    except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # no algorithm, or an error of the bindings
         return None
 
 
 @functools.cache
 def _bindings() -> Any:
-    """The module that calls cuBLASLt; None where it or cuBLAS is not there."""
+    """The Python bindings of cuBLASLt; None if they or cuBLAS are missing."""
     try:
         from nvmath.bindings import cublasLt
     except (ImportError, RuntimeError):
@@ -70,9 +74,9 @@ def _bindings() -> Any:
     return cublasLt
 
 
-def tiles(product: MatrixProduct, plan: Told, units: int) -> Tiles:
-    """How an algorithm cuts a product. Of one without tiles, blocks are counted as though each filled a
-    multiprocessor."""
+def tiles(product: MatrixProduct, plan: Heuristic, units: int) -> Tiles:
+    """The tiling of a product by an algorithm. For an algorithm without tiles, each block counts as a tile and is
+    assumed to fill a multiprocessor."""
     M, N, K, batch, (algorithm, tile, splits, waves, variant) = product.M, product.N, product.K, product.batch, plan
     if tile is None:  # variants have blocks of other shapes
         algorithm += MOST_ALGORITHMS * variant
@@ -93,16 +97,17 @@ def tiles(product: MatrixProduct, plan: Told, units: int) -> Tiles:
 
 
 def _parts(depth: int, splits: int, itemsize: int) -> int:
-    """The parts of sums of this depth that are to be so many."""
+    """The number of parts, after alignment, of a split-K sum over `depth` elements that has `splits` parts
+    nominally."""
     step = (VECTOR if depth * itemsize % LINE else LINE) // itemsize
     return splits if splits < 2 else math.ceil(depth / (math.ceil(depth / splits / step) * step))
 
 
-def _asked(product: MatrixProduct, cublasLt: Any) -> Told | None:
+def _query(product: MatrixProduct, cublasLt: Any) -> Heuristic | None:
     offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), ctypes.c_int32()
     address = offer.ctypes.data
-    handle, preference = _begun(driver.current_context() or 0)
-    description = _described(product.B.is_transposed, product.A.is_transposed, product.dtypes[2])
+    handle, preference = _handle_of(driver.current_context() or 0)
+    description = _description(product.B.is_transposed, product.A.is_transposed, product.dtypes[2])
     with _layouts(product, cublasLt) as (left, right, result):
         cublasLt.matmul_algo_get_heuristic(
             handle, description, left, right, result, result, preference, 1, address, ctypes.addressof(found)
@@ -112,7 +117,7 @@ def _asked(product: MatrixProduct, cublasLt: Any) -> Told | None:
     names, value, written = cublasLt.MatmulAlgoConfigAttribute, ctypes.c_uint32(), ctypes.c_size_t()
 
     def number(attribute: int) -> int:
-        """What the algorithm says of itself."""
+        """The value of an attribute of the algorithm."""
         cublasLt.matmul_algo_config_get_attribute(
             address, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
         )
@@ -120,19 +125,19 @@ def _asked(product: MatrixProduct, cublasLt: Any) -> Told | None:
 
     tile, splits, algorithm = _tile(number(names.TILE_ID)), number(names.SPLITK_NUM), number(names.ID)
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    return Told(algorithm, tile, splits, float(offer["waves_count"][0]), number(names.CUSTOM_OPTION))
+    return Heuristic(algorithm, tile, splits, float(offer["waves_count"][0]), number(names.CUSTOM_OPTION))
 
 
 @functools.cache
 def _tile(number: int) -> tuple[int, int] | None:
-    """The columns and rows of a tile that goes by a number; None where the number stands for none."""
+    """The columns and rows of the tile with this id in cuBLASLt; None if the id stands for no tile."""
     lengths = _bindings().MatmulTile(number).name.removeprefix("TILE_").split("x")
     return (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
 
 
 @functools.cache
-def _begun(context: int) -> tuple[int, int]:
-    """A handle in the current context, and a preference, which live as long as the process."""
+def _handle_of(context: int) -> tuple[int, int]:
+    """A cuBLASLt handle and a preference for the current context. They live as long as the process."""
     from nvmath.bindings import cublasLt
 
     preference, most = cublasLt.matmul_preference_create(), ctypes.c_uint64(WORKSPACE)
@@ -146,8 +151,8 @@ def _begun(context: int) -> tuple[int, int]:
 
 
 @functools.cache
-def _described(left: bool, right: bool, result: str) -> int:
-    """A product of operands that are transposed, or not, with a result of this type."""
+def _description(left: bool, right: bool, result: str) -> int:
+    """The descriptor of a product: whether the left and the right operand are transposed, and the result's dtype."""
     from nvmath import CudaDataType
     from nvmath.bindings import cublas, cublasLt
 
@@ -175,7 +180,7 @@ def _layouts(product: MatrixProduct, cublasLt: Any) -> Iterator[list[int]]:
         ):
             extents = (columns, rows) if matrices.is_transposed else (rows, columns)
             made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            # The stride is told of a single matrix, too: cuBLASLt may choose by how it is aligned.
+            # The stride is set for a single matrix, too: cuBLASLt's choice may depend on its alignment.
             gemm.set_attribute(
                 cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
             )

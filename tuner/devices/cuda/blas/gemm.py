@@ -1,4 +1,4 @@
-"""A matrix product as cuBLAS and cuBLASLt take it: column-major, in their words for types."""
+"""A matrix product in the form that cuBLAS and cuBLASLt take: column-major, with their names of types."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing import Any
 from tuner.devices.product import MatrixProduct
 from tuner.space.routines import ROUTINES
 
-# All products are summed in float32, but those of doubles. TF32 is never used.
+# Products accumulate in float32, or in float64 for doubles. TF32 is never used.
 TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 _HALVES = ("float16", "bfloat16")
 MOST = (1 << 31) - 1
 
 
 def has(a: str, b: str, c: str) -> bool:
-    """Whether cuBLAS multiplies arrays of these dtypes."""
+    """Whether cuBLAS supports the dtypes of A, B and C."""
     return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
 
 
 def fits(product: MatrixProduct) -> bool:
-    """Whether all numbers of a product are ones that cuBLAS takes: C's int."""
-    rows = (matrices.leading for matrices in (product.A, product.B, product.C))
-    return max(product.M, product.N, product.K, product.batch, *rows) <= MOST
+    """Whether the sizes and leading dimensions of a product fit cuBLAS's parameters, which are of type int."""
+    leading = (matrices.leading for matrices in (product.A, product.B, product.C))
+    return max(product.M, product.N, product.K, product.batch, *leading) <= MOST
 
 
 @functools.cache
 def is_installed() -> bool:
-    """Whether nvmath-python is, through which cuBLAS is called."""
+    """Whether nvmath-python, the bindings of cuBLAS, is installed."""
     return importlib.util.find_spec("nvmath") is not None
 
 
 def set_attribute(change: Callable[..., None], target: int, attribute: int, value: Any) -> None:
-    """Set an attribute of a descriptor of cuBLASLt to a value of ctypes, by the function that changes it."""
+    """Set an attribute of the cuBLASLt descriptor `target` to a ctypes `value`, through the setter `change`."""
     change(target, attribute, ctypes.addressof(value), ctypes.sizeof(value))
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A column-major matrix, packed: its address, rows and columns as it is stored, its name of a type, and whether the
-    product takes its transpose."""
+    """A packed column-major matrix: its address, its rows and columns as stored, its cudaDataType, and whether the
+    product uses its transpose."""
 
     address: int
     rows: int
@@ -75,11 +75,11 @@ class Product:
 
     @staticmethod
     def of(arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]) -> Product | None:
-        """The row-major C = alpha * A B + beta * C, which is column-major C' = alpha * B' A' + beta * C'.
+        """The row-major product C = alpha * A B + beta * C, as the column-major C' = alpha * B' A' + beta * C'.
 
-        `arguments` are the addresses A, B, C, the sizes M, N, K, batch, and the factors alpha and beta; `dtypes` are
-        those of A, B and C; those of `transposed` are stored with their last two extents exchanged. None where an
-        argument is missing, or where cuBLAS has no such product.
+        `arguments` are the addresses A, B, C, the sizes M, N, K, batch, and the factors alpha and beta. `dtypes` are
+        the dtypes of A, B and C. The arrays named in `transposed` are stored transposed. None if an argument is
+        missing, or if cuBLAS does not support the product.
         """
         routine = ROUTINES["gemm"]
         if not arguments.keys() >= {*routine.arrays, *routine.sizes} or "C" in transposed:

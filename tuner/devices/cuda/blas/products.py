@@ -1,4 +1,4 @@
-"""cuBLAS on the caller's arrays, by ctypes: bindings in Python take longer than the driver does for a launch."""
+"""Launches cuBLAS on the caller's arrays by ctypes, since Python bindings take longer than the driver's launch."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from tuner.errors import DeviceError, LaunchError
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
 _PLAIN, _TRANSPOSED = 0, 1
-PER_THREAD = 2  # CU_STREAM_PER_THREAD: another stream in each thread
-MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pairs of factors
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: stands for a different stream in each thread
+MOST_KEPT = 64  # cached sets of checked addresses, and cached pairs of factors
 
 
 def launch(
     product: MatrixProduct, specs: Sequence[ArraySpec], readers: Readers, context: driver.Context
 ) -> ProductLaunch | None:
-    """The call that enqueues `product` in a context on arrays that `specs` allow and `readers` read. All are summed in
-    float32, but doubles. None where cuBLAS lacks it for these types and sizes, or where it is not installed."""
+    """A function that enqueues `product` in `context` on arrays that meet `specs` and that `readers` read. It
+    accumulates in float32, or in float64 for doubles. None if cuBLAS does not support these dtypes and sizes, or is not
+    installed."""
     if not gemm.has(*product.dtypes) or not gemm.fits(product) or _library() is None:
         return None
     handles = _handles(context.handle.value or 0)
@@ -40,14 +41,14 @@ def launch(
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """cuBLAS; None where it is not installed. One that another package has loaded is taken."""
+    """cuBLAS's shared library; None if it is not installed. If another package has loaded it, that copy is used."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
     except ImportError:
         return None
     try:
         return ctypes.CDLL(str(load_nvidia_dynamic_lib("cublas").abs_path))
-    except (RuntimeError, OSError):  # it is not found, or needs what is not there
+    except (RuntimeError, OSError):  # it or a dependency is missing
         return None
 
 
@@ -77,8 +78,8 @@ def _call(
         if len(factors) >= MOST_KEPT:
             factors.clear()
         cells = kind(alpha), kind(beta)
-        kept = factors[(alpha, beta)] = *map(ctypes.byref, cells), cells
-        return kept
+        cached = factors[(alpha, beta)] = *map(ctypes.byref, cells), cells
+        return cached
 
     def call(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
         read, current = readers[type(arrays[0])]
@@ -107,47 +108,47 @@ def _operation(matrices: Matrices) -> int:
     return _TRANSPOSED if matrices.is_transposed else _PLAIN
 
 
-class _Own(dict[int, ctypes.c_void_p]):
-    """The handles of one thread by stream. When it ends, they are `left` to the next one that works on their streams:
-    each has memory of the device, and to destroy one waits for all that runs."""
+class _ThreadHandles(dict[int, ctypes.c_void_p]):
+    """The cuBLAS handles of one thread, by stream. When the thread ends, they move to `free`, for the next thread that
+    uses their streams: a handle holds device memory, and destroying it would synchronise with the device."""
 
-    def __init__(self, left: dict[int, list[ctypes.c_void_p]]) -> None:
+    def __init__(self, free: dict[int, list[ctypes.c_void_p]]) -> None:
         super().__init__()
-        self.left = left
+        self.free = free
 
     def __del__(self) -> None:
         for stream, handle in self.items():
             if stream != PER_THREAD:
-                self.left.setdefault(stream, []).append(handle)
+                self.free.setdefault(stream, []).append(handle)
 
 
 class _Handles(threading.local):
-    """The handles of each thread in one context, by stream: a handle's workspace must not serve two streams at once.
-    They live as long as the process."""
+    """The cuBLAS handles in one context, by thread and stream: two streams must not use a handle's workspace at once.
+    Handles live as long as the process."""
 
-    def __init__(self, left: dict[int, list[ctypes.c_void_p]]) -> None:
-        self._by_stream = _Own(left)
+    def __init__(self, free: dict[int, list[ctypes.c_void_p]]) -> None:
+        self._by_stream = _ThreadHandles(free)
 
     def at(self, stream: int, context: driver.Context) -> ctypes.c_void_p:
-        """The handle for a stream. Raises DeviceError where cuBLAS cannot begin."""
+        """This thread's handle for a stream. Raises DeviceError if cuBLAS cannot create one."""
         handle = self._by_stream.get(stream)
         if handle is None:
             try:
-                handle = self._by_stream.left[stream].pop()
+                handle = self._by_stream.free[stream].pop()
             except LookupError:
-                handle = _begun(stream, context)
+                handle = _new_handle(stream, context)
             self._by_stream[stream] = handle
         return handle
 
 
-def _begun(stream: int, context: driver.Context) -> ctypes.c_void_p:
+def _new_handle(stream: int, context: driver.Context) -> ctypes.c_void_p:
     cublas: Any = _library()
     handle = ctypes.c_void_p()
     with context.apart_from_capture(), context.active():
         status = cublas.cublasCreate_v2(ctypes.byref(handle))
         status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
     if status:
-        raise DeviceError(f"cuBLAS: status {status}; is there memory left on cuda:{context.number}?")
+        raise DeviceError(f"cuBLAS: status {status} when creating a handle; free memory on cuda:{context.number}")
     return handle
 
 
