@@ -1,4 +1,4 @@
-"""The pages of the course, a step each: from the header of its kernel, its space file and its record."""
+"""The pages of the course, one per stage: generated from the kernel's header comment, its space file and its record."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tuner.catalog import catalog
 from tuner.report import store_tables
 from tuner.space.model import Space
 
-MARKER = "<!-- steps -->"  # in docs/course.md, where the list of the steps stands
-MOST_VALUES = 8  # of a knob, in its table
+MARKER = "<!-- steps -->"  # in docs/course.md, replaced by the list of steps
+MOST_VALUES = 8  # shown of each knob
 
 
 def name(kernel: str) -> str:
-    """The page of a kernel: `course/sgemm-03_naive.md`."""
+    """The page of a kernel, such as `course/sgemm-03_naive.md`."""
     return f"course/{kernel.replace('/', '-')}.md"
 
 
 def pages(ladders: Sequence[Ladder]) -> dict[str, str]:
-    """The text of each page by its name."""
+    """The text of each page, by its name."""
     found = {}
     for ladder in ladders:
         stems = {step.kernel.partition("/")[2]: step.kernel for step in ladder.steps}
@@ -33,7 +33,7 @@ def pages(ladders: Sequence[Ladder]) -> dict[str, str]:
 
 
 def contents(ladders: Sequence[Ladder]) -> str:
-    """The list of the steps, which takes the place of MARKER."""
+    """The list of steps, which replaces MARKER."""
     lines = []
     for ladder in ladders:
         lines += [f"### {ladder.family}", "", "| step | what is new | TFLOP/s |", "|---|---|---:|"]
@@ -74,7 +74,7 @@ def _page(step: Step, before: Step | None, ladder: Ladder, space: Space, stems: 
 
 
 def header(text: str) -> list[str]:
-    """The lines of the comment that a kernel file begins with, without their `// `."""
+    """The lines of a kernel file's header comment, without `// `."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("//"):
@@ -84,7 +84,7 @@ def header(text: str) -> list[str]:
 
 
 def _prose(lines: Sequence[str]) -> str:
-    """The comment as Markdown: an empty line before and after each list, and a paragraph for each of its subjects."""
+    """The comment as Markdown, with an empty line around each list and before each new subject."""
     found: list[str] = []
     for line in lines:
         item, inner = line.startswith("- "), line.startswith("  ")
@@ -97,7 +97,7 @@ def _prose(lines: Sequence[str]) -> str:
 
 
 def _linked(text: str, stems: Mapping[str, str], here: str) -> str:
-    """`text` with a link wherever it names another step of this family."""
+    """`text` with names of other steps of this family as links."""
 
     def link(match: re.Match[str]) -> str:
         kernel = stems.get(match[0])
@@ -107,7 +107,7 @@ def _linked(text: str, stems: Mapping[str, str], here: str) -> str:
 
 
 def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
-    """The record as a table, and the step before beside it."""
+    """A table of the record's rates, with those of the previous step."""
     if not step.tuned or not step.record:
         return "No record of this step ships."
     lines = [
@@ -115,10 +115,10 @@ def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
         "| share of the measured ceiling |",
         "|---|---:|---:|---:|",
     ]
-    library = step.library or ladder.library_rate  # of the same rounds, as in records
+    library = step.library or ladder.library_rate  # measured in the same rounds as the record
     rows = [("tuned", step.tuned, library), ("published constants", step.published, library)]
     if before:
-        rows.append((f"the step before, tuned: {before.kernel}", before.tuned, before.library or ladder.library_rate))
+        rows.append((f"previous step, tuned: {before.kernel}", before.tuned, before.library or ladder.library_rate))
     for words, rate, beside in [*rows, (ladder.library, library, library)]:
         if rate:
             shares = f"{rate / beside:.1%} | {rate / ladder.ceiling_rate:.1%}"
@@ -131,7 +131,7 @@ def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
 
 
 def _knobs(space: Space, step: Step) -> str:
-    """Each parameter: its values, the published one, the best."""
+    """A table of the parameters: values, published value, best value."""
     best = step.record.config if step.record else {}
     lines = [f"| knob | values | published | best at {store_tables.LADDER_SIZE} |", "|---|---|---:|---:|"]
     for knob, values in space.parameters.items():

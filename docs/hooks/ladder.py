@@ -1,6 +1,6 @@
-"""The picture of the ladders, from the records that ship: `python docs/hooks/ladder.py` writes docs/images/ladder.svg.
+"""Draw docs/images/ladder.svg, the rates of all stages, from the records that ship: `python docs/hooks/ladder.py`.
 
-It serves light and dark pages: it has its own ground, and its colours follow what the reader prefers.
+It suits light and dark pages: it has its own background, and its colours follow the reader's colour scheme.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner import paths
 from tuner.report import store_tables
 
 PICTURE = paths.shipped("results").parent / "docs/images/ladder.svg"
-# Each with its place in a light picture, and in a dark one. People who cannot tell red from green can tell them apart.
+# Each for the light and the dark scheme. The colours are distinguishable with red-green colour blindness.
 COLOURS = {
     "ground": ("#ffffff", "#0d1117"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -29,7 +29,7 @@ LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 
 
 def described(all_ladders: Sequence[Ladder]) -> str:
-    """What the picture shows, in words: for whoever cannot see it, and for the test that it is of these records."""
+    """A text description of the picture, for accessibility and for the test that the picture is up to date."""
     lines = [
         f"Matrix products on an {DEVICE} at {store_tables.LADDER_SIZE}, in TFLOP/s, tuned and with published constants."
     ]
@@ -41,7 +41,7 @@ def described(all_ladders: Sequence[Ladder]) -> str:
 
 
 def svg(all_ladders: Sequence[Ladder]) -> str:
-    """The picture: a panel for each ladder, with two curves over its steps and two lines across."""
+    """The picture: a panel for each ladder, with two curves over its steps and two horizontal lines."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -91,7 +91,7 @@ def _draw(panel: Any, ladder: Ladder) -> None:
 
 
 def _following_the_reader(text: str, words: str) -> str:
-    """An SVG whose colours are variables that the reader's colour scheme sets, and which says `words`."""
+    """The SVG with colours that follow the reader's colour scheme, and `words` as its description."""
     for name, colour in LIGHT.items():
         text = re.sub(colour, f"var(--{name}, {colour})", text, flags=re.IGNORECASE)
     light, dark = (
@@ -105,12 +105,12 @@ def _following_the_reader(text: str, words: str) -> str:
 
 
 def _tera(rate: float | None) -> str:
-    """GFLOP/s as TFLOP/s, with three digits."""
+    """GFLOP/s as TFLOP/s, with three significant digits."""
     return "unknown" if rate is None else f"{rate / 1e3:.0f}" if rate >= 1e5 else f"{rate / 1e3:.3g}"
 
 
 def _ceiling(ladder: Ladder) -> str:
-    """`measured ceiling of FMA 65.3`."""
+    """Such as `measured ceiling, FMA 65.3`."""
     return f"measured ceiling, {ladder.ceiling} {_tera(ladder.ceiling_rate)}"
 
 

@@ -1,7 +1,7 @@
-"""Notebooks without Jupyter: running their cells, and showing them as pages.
+"""Notebooks without Jupyter: run their cells, and render them as pages.
 
-`python docs/hooks/notebook.py FILE` runs the cells of a notebook, and writes what they print and draw into it. Cells
-are plain Python, so that this and Jupyter run them alike.
+`python docs/hooks/notebook.py FILE` runs the cells of a notebook and stores their output and figures in it. Cells are
+plain Python, so that they run alike in Jupyter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Notebook = dict[str, Any]
 
 
 def run(notebook: Notebook, file: str) -> None:
-    """Run all cells of code in one namespace, in their order, and keep their outputs."""
+    """Run all code cells in order, in one namespace, and store their outputs."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -41,7 +41,7 @@ def _streams(text: str) -> list[Any]:
 
 
 def _pictures() -> list[Any]:
-    """The open figures as PNG files, which are closed."""
+    """The open figures as PNG outputs. Closes them."""
     from matplotlib import pyplot
 
     found = []
@@ -55,7 +55,7 @@ def _pictures() -> list[Any]:
 
 
 def page(notebook: Notebook, name: str) -> tuple[str, dict[str, bytes]]:
-    """The notebook as Markdown, and its pictures by their file names, which begin with `name`."""
+    """The notebook as Markdown, and its pictures by file name, which begins with `name`."""
     parts: list[str] = []
     pictures: dict[str, bytes] = {}
     for cell in notebook["cells"]:
@@ -67,7 +67,7 @@ def page(notebook: Notebook, name: str) -> tuple[str, dict[str, bytes]]:
             elif "image/png" in output.get("data", {}):
                 picture = f"{name}-{len(pictures) + 1}.png"
                 pictures[picture] = base64.b64decode(output["data"]["image/png"])
-                parts.append(f"![What this cell draws]({picture})")
+                parts.append(f"![Output of this cell]({picture})")
     return "\n\n".join(parts), pictures
 
 

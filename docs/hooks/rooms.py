@@ -1,6 +1,6 @@
-"""The tables of modules in docs/architecture.md, made of the modules' first lines.
+"""Write the tables of modules in docs/architecture.md from the modules' docstrings.
 
-python docs/hooks/rooms.py           writes the page again
+python docs/hooks/rooms.py           updates the page
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- rooms: begin -->\n", "<!-- rooms: end -->\n"
-# From the bottom up, as the rooms import one another.
+# Bottom up: a room imports only rooms before it.
 ORDER = [
     "space", "catalog", "drafting", "devices", "children", "search", "measure", "prediction", "store", "launch",
     "families", "torch", "tuning", "exchange", "experiments", "report", "cli",
@@ -27,14 +27,14 @@ def summary(file: Path) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew."""
+    """The page with its tables replaced by current ones."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{tables()}{END}{after}"
 
 
 def tables() -> str:
-    """A section for each room, with a table of its modules, and the rooms inside it."""
+    """A section for each room: a table of its modules, then the rooms inside it."""
     package = ROOT / "tuner"
     parts = [f"### Outside the rooms\n\n{_table(package)}"]
     for room in ORDER:

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: the navigation, the pages that are made of code and records, links.
+"""MkDocs hooks: the navigation, the pages generated from code and records, and links between pages.
 
 https://www.mkdocs.org/dev-guide/plugins/#events
 """
@@ -24,15 +24,17 @@ OF_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
-}  # pages that lie above docs/
+}  # pages above docs/
 _LADDERS = steps.ladders()
 
 Nav = list[Any]
 
 
 def navigation(index: str, made: Mapping[str, Nav]) -> Nav:
-    """The navigation that the lists of the index are: a section for each heading, a page for each item. `made` are the
-    pages that are made of code, by the heading whose list they follow."""
+    """The navigation, from the lists of the index: a section for each heading, a page for each item.
+
+    `made` are the generated pages, by the heading whose list they are appended to.
+    """
     nav: Nav = [{"Home": "README.md"}]
     sections = re.split(r"^## ", index, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
@@ -45,12 +47,12 @@ def navigation(index: str, made: Mapping[str, Nav]) -> Nav:
 
 
 def _page(path: str) -> str:
-    """The page on the site of what the index links."""
+    """The page on the site for a link of the index."""
     return OF_ROOT.get(path.removeprefix("../"), path).replace(".ipynb", ".md")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Take the navigation from the index."""
+    """Set the navigation from the index."""
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     stages: Nav = [{ladder.family: [course.name(step.kernel) for step in ladder.steps]} for ladder in _LADDERS]
     config.nav = navigation(index, {"Learn": stages, "Look up": [{t: p} for p, t in reference.TITLES.items()]})
@@ -58,7 +60,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that do not lie in docs/."""
+    """Add the pages that are not in docs/."""
     of_root = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in OF_ROOT.items()}
     texts = {page: re.sub(r"\]\(docs/", "](", text) for page, text in of_root.items()}
     for page, text in {**texts, **course.pages(_LADDERS), **reference.pages()}.items():
@@ -72,8 +74,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to the files above docs/ lead to their pages, those to the project's README to the start; the list of steps
-    stands where its marker is."""
+    """Rewrite links and insert the list of steps.
+
+    Links to files above docs/ lead to their pages, and links to the project's README to the start page. The list of
+    steps replaces its marker.
+    """
     for source, target in {**OF_ROOT, "README.md": "start.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
     markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)

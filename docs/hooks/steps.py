@@ -1,4 +1,4 @@
-"""The steps of the ladders as the shipped records know them: for the picture, and for the pages of the course."""
+"""The steps of the ladders and their shipped records, for the picture and the pages of the course."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tuner.space.texts import short_size
 from tuner.store import ceilings_file
 from tuner.store.record import Record
 
-DEVICE, FAMILIES = "NVIDIA H200", {"sgemm": FMA, "hgemm": TENSOR}  # each with the ceiling of its arithmetic
-NOWHERE = Path("/nowhere")  # in place of the records of whoever builds the site
+DEVICE, FAMILIES = "NVIDIA H200", {"sgemm": FMA, "hgemm": TENSOR}  # each with the ceiling of the units that it uses
+NOWHERE = Path("/nowhere")  # in place of the user's own records
 
 
 @dataclass(frozen=True)
 class Step:
-    """A stage, and its record of DEVICE at report.LADDER_SIZE, if it has one."""
+    """A stage, and its record on DEVICE at LADDER_SIZE, if it has one."""
 
     kernel: str
     record: Record | None
@@ -34,20 +34,20 @@ class Step:
 
     @property
     def published(self) -> float | None:
-        """GFLOP/s of the published constants, measured in the same final."""
+        """GFLOP/s of the published constants, measured in the same final round."""
         r = self.record
         return r.gflops * r.time_ms / r.default_ms if r and r.gflops and r.default_ms else None
 
     @property
     def library(self) -> float | None:
-        """GFLOP/s of the vendor's library, measured in the same final."""
+        """GFLOP/s of the vendor library, measured in the same final round."""
         r = self.record
         return r.gflops * r.time_ms / r.library_ms if r and r.gflops and r.library_ms else None
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """The steps of a family in order; rates of the vendor's library (the median of its rates) and of the device."""
+    """The steps of a family in order. Rates are in GFLOP/s; the vendor library's is the median over the steps."""
 
     family: str
     steps: list[Step]
@@ -80,7 +80,7 @@ def _ladder(family: str, ceiling: str, records: Mapping[str, Record]) -> Ladder:
 
 
 def _ceiling(name: str) -> float:
-    """In GFLOP/s, from the newest of DEVICE."""
+    """A measured ceiling in GFLOP/s, from the newest entry of DEVICE."""
     entries = json.loads((paths.shipped("results") / ceilings_file.FILE).read_text(encoding="utf-8"))["devices"]
     known = [ceilings for ceilings in map(Ceilings.from_json, entries) if ceilings.device == DEVICE]
     return max(known, key=lambda ceilings: ceilings.date).rates[name].rate
