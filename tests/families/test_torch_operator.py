@@ -201,7 +201,7 @@ def test_kernels_of_a_few_sets_of_sizes_are_kept(operator: Any, torch: Any, monk
     from tuner.families.dispatcher import Dispatcher
     from tuner.torch import operators
 
-    monkeypatch.setattr(operators, "MOST_KEPT", 4)
+    monkeypatch.setattr(operators, "MOST_CACHED", 4)
     alive = weakref.WeakSet[Dispatcher]()
     with_sizes = Dispatcher.with_sizes
 
@@ -362,7 +362,7 @@ def test_what_does_not_fit_is_one_message(operator: Any, torch: Any, tmp_path: P
     with pytest.raises(ArgumentError, match="has dtype 'int64'; needed is float32 or float64"):
         operator(torch.arange(3))
     name = f"tuner_test::scale_{tmp_path.name}"
-    with pytest.raises(RequestError, match="there is one of this name already"):
+    with pytest.raises(RequestError, match="this name is registered already"):
         tuner.torch.operator(name, tmp_path / "scale.yaml")
     with pytest.raises(RequestError, match="write namespace and name, as mylib::scale"):
         tuner.torch.operator("scale", tmp_path / "scale.yaml")

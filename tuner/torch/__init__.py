@@ -1,4 +1,4 @@
-"""Kernels as operators of torch: `tuner.torch.operator`, which imports torch when it is first asked for."""
+"""Kernels as PyTorch operators: `tuner.torch.operator`, which imports torch on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`tuner.torch.operator`: a family of kernels as an operator of torch."""
+"""`tuner.torch.operator`: register a family of kernels as a PyTorch operator."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tuner.families.family import Kernels
 from tuner.families.matrices.arrays import TorchTensors
 from tuner.torch.signature import Signature, check_name
 
-MOST_KEPT = 1024  # combinations of inputs whose results' shapes are kept, and of sizes that no shape tells
+MOST_CACHED = 1024  # combinations of input shapes with their result shapes; and of sizes passed by name
 TENSORS = TorchTensors(torch)
-_LIBRARIES: list[torch.library.Library] = []  # torch forgets what one has registered when nobody keeps it
+_LIBRARIES: list[torch.library.Library] = []  # torch unregisters a library's operators when it is collected
 
 
 def operator(
@@ -64,9 +64,9 @@ def operator(
     signature = Signature.of(handle.family.operation)
     namespace, _, short = name.partition("::")
     if hasattr(getattr(torch.ops, namespace), short):
-        raise RequestError(f"operator {name}: there is one of this name already; choose another")
+        raise RequestError(f"operator {name}: this name is registered already; choose another")
     calls = _Calls(name, handle, signature)
-    # What torch.library.custom_op puts around an operator costs more than a launch.
+    # torch.library.custom_op wraps an operator in code that costs more than a launch.
     fragment = torch.library.Library(namespace, "FRAGMENT")
     for overload, schema, call, fake in (
         (short, signature.functional, calls.functional, calls.fake),
@@ -75,13 +75,15 @@ def operator(
         fragment.define(overload + schema, tags=[torch.Tag.pt2_compliant_tag])
         fragment.impl(overload, uncompiled(call), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{namespace}::{overload}", fake, lib=fragment)
-    _LIBRARIES.append(fragment)  # what an exception cuts off, torch forgets as a whole
+    _LIBRARIES.append(fragment)  # last: after an exception, torch drops an incomplete registration as a whole
     return getattr(getattr(torch.ops, namespace), short)
 
 
 def uncompiled(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function or method, which torch.compile never looks into, as into those of custom operators, nor into
-    what it calls. `torch.compiler.disable` would import the compiler, which takes seconds, and cost each call 1 us."""
+    """The same function or method, excluded from tracing by torch.compile, with everything that it calls.
+
+    `torch.compiler.disable` would import the compiler, which takes seconds, and add 1 us to each call.
+    """
     try:
         frames = torch._C._dynamo.eval_frame
         skipped = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
@@ -93,7 +95,7 @@ def uncompiled(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Result(NamedTuple):
-    """A new tensor, and the position of an input with its shape and type, if there is one."""
+    """Shape and type of a new tensor, and the position of an input with the same ones; None if there is none."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -101,11 +103,11 @@ class _Result(NamedTuple):
 
 
 class _Calls:
-    """What the overloads of one operator do."""
+    """The implementations of one operator's overloads."""
 
     def __init__(self, name: str, handle: Dispatcher, signature: Signature) -> None:
         self._name, self._handle, self._signature = name, handle, signature
-        self._call: Callable[..., None] = handle.__call__  # calling the handle itself takes longer
+        self._call: Callable[..., None] = handle.__call__  # faster than calling the handle itself
         self._by_sizes: dict[tuple[tuple[str, int], ...], Callable[..., None]] = {}
         self._sizes = {*signature.functional_sizes, *signature.out_sizes}
         self._defaults = dict(signature.op.options)
@@ -113,25 +115,25 @@ class _Calls:
         self._shaping = [*signature.functional_sizes, *(in_shapes & signature.op.options.keys())]
         arrays, outputs = signature.op.arrays, signature.outputs
         self._written = [position for position, a in enumerate(arrays) if a.role != "in"]
-        tensors = [*outputs, *signature.inputs]  # of an array that is both, the output is passed
+        tensors = [*outputs, *signature.inputs]  # for an `inout` array, index() finds the output
         order = [tensors.index(a) for a in arrays]
         self._order = None if order == [*range(len(tensors))] else order
         self._updated = [(outputs.index(a), position) for position, a in enumerate(signature.inputs) if a in outputs]
-        # Shapes of the first inputs tell those of the results, unless others are copied there; types of all are told.
+        # The shapes of the first inputs determine those of the results, unless inputs are copied into results.
         inputs = replace(signature.op, arguments=signature.inputs)
         self._sized = len(signature.inputs) if self._updated else problem.sized_arrays(inputs)
         self._read = problem.reader(self._sized, range(len(signature.inputs)))
         self._results: dict[tuple[Any, ...], list[_Result]] = {}
         self._like = signature.like if self._order is None and not self._updated else None
-        self._is_plain = True  # until a tensor was among them that requires grad, or whose rows lie apart
+        self._is_plain = True  # until a call had a tensor that requires grad or is not contiguous
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
-        """New tensors for what the kernel writes."""
+        """The `default` overload: return new tensors with the kernel's outputs."""
         if self._like is not None and self._is_plain and inputs[0].is_cuda and (not named or named == self._defaults):
             made = torch.empty_like(inputs[self._like])
             try:
                 self._call(made, *inputs)
-            except ArgumentError:  # nothing was enqueued: what follows says why, or copies
+            except ArgumentError:  # nothing was enqueued; the code below copies, or raises the error
                 pass
             else:
                 return made
@@ -143,9 +145,9 @@ class _Calls:
         return results[0] if len(results) == 1 else tuple(results)
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
-        """Run the kernel on tensors in its order."""
+        """The `out` overload: run the kernel on tensors in its order."""
         if self._is_plain and arrays[0].is_cuda and (not named or named == self._defaults):
-            try:  # as `_run` does, which would be another call
+            try:  # the fast path of `_run`, inlined
                 self._call(*arrays)
             except ArgumentError as refusal:
                 self._run_copies(self._call, arrays, {}, refusal)
@@ -154,7 +156,7 @@ class _Calls:
         for position in self._written:
             try:
                 increment_version(arrays[position])
-            except RuntimeError:  # in some versions of torch: a tensor of inference mode has no version
+            except RuntimeError:  # in some versions of torch, tensors created in inference mode have no version
                 continue
 
     def _run(self, arrays: Sequence[torch.Tensor], named: dict[str, Any]) -> None:
@@ -162,7 +164,7 @@ class _Calls:
         if named:
             if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
                 call = self._of_sizes(sizes)
-            # What is as the operation says needs no packing.
+            # Options with their default values need no packing.
             named = {name: value for name, value in named.items() if value != self._defaults[name]}
         if not self._is_plain:
             arrays = self._untracked(arrays)
@@ -181,8 +183,11 @@ class _Calls:
         named: dict[str, Any],
         refusal: ArgumentError | None = None,
     ) -> None:
-        """Run the kernel on what it takes: plain tensors, copied where rows do not lie together. A launch that was
-        tried has enqueued nothing; its `refusal` is raised where that changes nothing."""
+        """Run the kernel on contiguous copies, and copy written ones back.
+
+        `refusal` is the error of a launch that was tried, which enqueued nothing. It is raised if copies would not
+        help.
+        """
         if refusal is not None:
             if all(array.is_contiguous() and not array.requires_grad for array in arrays):
                 raise refusal
@@ -192,29 +197,28 @@ class _Calls:
         try:
             call(*map(TENSORS.handed, taken), **named)
         except ArgumentError as error:
-            raise error from None  # one message, not two
+            raise error from None  # without the refusal, which says the same
         for position in self._written:
             if taken[position] is not arrays[position]:
                 arrays[position].copy_(taken[position])
 
     def _untracked(self, arrays: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The same memory, for launches, which take no tensors that require grad. Raises ArgumentError where torch
-        would need a gradient."""
+        """The same tensors without `requires_grad`, for a launch. Raises ArgumentError if torch tracks gradients."""
         if not any(array.requires_grad for array in arrays):
             return arrays
         self.check_untracked(*arrays)
         return [array.detach() for array in arrays]
 
     def _made(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[torch.Tensor]:
-        """New tensors for the results, with what the kernel updates."""
+        """New tensors for the results; those of `inout` arrays are copies of the inputs."""
         key = self._read(inputs)
         if self._shaping:
             key += tuple([named.get(name) for name in self._shaping])
         results = self._results.get(key)
         if results is None:
-            if len(self._results) >= MOST_KEPT:
+            if len(self._results) >= MOST_CACHED:
                 self._results.clear()
-            results = self._results[key] = self._kept(inputs, named)
+            results = self._results[key] = self._with_like(inputs, named)
         made = [
             torch.empty(shape, dtype=dtype, device=inputs[0].device)
             if like is None
@@ -226,38 +230,38 @@ class _Calls:
         return made
 
     def fake(self, *inputs: torch.Tensor, **named: Any) -> Any:
-        """Tensors of the shapes and types of the results."""
+        """The fake implementation: tensors with the shapes and types of the results."""
         self.check_untracked(*inputs)
         results = self._of_results(inputs, named)
         made = [torch.empty(shape, dtype=dtype, device=inputs[0].device) for shape, dtype in results]
         return made[0] if len(made) == 1 else tuple(made)
 
     def check_untracked(self, *tensors: torch.Tensor, **named: Any) -> None:
-        """Raise ArgumentError where torch would need a gradient. The forward pass of a registered one does not."""
+        """Raise ArgumentError if torch would need a gradient; for a registered gradient, the forward pass does not."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             raise ArgumentError(
                 f"{self._name}: a tensor requires grad, which a kernel does not track; call it under torch.no_grad(), "
-                "pass .detach(), or register a gradient for the overload that gives new tensors, by "
+                "pass .detach(), or register a gradient for the overload that returns new tensors, with "
                 "torch.library.register_autograd, and call that"
-            ) from None  # not of the launch's refusal
+            ) from None  # without the launch's refusal
 
-    def _kept(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
-        """The results with the inputs that they are like: of these torch makes others in half the time."""
+    def _with_like(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[_Result]:
+        """The results, with inputs of the same shape and type: `torch.empty_like` takes half the time of `empty`."""
         like = {(x.shape, x.dtype): position for position, x in enumerate(inputs[: self._sized])}
         return [_Result(*each, like.get(each)) for each in self._of_results(inputs, named)]
 
     def _of_results(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[tuple[Any, torch.dtype]]:
-        """The shapes and types of the results. Raises ArgumentError where the inputs fit no size."""
+        """The shapes and types of the results. Raises ArgumentError if the input shapes are inconsistent."""
         signature = self._signature
         shapes = signature.result_shapes([x.shape for x in inputs], named)
         types = signature.types([str(x.dtype).removeprefix("torch.") for x in inputs])
         return [(shape, getattr(torch, name)) for shape, name in zip(shapes, types, strict=True)]
 
     def _of_sizes(self, sizes: Mapping[str, int]) -> Callable[..., None]:
-        """The call for sizes that no shape tells."""
+        """The handle's call for sizes that are passed by name."""
         key = tuple(sorted(sizes.items()))
         if key not in self._by_sizes:
-            if len(self._by_sizes) >= MOST_KEPT:
+            if len(self._by_sizes) >= MOST_CACHED:
                 self._by_sizes.clear()
             self._by_sizes[key] = self._handle.with_sizes(sizes).__call__
         return self._by_sizes[key]

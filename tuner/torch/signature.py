@@ -1,4 +1,4 @@
-"""The schema of an operator, as it follows from what a kernel computes. It needs no torch."""
+"""The schema of a PyTorch operator, derived from a kernel's operation; works without torch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True)
 class Signature:
-    """The two variants of an operator.
+    """The two overloads of an operator.
 
-    `functional` takes the arrays that a kernel reads, and gives new ones for those that it writes. `out` takes all
-    arrays in the kernel's order. Both take, by name, the options and `sizes`: those that no shape of the arrays tells.
+    `functional` takes the kernel's inputs and returns new outputs. `out` takes all arrays in the kernel's order. Both
+    take by name the options, and the sizes that no array shape determines.
     """
 
     op: Operation
@@ -33,15 +33,15 @@ class Signature:
 
     @staticmethod
     def of(op: Operation) -> Signature:
-        """Raises RequestError for an operation that no operator can have."""
+        """The signature for an operation. Raises RequestError if the operation has no input or no output."""
         inputs = tuple(a for a in op.arrays if a.role != "out")
         if not op.outputs or not inputs:
             raise RequestError("an operator needs an array that it reads, and one that it writes")
-        return Signature(op, inputs, op.outputs, _untold(op, inputs), _untold(op, op.arrays))
+        return Signature(op, inputs, op.outputs, _undetermined(op, inputs), _undetermined(op, op.arrays))
 
     @property
     def functional(self) -> str:
-        """The schema of the functional variant, without the operator's name."""
+        """The schema of the functional overload, without the operator's name."""
         results = ", ".join("Tensor" for _ in self.outputs)
         returned = results if len(self.outputs) == 1 else f"({results})"
         tensors = [f"Tensor {a.name}" for a in self.inputs]
@@ -49,7 +49,7 @@ class Signature:
 
     @property
     def out(self) -> str:
-        """The schema of the variant that writes into arrays of the caller's."""
+        """The schema of the overload that writes the caller's arrays, without the operator's name."""
         tensors = [
             f"Tensor {a.name}" if a.role == "in" else f"Tensor({chr(ord('a') + position)}!) {a.name}"
             for position, a in enumerate(self.op.arrays)
@@ -57,7 +57,7 @@ class Signature:
         return f"({', '.join([*tensors, *self._named(self.out_sizes)])}) -> ()"
 
     def _named(self, sizes: Sequence[str]) -> list[str]:
-        """What is passed by name alone."""
+        """The keyword-only part of a schema."""
         defaults = self.op.sizes
         given = [f"SymInt {name}" + ("" if defaults[name] is None else f"={defaults[name]}") for name in sizes]
         options = [f"float {name}={float(value)!r}" for name, value in self.op.options.items()]
@@ -71,8 +71,7 @@ class Signature:
         return same[0] if same and not others else None
 
     def result_shapes(self, shapes: Sequence[Sequence[Any]], named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The shapes of the results where the inputs have these, which may be of symbols. `named` has sizes and
-        options."""
+        """The shapes of the results for these input shapes, perhaps symbols. `named` has sizes and options."""
         sizes = self._sizes(shapes, {name: named[name] for name in self.functional_sizes if name in named})
         names = {**{name: _whole(value) for name, value in {**self.op.options, **named}.items()}, **sizes}
         return [tuple(_extent(a, extent, names) for extent in a.shape or ()) for a in self.outputs]
@@ -81,20 +80,20 @@ class Signature:
         return problem.sizes_of(_of_arrays(self.op, self.inputs), shapes, given)
 
     def types(self, names: Sequence[str]) -> list[str]:
-        """The names of the results' types where the inputs have types of these names."""
+        """The type names of the results for these type names of the inputs."""
         chosen = {a.dtype: name for a, name in zip(self.inputs, names, strict=True) if a.dtype in self.op.types}
         return [chosen.get(a.dtype, self.op.types.get(a.dtype, (a.dtype,))[0]) for a in self.outputs]
 
 
 def check_name(name: object) -> str:
-    """`name`. Raises RequestError unless it is one that an operator may have."""
+    """Return `name`. Raises RequestError if it is not a valid operator name."""
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         raise RequestError(f"operator {quoted(name)}: write namespace and name, as mylib::scale")
     return name
 
 
 def _extent(argument: Argument, extent: Expression, names: Mapping[str, Any]) -> Any:
-    """An extent of a result, which may be a symbol. Raises ArgumentError for one that is no whole number."""
+    """An extent of a result, which may be a symbol. Raises ArgumentError if it is not a whole number."""
     value = _whole(extent.evaluate(names))
     if isinstance(value, float):
         raise ArgumentError(f"{argument.name}: its extent {extent.text} is {value}; a whole number is needed")
@@ -102,23 +101,23 @@ def _extent(argument: Argument, extent: Expression, names: Mapping[str, Any]) ->
 
 
 def _whole(value: Any) -> Any:
-    """An option or an extent as an integer, where it is a whole number: a symbol times a float is no extent."""
+    """An option or an extent as an integer if it is whole, because a symbol times a float is not a valid extent."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _untold(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
-    """The sizes that the shapes of `arrays` do not tell."""
+def _undetermined(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
+    """The sizes that the shapes of `arrays` do not determine."""
     extents = [extent for a in arrays for extent in a.shape or ()]
-    told = {extent.text for extent in extents if extent.is_name}
+    known = {extent.text for extent in extents if extent.is_name}
     others = {**op.options, **dict.fromkeys(op.sizes, 1)}
     for extent in extents:
-        unknown = [name for name in extent.names if name in op.sizes and name not in told]
+        unknown = [name for name in extent.names if name in op.sizes and name not in known]
         if len(unknown) == 1 and problem.tells(extent, unknown[0], others):
-            told.add(unknown[0])
-    return tuple(name for name in op.sizes if name not in told)
+            known.add(unknown[0])
+    return tuple(name for name in op.sizes if name not in known)
 
 
 def _of_arrays(op: Operation, arrays: Sequence[Argument]) -> Operation:
-    """The operation as far as these arrays go."""
+    """The operation with only these array arguments."""
     names = {a.name for a in arrays}
     return replace(op, arguments=tuple(a for a in op.arguments if a.name in names))
