@@ -95,7 +95,7 @@ def test_sizes_come_from_files_with_weights_and_from_grids(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("64 heavy", "sizes:1: 'heavy': behind a size, write its weight"),
+        ("64 heavy", "sizes:1: 'heavy': after a size, write nothing but its weight"),
         ("64\n64x32", "sizes:2: size '64x32': 2 numbers for M, N, K"),
         ("1:8", "sizes:1: size '1:8': write a range with a factor or a step"),
         ("8:1*2", "sizes:1: size '8:1*2': 8:1*2 is no range"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Argument:
     """One argument of the kernel. An array has a shape and a role (in, out, inout, scratch); a scalar has neither.
 
-    dtype: a name from `dtypes.DTYPES`, from the operation's `types`, or of a parameter. `chosen_types.dtype` resolves it.
+    dtype: a name from `dtypes.DTYPES` or the operation's `types`, or a parameter's; `chosen_types.dtype` resolves it.
     value: the content: one expression for a scalar, one per element for an array. If empty, a scalar has the value of
         the size or option with its name, and an array is passed by the caller.
     fill: how tuning fills an array that the caller passes; None for the standard fill.

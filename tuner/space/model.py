@@ -1,6 +1,7 @@
-"""What a space file says, as frozen values: no YAML, no pydantic, nothing that a launch does not need.
+"""Spaces and operations as frozen dataclasses.
 
-`reader` makes a `Space` from YAML; `launch_form` writes it as JSON and reads it back.
+A launch needs them, so this module imports neither YAML nor pydantic.
+`file.reader` makes a `Space` from YAML; `launch_form` writes it as JSON and reads it back.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 class Operation:
     """What a kernel computes.
 
-    `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). `reference` says what is right. Expressions give the floating-point operations and the least bytes
-    moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each with the dtypes that it
-    may stand for, the default first.
-
-    `tolerance` is by the name of what is compared: an output, or a value that `derive` computes from outputs. Where it
-    has none, the default holds. `accept` names the mutants that the check need not reject.
+    sizes: the default of each size, or None if the size is required.
+    extent: the extent of the result (x, y, z).
+    arguments: in the kernel's order.
+    reference: computes the answers.
+    tolerance: by the name of an output or derived value; those that it lacks have the default tolerance.
+    flops: the floating-point operations of a run.
+    bytes: the fewest bytes that a run must move.
+    library: the vendor library's routine to compare with.
+    derive: values computed from outputs and compared in their place, by name.
+    accept: the mutants that verification need not reject.
+    types: the dtypes that each type name allows, the default first.
     """
 
     sizes: Mapping[str, int | None]
@@ -62,20 +67,22 @@ class Operation:
 
     @cached_property
     def transposed(self) -> frozenset[str]:
-        """The arrays of its library's routine that it stores transposed, as the file says: `shape: [batch, N, K]` for
-        the B of a product. Empty without a library."""
+        """The arrays of the library's routine that this operation declares transposed.
+
+        For example, B of a matrix product, if its shape is [batch, N, K]. Empty without a library.
+        """
         arrays = ROUTINES[self.library].arrays if self.library else {}
         shapes = {a.name: tuple(extent.text for extent in a.shape or ())[-2:] for a in self.arrays}
         return frozenset(name for name, extents in arrays.items() if shapes.get(name) == extents[::-1])
 
     @property
     def constants(self) -> tuple[Argument, ...]:
-        """The arrays that have a value."""
+        """The arrays whose content the file declares as `value`."""
         return tuple(a for a in self.arguments if a.shape is not None and a.value)
 
     @property
     def scratch(self) -> tuple[Argument, ...]:
-        """The arrays that whoever launches allocates."""
+        """The arrays that the launching code allocates."""
         return tuple(a for a in self.arguments if a.role == "scratch")
 
     @property
@@ -85,12 +92,12 @@ class Operation:
 
     @property
     def strided(self) -> tuple[Argument, ...]:
-        """The arrays whose rows may lie apart."""
+        """The arrays with declared strides: their rows may have padding."""
         return tuple(a for a in self.arrays if a.strides)
 
     @property
     def leading(self) -> tuple[str, ...]:
-        """The leading dimensions: numbers that are read from the arrays."""
+        """The names of the leading dimensions, which are read from the arrays."""
         entries = (stride for argument in self.strided for stride in argument.strides)
         return tuple(dict.fromkeys(e.text for e in entries if e.is_name and e.text not in self.sizes))
 
@@ -101,13 +108,13 @@ class Operation:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The names of what has an answer: derived values, and outputs that none of them reads."""
+        """The names of everything with an answer: derived values, and outputs from which none is computed."""
         read = {name for expression in self.derive.values() for name in expression.names}
         return (*self.derive, *(output.name for output in self.outputs if output.name not in read))
 
     @property
     def python_functions(self) -> tuple[PythonFunction, ...]:
-        """The functions in Python that verifying runs, each once."""
+        """The Python functions that verification calls, each once."""
         reference = getattr(self.reference, "function", None)
         filling = [a.fill.function for a in self.arguments if a.fill is not None]
         return tuple(dict.fromkeys(function for function in (*filling, reference) if function is not None))
@@ -121,7 +128,7 @@ class Restriction:
     because: str = ""
 
     def holds(self, names: Mapping[str, Any]) -> bool:
-        """Whether it is satisfied; not where it has no value."""
+        """Whether it is satisfied. False if it cannot be evaluated."""
         try:
             return bool(self.that.evaluate(names))
         except ExpressionError:
@@ -133,8 +140,14 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a step is launched: blocks and threads per block (x, y, z), dynamic shared memory in bytes, the blocks of a
-    cluster, and whether all blocks must run at once."""
+    """The launch geometry of a step.
+
+    grid: blocks (x, y, z).
+    block: threads per block (x, y, z).
+    shared_memory: dynamic shared memory per block, in bytes.
+    cluster: blocks per cluster (x, y, z).
+    cooperative: whether all blocks must be resident at once.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -148,8 +161,10 @@ Extents = tuple[Expression, Expression, Expression]
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of a configuration: a kernel of a source, the names of the arguments that it takes, in its order, and
-    its geometry. `kernel` may hold names in braces; see `braces`."""
+    """One kernel launch of a configuration.
+
+    `arguments` are names, in the kernel's order. `kernel` may contain names in braces; see `braces`.
+    """
 
     kernel: str
     source: Path
@@ -162,11 +177,11 @@ class Step:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All that its geometry says."""
+        """The expressions of its geometry."""
         return (*self.grid, *self.block, self.shared_memory, *(self.cluster or ()))
 
     def geometry(self, names: Mapping[str, Any]) -> Geometry:
-        """Its geometry with these values of names. Raises ExpressionError unless it can be launched."""
+        """Its geometry for these values of names. Raises ExpressionError if it cannot be launched at all."""
         grid, block, cluster = (_extents(extents, names) for extents in (self.grid, self.block, self.cluster or ()))
         shared = self.shared_memory.integer(names)
         if min(grid + block + cluster) < 1 or shared < 0:
@@ -183,10 +198,10 @@ def _extents(expressions: tuple[Expression, ...], names: Mapping[str, Any]) -> t
 
 @dataclass(frozen=True)
 class Space:
-    """One stage: the steps of a launch, what they compute, and the configurations that they can be compiled with.
+    """Everything that a space file declares: the operation, the steps, the parameters and their restrictions.
 
-    Arrays begin at multiples of `alignment` bytes, and of the size of their elements. `compile_options` may hold names
-    in braces; see `braces`.
+    Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
+    see `braces`.
     """
 
     name: str
@@ -205,18 +220,18 @@ class Space:
     include: tuple[Path, ...] = ()  # folders of the user's own headers
 
     def alignment_of(self, argument: str) -> int:
-        """The bytes at whose multiples a caller's array begins."""
+        """The required alignment of the caller's array `argument`, in bytes, apart from its element size."""
         own = [a.kind.alignments(a).get(argument, 1) for a in self.operation.arguments if a.kind is not None]
         return max(self.alignment, *own, 1)
 
     @property
     def most_aligned(self) -> int:
-        """The most bytes at whose multiples an array of the caller's must begin, but for the size of its elements."""
+        """The largest alignment that an array of the caller needs, in bytes, apart from its element size."""
         return max(self.alignment_of(a.name) for a in self.operation.arrays)
 
     @property
     def kernels(self) -> str:
-        """The names of its kernels, for people and for files of others."""
+        """The names of its kernels, for display and for other tuners' files."""
         return ", ".join(dict.fromkeys(step.kernel for step in self.steps))
 
     @property
@@ -234,11 +249,11 @@ class Space:
     @cached_property
     def sized_names(self) -> frozenset[str]:
         """The sizes, and the derived values that depend on them."""
-        found = {*self.operation.sizes}
-        for name, expression in self.derived.items():  # each stands behind those that it needs
-            if expression.names & found:
-                found.add(name)
-        return frozenset(found)
+        sized = {*self.operation.sizes}
+        for name, expression in self.derived.items():  # in order of dependence
+            if expression.names & sized:
+                sized.add(name)
+        return frozenset(sized)
 
     @cached_property
     def restrictions_of_sizes(self) -> tuple[Restriction, ...]:
@@ -247,7 +262,7 @@ class Space:
 
     @cached_property
     def fixed_options(self) -> frozenset[str]:
-        """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
+        """The options that code, geometry, restrictions or shapes depend on, so that loading a kernel fixes them."""
         arguments = self.operation.arguments
         shapes = [extent for argument in arguments for extent in argument.shape or ()]
         conditions = [restriction.that for restriction in self.restrictions]
@@ -267,7 +282,7 @@ class Space:
         )
 
     def parameters_behind(self, names: Iterable[str]) -> list[str]:
-        """The parameters among these names, and those that the derived values among them depend on, in order."""
+        """The parameters that `names` contain, or on which the derived values among them depend, in declared order."""
         queue, visited = list(names), set[str]()
         while queue:
             name = queue.pop()
@@ -292,7 +307,7 @@ class Space:
         return self.declares(config) and self.satisfies(config, scope, others)
 
     def satisfies(self, config: Mapping[str, Value], scope: Scope, restrictions: Iterable[Restriction]) -> bool:
-        """Whether `config` satisfies these restrictions, which are the space's."""
+        """Whether `config` satisfies these restrictions of this space."""
         names = self.names(config, scope)
         return all(restriction.holds(names) for restriction in restrictions)
 
@@ -303,7 +318,7 @@ class Space:
 
 
 class _Names(dict[str, Any]):
-    """The values of names; a derived one is evaluated when it is first read."""
+    """The values of names; a derived value is evaluated when it is first read."""
 
     def __init__(self, values: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
         super().__init__(values)

@@ -1,4 +1,4 @@
-"""Problems: sizes as users write them, and what a kernel gets: inputs, constants, scalars."""
+"""The operation at a problem: parsed sizes and options, shapes, inputs, constants, scalars, and rates."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Size = str | int | Sequence[int] | Mapping[str, int]
 
 
 def parse_size(text: Size, operation: Operation, types: Types | None = None) -> dict[str, int]:
-    """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`; (4096, 2048, 1024) or a dictionary.
+    """Parse sizes: `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`, a sequence, or a dictionary.
 
-    A single number sets every size that has no default; several numbers set the sizes in order; sizes that are named
-    beside them are left out, as in `32,batch=1000`. `types` are chosen, or the defaults. Raises RequestError for a size
-    that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
+    A single number sets every size that has no default; several numbers set the sizes in order. Both skip the sizes
+    that are named, as in `32,batch=1000`. `types` are the chosen types, the defaults if None. Raises RequestError for a
+    size that is unknown, missing, not a whole number from 1 to MAX_SIZE, or too large for the kernel's scalar.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
@@ -65,8 +65,7 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
 
 
 def _parse_part(part: str, text: str, operation: Operation, named: Set[str]) -> dict[str, int]:
-    """The sizes in one part of `text`: `4096`, `4096x2048x1024` or `K=53`; numbers are for sizes that are not `named`
-    in any part."""
+    """The sizes in one `part` of `text`: `4096`, `4096x2048x1024` or `K=53`. Numbers skip the sizes in `named`."""
     names = [name for name in operation.sizes if name not in named]
     required = [name for name in _required(operation) if name not in named]
     name, equals, value = part.rpartition("=")
@@ -122,8 +121,10 @@ def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types)
 
 
 def parse_options(settings: Mapping[str, float], operation: Operation, types: Types | None = None) -> dict[str, float]:
-    """The operation's options, with `settings` in place of defaults. `types` are chosen, or the defaults. Raises
-    RequestError for an unknown option, or a value that does not fit the kernel's argument of that name."""
+    """The operation's options, with `settings` in place of defaults. `types` are the chosen types.
+
+    Raises RequestError for an unknown option, and for a value that does not fit the kernel's argument of that name.
+    """
     types = defaults(operation) if types is None else types
     for name, value in settings.items():
         if name not in operation.options:
@@ -138,7 +139,7 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
 
 
 def taken_options(options: Mapping[str, float], operation: Operation, types: Types) -> dict[str, int | float]:
-    """`options` as the kernel takes them: an integer, where its argument of that name is one."""
+    """`options` as the kernel takes them: those for integer arguments as integers."""
     kinds = {argument.name: dtype_of(argument, types).kind for argument in operation.scalars}
     return {name: int(value) if kinds.get(name) == "integer" else value for name, value in options.items()}
 
@@ -151,12 +152,13 @@ def _is_finite(value: float) -> bool:
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
-    """The shape of an array argument at this size. Raises SpaceError for an extent below 1."""
+    """The shape of an array argument at this size, in elements. Raises SpaceError for an extent below 1."""
     assert argument.shape is not None
     extents = tuple(extent.integer(scope.names) for extent in argument.shape)
     if min(extents, default=1) < 1:
         raise SpaceError(
-            f"argument {argument.name}: its shape is {extents} at {size_text(scope.sizes)}; extents begin at 1"
+            f"argument {argument.name}: its shape is {extents} at {size_text(scope.sizes)}; "
+            "each extent must be at least 1"
         )
     return extents
 
@@ -174,8 +176,10 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 def inputs(
     operation: Operation, scope: Scope, seed: int = 0, filled: Mapping[str, Array] = MappingProxyType({})
 ) -> dict[str, Elements]:
-    """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
-    name. `filled` has those that functions in Python fill. Raises SpaceError for a fill that does not fit."""
+    """The contents of the arrays, by name: those that the caller passes, filled with this seed, and the constants.
+
+    `filled` has the contents that Python functions computed. Raises SpaceError for a fill that does not fit.
+    """
     arrays: dict[str, Elements] = {}
     for position, argument in enumerate(operation.arrays):
         element, size = dtype(argument, scope), shape(argument, scope)
@@ -197,7 +201,7 @@ def _fill_at(name: str, fill: Fill, scope: Scope, element: DType) -> Fill:
 
 
 def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
-    """The contents of the arrays that have a value, by name. Raises SpaceError if an element does not fit its dtype."""
+    """The contents of the constant arrays, by name. Raises SpaceError if an element does not fit its dtype."""
     arrays: dict[str, Array] = {}
     for argument in operation.constants:
         numbers = [_value(argument, expression, scope) for expression in argument.value]
@@ -207,7 +211,7 @@ def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
 
 
 def _value(argument: Argument, expression: Expression, scope: Scope) -> np.generic:
-    """The value of one expression of the argument's `value:` at this size, in its dtype."""
+    """The value of `expression`, one of the argument's `value`, in the argument's dtype. Raises SpaceError."""
     value, element = expression.evaluate(scope.names), dtype(argument, scope)
     if not isinstance(value, int | float) or not (math.isfinite(value) and element.holds(value)):
         raise SpaceError(
@@ -218,8 +222,11 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
 
 
 def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | None = None) -> list[np.generic]:
-    """The values of the scalar arguments, in order, in their dtypes. `leading` are the leading dimensions, without
-    which arrays are contiguous. Raises SpaceError for a value that does not fit."""
+    """The values of the scalar arguments, in order, in their dtypes.
+
+    `leading` has the leading dimensions, by name; if None, arrays are contiguous. Raises SpaceError for a value that
+    does not fit.
+    """
     names = {**scope.names, **(contiguous(operation, scope) if leading is None else leading)}
     return [
         _value(argument, argument.value[0], scope)
@@ -230,13 +237,15 @@ def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | Non
 
 
 def contiguous(operation: Operation, scope: Scope) -> dict[str, int]:
-    """The leading dimensions where all arrays are contiguous, by name. Raises SpaceError where there are none."""
+    """The leading dimensions of contiguous arrays, by name. Raises SpaceError if no values fit all arrays."""
     return _fitting(operation, scope, strides.unpadded(operation, _strided_shapes(operation, scope), scope.sizes))
 
 
 def padded(operation: Operation, scope: Scope, alignment: int) -> dict[str, int]:
-    """Leading dimensions, by name, of arrays that have padding behind their rows, which begin at multiples of
-    `alignment` bytes. Raises SpaceError where there are none."""
+    """Leading dimensions, by name, of arrays with padded rows, each row aligned to `alignment` bytes.
+
+    Raises SpaceError if no values fit all arrays.
+    """
     units = {a.name: max(1, alignment // dtype(a, scope).itemsize) for a in operation.strided}
     shapes = _strided_shapes(operation, scope)
     return _fitting(operation, scope, strides.padded(operation, shapes, scope.sizes, units))
@@ -247,7 +256,7 @@ def _strided_shapes(operation: Operation, scope: Scope) -> dict[str, tuple[int, 
 
 
 def _fitting(operation: Operation, scope: Scope, leading: dict[str, int]) -> dict[str, int]:
-    """`leading`. Raises SpaceError where the kernel's scalar does not hold one."""
+    """`leading`, checked: raises SpaceError if a value does not fit the kernel's scalar."""
     for argument in operation.scalars:
         value, element = leading.get(argument.name, 0), dtype(argument, scope)
         if not element.holds(value):
@@ -259,13 +268,12 @@ def _fitting(operation: Operation, scope: Scope, leading: dict[str, int]) -> dic
 
 
 def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:
-    """Rate in GFLOP/s of a run of `time_ms`; None if the operation has no `flops`."""
+    """The rate of a run of `time_ms`, in GFLOP/s; None if the operation has no `flops`."""
     return _giga_per_second(operation.flops, scope, time_ms)
 
 
 def gbytes(operation: Operation, scope: Scope, time_ms: float) -> float | None:
-    """Rate in GB/s of a run of `time_ms`, counting the least bytes that must move; None if the operation has no
-    `bytes`."""
+    """The rate of a run of `time_ms` in GB/s, from the operation's `bytes`; None if it has none."""
     return _giga_per_second(operation.bytes, scope, time_ms)
 
 
@@ -276,7 +284,7 @@ def _giga_per_second(amount: Expression | None, scope: Scope, time_ms: float) ->
 def problem_words(
     operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
 ) -> str:
-    """`4096 --type real=float16 --set alpha=2`: a problem on the command line, without what is at its default."""
+    """A problem as on the command line: `4096 --type real=float16 --set alpha=2`, without what is at its default."""
     defaults = {name: allowed[0] for name, allowed in operation.types.items()}
     words = [f"--type {name}={value}" for name, value in types.items() if value != defaults.get(name)]
     words += [f"--set {text}" for text in options_text(options, operation.options).split(", ")[1:]]
@@ -284,7 +292,7 @@ def problem_words(
 
 
 def integers_without_fill(op: Operation) -> list[str]:
-    """The inputs of whole numbers that no `fill:` describes: one in nine of their elements is 0 in every second set."""
+    """The integer inputs without a `fill`. In every other input set, one in nine of their elements is 0."""
     return [
         a.name
         for a in op.arrays

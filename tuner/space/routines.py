@@ -1,4 +1,4 @@
-"""The vendor routines that `library:` may name. `Device.library` of a backend provides them."""
+"""The vendor library's routines that `library:` may name; `Device.library` of each backend implements them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Routine:
-    """What the routine reads of an operation, by name: the arrays with their last two extents, where they are not
-    stored transposed; the sizes; the sizes and options that have a value where the operation has none of the name."""
+    """The names that the routine expects in an operation.
+
+    arrays: each with the names of its last two extents, if it is not transposed.
+    sizes: the required sizes.
+    defaults: values of further sizes and options, used if the operation does not declare them.
+    """
 
     arrays: Mapping[str, tuple[str, str]]
     sizes: tuple[str, ...]

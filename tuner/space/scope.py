@@ -1,4 +1,4 @@
-"""A problem on a device: what the device allows, and all that an expression may use besides the configuration."""
+"""Problems and device limits: everything that an expression may use besides the configuration."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tuner.lockless import cached_property
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device allows. Shared memory is in bytes per block; blocks and grids are (x, y, z).
+    """The limits of a device. Shared memory is in bytes per block; blocks and grids are (x, y, z).
 
-    The last six are 0 if the device does not report them.
+    The last six are 0 if unknown.
     """
 
     max_threads: int = 1024
@@ -27,11 +27,11 @@ class Limits:
     multiprocessor_blocks: int = 0
     multiprocessor_registers: int = 0
     multiprocessor_shared_memory: int = 0  # bytes
-    reserved_shared_memory: int = 0  # bytes per block, besides its own
+    reserved_shared_memory: int = 0  # bytes per block that the system reserves
 
     @cached_property
     def names(self) -> Mapping[str, Any]:
-        """The value of every name that stands for one of them."""
+        """The limits that expressions may use, by name."""
         return {
             "compute_capability": self.compute_capability,
             "warp_size": self.warp_size,
@@ -53,10 +53,10 @@ COMMON_GPU = Limits(compute_capability=8.0)
 
 @dataclass(frozen=True)
 class Scope:
-    """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
-    of the operation's `types` stands for, which no expression sees.
+    """A problem: sizes, options and types, in a language and on a device with these limits.
 
-    `config` has the values of parameters and derived values, where something depends on them: see `Instance.scope`.
+    `types` has the chosen dtype of each of the operation's types; expressions cannot use it. `config` has the values of
+    parameters and derived values if a configuration is known (see `Instance.scope`), and is otherwise empty.
     """
 
     sizes: Mapping[str, int]
@@ -68,9 +68,9 @@ class Scope:
 
     @cached_property
     def names(self) -> Mapping[str, Any]:
-        """The value of every name."""
+        """The value of every name that an expression may use."""
         return {**self.options, **self.sizes, "language": self.language, **self.limits.names, **self.config}
 
     def at(self, sizes: Mapping[str, int]) -> Scope:
-        """The problem of these sizes."""
+        """The same problem at other sizes."""
         return Scope(sizes, self.options, self.language, self.limits, self.types, self.config)

@@ -1,4 +1,4 @@
-"""Lists of sizes: from the command line, from files, and from grids."""
+"""Lists of sizes: parsed from the command line, from files, and from grids."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _RANGE = re.compile(r"(\d{1,19}):(\d{1,19})([*+])(\d{1,19})")
 
 @dataclass(frozen=True)
 class WeightedSize:
-    """Sizes by name, and how much they matter."""
+    """Sizes by name, with their weight relative to other sizes."""
 
     sizes: dict[str, int]
     weight: float = 1.0
 
 
 def parse(texts: Iterable[str], operation: Operation, types: Types | None = None) -> list[WeightedSize]:
-    """The sizes in `texts`, each a size or a grid, without repetitions. Raises RequestError."""
+    """The distinct sizes in `texts`, each a size or a grid. A weight is the number of mentions. Raises RequestError."""
     return distinct(WeightedSize(sizes, 1.0) for text in texts for sizes in _grid(text, operation, types))
 
 
 def read(source: str, operation: Operation, types: Types | None = None) -> list[WeightedSize]:
-    """The sizes in the file `source`, or else of the grid that it is.
+    """The sizes in the file `source`, or of `source` itself, if it is a grid.
 
-    A line of the file holds a size or a grid, and perhaps a weight. A size that is there twice has both weights.
+    A line of the file has a size or a grid, optionally followed by a weight. The weights of a repeated size are added.
     Raises RequestError, which names the line.
     """
     if not os.path.isfile(source):
@@ -52,18 +52,18 @@ def read(source: str, operation: Operation, types: Types | None = None) -> list[
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise RequestError(f"--sizes {quoted(source)}: cannot be read: {reason}") from None
-    found: list[WeightedSize] = []
+    sizes_read: list[WeightedSize] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if words:
             try:
                 weight = _weight(words[1:])
-                found += (WeightedSize(sizes, weight) for sizes in _grid(words[0], operation, types))
+                sizes_read += (WeightedSize(sizes, weight) for sizes in _grid(words[0], operation, types))
             except RequestError as error:
                 raise RequestError(f"{shown(source)}:{number}: {error}") from None
-    if not found:
-        raise RequestError(f"{shown(source)}: no size in it; write one on a line, and perhaps its weight: 4096 2.5")
-    return distinct(found)
+    if not sizes_read:
+        raise RequestError(f"{shown(source)}: no size in it; write a size per line, optionally with a weight: 4096 2.5")
+    return distinct(sizes_read)
 
 
 def _weight(words: list[str]) -> float:
@@ -74,12 +74,12 @@ def _weight(words: list[str]) -> float:
     except ValueError:
         weight = math.nan
     if len(words) > 1 or not 0 < weight < math.inf:
-        raise RequestError(f"{quoted(' '.join(words))}: behind a size, write its weight, a number above 0, or nothing")
+        raise RequestError(f"{quoted(' '.join(words))}: after a size, write nothing but its weight, a number above 0")
     return weight
 
 
 def _grid(text: str, operation: Operation, types: Types | None) -> Iterator[dict[str, int]]:
-    """The sizes of a grid: `text` with each value of each of its ranges. A text without a range is a size."""
+    """The sizes of a grid: every combination of the values of its ranges. A text without a range is one size."""
     pieces = _RANGE.split(text)
     ranges = [_values(text, *pieces[i : i + 4]) for i in range(1, len(pieces), 5)]
     if math.prod(map(len, ranges)) > MOST_SIZES:
@@ -106,10 +106,10 @@ def _values(text: str, first: str, last: str, how: str, by: str) -> list[int]:
     return values
 
 
-def distinct(found: Iterable[WeightedSize]) -> list[WeightedSize]:
-    """Each size once, with the sum of its weights. Raises RequestError for more than MOST_SIZES."""
+def distinct(sizes: Iterable[WeightedSize]) -> list[WeightedSize]:
+    """Each size once, with the sum of its weights. Raises RequestError for more than MOST_SIZES sizes."""
     weights: dict[str, WeightedSize] = {}
-    for size in found:
+    for size in sizes:
         key = size_text(size.sizes)
         earlier = weights.get(key)
         weights[key] = WeightedSize(size.sizes, size.weight + (earlier.weight if earlier else 0.0))
