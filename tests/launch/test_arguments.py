@@ -62,9 +62,7 @@ def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
         kernel(*given)
     handle = tuner.dispatch("sgemm/03_naive")
     assert handle.device is None  # so the message must say how to get one that has a queue
-    with pytest.raises(
-        ArgumentError, match=r"C: is in another .*; `kernel` .* `tuner.dispatch` with `device=.opencl"
-    ):
+    with pytest.raises(ArgumentError, match=r"C: is in another .*; `kernel` .* `tuner.dispatch` with `device=.opencl"):
         handle(*(array.to_device(other, x) for x in arrays()))
     part = array.to_device(opencl.queue, np.zeros((2, 40, 50), np.float32))[1:2]
     with pytest.raises(ArgumentError, match="A: begins 8000 bytes inside another array"):

@@ -1,4 +1,4 @@
-"""The description of a backend, that is, of one kind of device, which is available before any device is opened."""
+"""Describes a backend, that is, one kind of device, without opening a device."""
 
 from __future__ import annotations
 

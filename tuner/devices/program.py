@@ -148,30 +148,30 @@ class Program:
             return call
         zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
         # On the same stream: actions that a failed launch has enqueued may still write.
-        renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
-        turn, is_dirty, is_under_way, waiting = threading.RLock(), False, False, 0
+        rezero = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
+        lock, is_dirty, is_running, deferred = threading.RLock(), False, False, 0
 
-        def in_turn() -> None:
-            nonlocal is_dirty, is_under_way, waiting
+        def call_exclusively() -> None:
+            nonlocal is_dirty, is_running, deferred
             while True:
-                with turn:
-                    if is_under_way:  # in this thread: a signal handler interrupted the call
-                        waiting += 1
+                with lock:
+                    if is_running:  # in this thread: a signal handler interrupted the call
+                        deferred += 1  # the interrupted call makes this one
                         return
-                    is_under_way = True
+                    is_running = True
                     try:
-                        if is_dirty and renew is not None:
-                            renew()
+                        if is_dirty and rezero is not None:
+                            rezero()
                         is_dirty = True
                         call()
                         is_dirty = False
                     finally:
-                        is_under_way = False
-                if not waiting:
+                        is_running = False
+                if not deferred:
                     return
-                waiting -= 1
+                deferred -= 1
 
-        return in_turn
+        return call_exclusively
 
     def _scalars(self) -> Sequence[Any]:
         op = self.space.operation

@@ -97,8 +97,8 @@ def tiles(product: MatrixProduct, plan: Heuristic, units: int) -> Tiles:
 
 
 def _parts(depth: int, splits: int, itemsize: int) -> int:
-    """The number of parts, after alignment, of a split-K sum over `depth` elements that has `splits` parts
-    nominally."""
+    """The number of parts of a split-K sum over `depth` elements, if each of `splits` parts is rounded up to an
+    aligned length."""
     step = (VECTOR if depth * itemsize % LINE else LINE) // itemsize
     return splits if splits < 2 else math.ceil(depth / (math.ceil(depth / splits / step) * step))
 
