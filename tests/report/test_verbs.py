@@ -76,12 +76,12 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
     found = tune("report", file, "--json").json  # of a ledger that knows which trials were no search's
     assert measured["notes"] == found["notes"]
     told = next(note for note in found["notes"] if "and measured after its finals: pause = 0 at " in note)
-    command = re.search("Run `tune (.*)`, whose finals have them.", told)
+    command = re.search("Run `tune (.*)` for new finals with them.", told)
     assert command is not None
     assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (2, 1, 1)
     assert [n["after_finals"] for n in found["neighbours"]] == [True]
     text = page.read_text()
-    assert "trial 1 found it. Not part of the search, and not here: 1 more, measured for a report." in text
+    assert "trial 1 found it. Not shown, because they are not part of the search: 1 more, measured for" in text
     assert "Measured for a report, after the finals: pause = 0." in text
     assert "but not in the finals" not in text
 
@@ -118,7 +118,8 @@ def around(time_ms: float, spread: float) -> Entry:
 def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Path, tune: Tune) -> None:
     best = {**config(4), "tile_size_x": 8, "fixed_sizes": 1}
     noise = (
-        "the best took 7.1 ms in the search, 19.3 ms in the finals (+172%): noise: the smallest of many medians is partly luck"
+        "the best took 7.1 ms in the search, 19.3 ms in the finals (+172%): noise: the smallest of many medians is "
+        "partly luck"
     )
     stored(
         tmp_path,
@@ -154,7 +155,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     printed = tune("report", *about, "-o", page)
     assert "The default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
     assert "times as fast as the default" not in printed.out
-    assert "over the 7.1 ms that the best took" in page.read_text()
+    assert "relative to the best&#x27;s 7.1 ms" in page.read_text()
 
     done = tune("explain", *about, "--no-measure")
     assert done.status == 0, done.err
@@ -230,7 +231,7 @@ def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, t
     about = (file, "--results", folder.parent)
     words = tune("explain", *about, "--no-measure")
     assert words.status == 0, words.err
-    assert "turn: the best has the same code with the default's value; only chance parts their times." in words.out
+    assert "turn: the best has the same code with the default's value; their times differ only by chance." in words.out
     assert "unroll = 2 in place of 1 matters most: without it, the best takes 3.00 times as long." in words.out
     assert "Then come" not in words.out
     found = tune("report", *about, "--json").json
@@ -254,7 +255,7 @@ def test_the_share_of_valid_combinations_is_counted_or_has_its_error(tune: Tune,
     done = tune("report", "sgemm/16_stream_k", "4096", "--device", "H200", "-o", page, "--json")
     found = done.json["restrictions"]
     assert (found["valid"], found["valid_is_counted"]) == (counted / drawn.combinations, True)
-    assert f"{counted:,} ({counted / drawn.combinations:.2%}) are valid here. What each" in page.read_text()
+    assert f"{counted:,} ({counted / drawn.combinations:.2%}) are valid here. The share that each" in page.read_text()
 
 
 def test_the_lines_of_a_report_need_no_drawing_library(
@@ -279,7 +280,7 @@ WRONG = {
     ("report", "--output", "x.html"): "only for the page of one kernel",
     ("report", BLOCKED, "64", "--write", __file__): "--write: only for the tables of the store",
     ("report", "--recording", "nowhere.json"): "nowhere.json",
-    ("report", "sgemm/13_double_buffered", "4096", "--measure", "--json"): "NVIDIA H200 is not here",
+    ("report", "sgemm/13_double_buffered", "4096", "--measure", "--json"): "this machine has no NVIDIA H200",
     ("report", "--recording", "nowhere.json", "--device", "H200", "--set", "a=1"): "leave out --device and --set",
     ("report", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",

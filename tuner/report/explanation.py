@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from tuner.space.config import Value
     from tuner.store.verdicts import Timing
 
-TURNS = "in turns"  # how times were measured; else they are of the search
-ALIKE = 0.01  # of a time: what a parameter changes by less does not matter
+TURNS = "in turns"  # the origin of times that were measured interleaved
+ALIKE = 0.01  # relative change of a time below which a parameter does not matter
 
 
 @dataclass(frozen=True)
 class Change:
-    """A parameter in which best and default differ. `without` is the time in ms of the best with the default's value,
-    `alone` that of the default with the best's value; None with a reason where there is none. A verdict says why the
-    time cannot be told from that of the best, or of the default."""
+    """A parameter in which best and default differ.
+
+    `without` is the time in ms of the best with the default's value, `alone` that of the default with the best's value;
+    if unknown, None with a reason. Their verdicts say why the time is indistinguishable from the best's and the
+    default's; they are empty if it is not.
+    """
 
     name: str
     default: Value
@@ -48,11 +51,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Best against default: the times of both, measured `TURNS`, in the FINALS or in the SEARCH; the changes, the most
-    important first; what limits both.
+    """The best against the default, with their differences, the most important first, and what limits each of the two.
 
-    The times of the changes are of `origin`, `TURNS` or SEARCH, and so are `best_ms` and `default_ms`, to which alone
-    they can be compared; `default_ms` is None where only the finals timed the default.
+    The times of `best` and `default` are from TURNS, FINALS or SEARCH. Those of the changes are from `origin`, TURNS or
+    SEARCH; compare them to `best_ms` and `default_ms`, which have the same origin. `default_ms` is None if only the
+    finals timed the default.
     """
 
     subject: Subject
@@ -66,9 +69,9 @@ class Contrast:
 
 
 def rows(subject: Subject) -> list[Row]:
-    """What an explanation needs times of: the best, the default, and each with one value of the other. Only valid ones.
+    """The configurations to measure: the best, the default, and the valid ones of each with one value of the other.
 
-    Raises RequestError where there is no default to compare with.
+    Raises RequestError if the default is unknown.
     """
     default = _default(subject)
     mixed = [row for i in _differing(subject, default) for row in _mixed(subject.best, default, i)]
@@ -77,7 +80,7 @@ def rows(subject: Subject) -> list[Row]:
 
 def _default(subject: Subject) -> Row:
     if subject.default is None:
-        raise RequestError(f"{subject.kernel}: has no default that is known here, so there is nothing to compare with")
+        raise RequestError(f"{subject.kernel}: its default is unknown here, so there is nothing to compare with")
     return subject.default
 
 
@@ -100,9 +103,9 @@ def _is_valid(subject: Subject, row: Row) -> bool:
 
 
 def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
-    """The explanation, from what was measured in turns, else from the times of the finals and of the search.
+    """Explain the best from `in_turns`, the interleaved measurements, or else from times of the finals and the search.
 
-    Raises RequestError where the default has no time.
+    Raises RequestError if the default has no time.
     """
     default = _default(subject)
     in_finals = any(contender.name == "default" for contender in contenders.contenders(subject))
@@ -110,9 +113,9 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
         reason = landscape.why_no_time(subject, default)
         raise RequestError(
             f"{subject.kernel}: the default has no time ({reason}), so there is nothing to compare the best with; run "
-            f"this where {subject.recording.device} is"
+            f"this on a machine with {subject.recording.device}"
         )
-    # Times of the search and times in turns can be compared only where they are far apart.
+    # A time of the search and one measured in turns can be compared only if they are far apart.
     turns = {row: verdicts.of_times(final.times) for row, final in in_turns.items()}
     with_slow = {**_slow(subject, turns), **turns}
     origin = TURNS if subject.best in turns and default in with_slow else SEARCH
@@ -122,20 +125,20 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
     changes = []
     for i in _differing(subject, default):
         without, alone = _mixed(subject.best, default, i)
-        changed, beside = measured.get(without), measured.get(alone)
+        without_timing, alone_timing = measured.get(without), measured.get(alone)
         changes.append(
             Change(
                 list(subject.parameters)[i],
                 default[i],
                 subject.best[i],
-                changed.time_ms if changed else None,
-                beside.time_ms if beside else None,
-                "" if changed else _reason(subject, without),
-                "" if beside else _reason(subject, alone),
-                changed.spread if changed else None,
-                beside.spread if beside else None,
-                _verdict(subject, (subject.best, best), (without, changed)),
-                _verdict(subject, (default, base), (alone, beside)),
+                without_timing.time_ms if without_timing else None,
+                alone_timing.time_ms if alone_timing else None,
+                "" if without_timing else _reason(subject, without),
+                "" if alone_timing else _reason(subject, alone),
+                without_timing.spread if without_timing else None,
+                alone_timing.spread if alone_timing else None,
+                _verdict(subject, (subject.best, best), (without, without_timing)),
+                _verdict(subject, (default, base), (alone, alone_timing)),
             )
         )
     changes.sort(key=lambda change: -(change.without or 0.0))
@@ -155,16 +158,19 @@ def _verdict(subject: Subject, one: tuple[Row, Timing | None], other: tuple[Row,
 def _of_turns(
     subject: Subject, default: Row, measured: Mapping[Row, Timing], turns: Mapping[Row, Timing]
 ) -> tuple[Contender, Contender]:
-    """Best and default as they were measured in turns, except for a default that is too slow for that."""
+    """Best and default as measured in turns; a default that is too slow for that has its time of the search."""
     best, other = turns[subject.best], measured[default]
     return _pair(subject, default, (best, TURNS), (other, TURNS if default in turns else SEARCH))
 
 
 def _of_search(subject: Subject, default: Row) -> tuple[Contender, Contender]:
-    """Best and default as the finals timed them, where both were in them or are far apart, or where nothing else has
-    timed the default; else as the search did."""
-    found = {contender.name: contender for contender in contenders.contenders(subject)}
-    best, other = found["best"], found["best"] if default == subject.best else found.get("default")
+    """Best and default as the search timed them, or as the finals did.
+
+    The finals' times are used if both were in the finals, if the times are far apart, or if the search has no time of
+    the default.
+    """
+    by_name = {contender.name: contender for contender in contenders.contenders(subject)}
+    best, other = by_name["best"], by_name["best"] if default == subject.best else by_name.get("default")
     is_known = default in subject.timings
     if other is not None and (not is_known or best.origin == other.origin or other.time_ms > SLOW * best.time_ms):
         return best, other
@@ -174,20 +180,20 @@ def _of_search(subject: Subject, default: Row) -> tuple[Contender, Contender]:
 def _pair(
     subject: Subject, default: Row, best: tuple[Timing, str], other: tuple[Timing, str]
 ) -> tuple[Contender, Contender]:
-    """Best and default, each by a Timing and where that is from."""
+    """Best and default as contenders with rates, each from a Timing and its origin."""
     (one, origin), (two, default_origin) = best, other
     ties = bool(one.verdict(two)) or subject.is_same_code(subject.best, default)
-    found = (
+    pair = (
         Contender("best", one.time_ms, origin, subject.config(subject.best), one.spread),
         Contender("default", two.time_ms, default_origin, subject.config(default), two.spread, ties=ties),
     )
-    return contenders.with_rates(subject, found[0]), contenders.with_rates(subject, found[1])
+    return contenders.with_rates(subject, pair[0]), contenders.with_rates(subject, pair[1])
 
 
 def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
-    """The times of what was too slow in the search to be timed in turns; none where nothing was."""
+    """The search's times of configurations that are too slow to be measured in turns; none if `turns` is empty."""
     best_ms = subject.times[subject.best]
-    return {row: found for row, found in subject.timings.items() if turns and is_too_slow(found.time_ms, best_ms)}
+    return {row: timing for row, timing in subject.timings.items() if turns and is_too_slow(timing.time_ms, best_ms)}
 
 
 def _reason(subject: Subject, row: Row) -> str:
@@ -196,62 +202,63 @@ def _reason(subject: Subject, row: Row) -> str:
     return landscape.why_no_time(subject, row)
 
 
-def sentences(found: Contrast) -> list[str]:
+def sentences(contrast: Contrast) -> list[str]:
     """The explanation in words."""
-    best, default, source = found.best, found.default, found.subject.source
+    best, default, source = contrast.best, contrast.default, contrast.subject.source
     ways = {TURNS: "measured in turns", FINALS: "in turns in the finals", SEARCH: f"in the {source}"}
     best_text, default_text = (f"{c.time_ms:.4g} ms{spread(c.spread)}" for c in (best, default))
-    if not found.changes:
-        return [f"The best configuration is the default: {best_text}, {ways[best.origin]}.", *_limits(found)]
+    if not contrast.changes:
+        return [f"The best configuration is the default: {best_text}, {ways[best.origin]}.", *_limits(contrast)]
     verdict = best.verdict(default) or f"{times(default.time_ms / best.time_ms)[:-2]} times as fast"
     where = f", {ways[best.origin]}" if best.origin != default.origin else ""
     lines = [f"The best takes {best_text}{where}, the default {default_text}, {ways[default.origin]}: {verdict}."]
-    if found.origin != best.origin:
-        other = "" if found.default_ms is None else f" and the default {found.default_ms:.4g} ms"
+    if contrast.origin != best.origin:
+        other = "" if contrast.default_ms is None else f" and the default {contrast.default_ms:.4g} ms"
         lines.append(
-            f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms{other}."
+            f"Parameters are compared by the times of the {source}, where the best took {contrast.best_ms:.4g} ms"
+            f"{other}."
         )
-    noisy = [change for change in found.changes if change.without_verdict == NOISY]
-    same = [change for change in found.changes if change.without_verdict == SAME_CODE]
-    sure = [change for change in found.changes if change.without and change not in (*noisy, *same)]
-    needed = [change for change in sure if (change.without or 0.0) > (1 + ALIKE) * found.best_ms]
-    better = [change for change in sure if (change.without or 0.0) < (1 - ALIKE) * found.best_ms]
+    noisy = [change for change in contrast.changes if change.without_verdict == NOISY]
+    same = [change for change in contrast.changes if change.without_verdict == SAME_CODE]
+    sure = [change for change in contrast.changes if change.without and change not in (*noisy, *same)]
+    needed = [change for change in sure if (change.without or 0.0) > (1 + ALIKE) * contrast.best_ms]
+    better = [change for change in sure if (change.without or 0.0) < (1 - ALIKE) * contrast.best_ms]
     idle = [change for change in sure if change not in (*needed, *better)]
-    unmeasured = [change for change in found.changes if change.without is None and change not in same]
+    unmeasured = [change for change in contrast.changes if change.without is None and change not in same]
     unknown = [change for change in unmeasured if change.without_reason == landscape.NOT_MEASURED]
     tied = [change for change in unmeasured if change not in unknown]
     if needed:
         first = needed[0]
         lines.append(
             f"{first.name} = {first.best} in place of {first.default} matters most: without it, the best takes "
-            f"{times((first.without or 0.0) / found.best_ms)[:-2]} times as long."
+            f"{times((first.without or 0.0) / contrast.best_ms)[:-2]} times as long."
         )
     if len(needed) > 1:
-        rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / found.best_ms)})" for s in needed[1:])
+        rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / contrast.best_ms)})" for s in needed[1:])
         lines.append(f"Then come {rest}.")
     if noisy:
-        lines.append(f"{_names(noisy)}: {NOISY}; the times with the default's value and without it spread too far.")
+        lines.append(f"{_names(noisy)}: {NOISY}; the times with either value spread too widely.")
     if same:
         lines.append(
-            f"{_names(same)}: the best has the same code with the default's value; only chance parts their times."
+            f"{_names(same)}: the best has the same code with the default's value; their times differ only by chance."
         )
     if idle:
         lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
     if better:
         lines.append(
-            f"{_names(better)}: with the default's value the best is faster still; the same `tune` command goes on "
-            "from what is known now."
+            f"{_names(better)}: with the default's value the best is even faster; run the same `tune` command again, "
+            "which continues from these trials."
         )
     if tied:
         lines.append(f"{_names(tied)}: cannot be changed back alone; the table says why.")
     if unknown:
-        lines.append(f"{_names(unknown)}: nobody has measured the best with the default's value.")
-    return [*lines, *_limits(found)]
+        lines.append(f"{_names(unknown)}: the best with the default's value has not been measured.")
+    return [*lines, *_limits(contrast)]
 
 
 def _names(changes: list[Change]) -> str:
     return ", ".join(change.name for change in changes)
 
 
-def _limits(found: Contrast) -> list[str]:
-    return limiting.sentences(found.best, found.subject.ceilings, found.bounds["best"])
+def _limits(contrast: Contrast) -> list[str]:
+    return limiting.sentences(contrast.best, contrast.subject.ceilings, contrast.bounds["best"])

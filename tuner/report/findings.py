@@ -1,4 +1,4 @@
-"""All that a report says of a Subject, computed once."""
+"""The findings of a report about a Subject, computed once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.report.roofline import Roofline
     from tuner.report.subject import Subject
 
-BUILD = {  # figures of a build under a recording's names, with their titles
+BUILD = {  # figures of a build: their names in a recording, and their titles
     "registers": "registers",
     "spills": "spills, B",
     "shared_memory": "shared memory, B",
@@ -31,8 +31,11 @@ BUILD = {  # figures of a build under a recording's names, with their titles
 
 @dataclass(frozen=True)
 class Findings:
-    """What came of it, under the names of the functions that computed it. `random_search` is empty for a search, and
-    `removals` None for a kernel that is not known here. `notes` are for whoever reads."""
+    """The findings; each field has the name of the function that computes it.
+
+    `random_search` is only for recordings, and otherwise empty. `removals` is None if the kernel is unknown here.
+    `notes` are remarks for the reader.
+    """
 
     subject: Subject
     contenders: list[Contender]
@@ -50,7 +53,7 @@ class Findings:
 
     @staticmethod
     def of(subject: Subject) -> Findings:
-        """All findings; takes a second or two, of which most is the importance of parameters."""
+        """Compute all findings. Takes a second or two, mostly for the importance of parameters."""
         shares = importance.shares(subject)
         order = [*shares, *(name for name in subject.parameters if name not in shares)]
         found = contenders.contenders(subject)
@@ -74,13 +77,15 @@ class Findings:
 
     @property
     def command(self) -> str:
-        """The command that ran it last; where that is not known, one that asks for the same. A recording is made by
-        another verb."""
+        """The command that last ran the study; if unknown, an equivalent one. For a recording, `tune record`.
+
+        Empty if the problem is unknown.
+        """
         return _command(self.subject)
 
     @property
     def environment(self) -> list[tuple[str, str]]:
-        """Where and how it was measured, as names and texts."""
+        """The conditions of the measurements, as names and texts."""
         subject, record = self.subject, self.subject.record
         trials, total = subject.trials, len(subject.recording.entries)
         rows = [
@@ -105,7 +110,7 @@ class Findings:
                 ("verified", _verified(subject)),
                 ("signature", record.signature[:16]),
             ]
-            if trials.origin == "recording":  # which another run has made
+            if trials.origin == "recording":  # the record is of another run
                 rows += [
                     ("the store's record", f"{about}, of another search: {search}"),
                     *(finals if subject.finals else []),
@@ -120,16 +125,16 @@ class Findings:
         return [(name, text) for name, text in rows if text]
 
     def build(self, row: Row) -> list[Any]:
-        """The figures of a configuration's build, in the order of BUILD; None for what is not known."""
+        """The figures of a configuration's build, in the order of BUILD; None if unknown."""
         entry = self.subject.entry(row)
         return [entry.extra.get(name) if entry else None for name in BUILD]
 
     def verdict(self, row: Row) -> str:
-        """Why the time of a trial cannot be told from that of the best, where it cannot."""
+        """Why a trial's time is indistinguishable from the best's; empty if it is not."""
         return noise.verdict(self.subject, row)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as JSON data."""
+        """The findings as JSON data."""
         subject = self.subject
         return {
             "kernel": subject.kernel,
@@ -209,15 +214,15 @@ def _command(subject: Subject) -> str:
 
 
 def _faster(subject: Subject, neighbours: Sequence[Neighbour]) -> list[str]:
-    """What to do about neighbours that are faster than the best, where there are any."""
-    found = landscape.faster_neighbours(subject, neighbours)
-    if not found:
+    """The advice about neighbours that are faster than the best; empty if there are none."""
+    faster = landscape.faster_neighbours(subject, neighbours)
+    if not faster:
         return []
     command = " ".join(word for word in _command(subject).split(" ") if word != "--fresh")
-    named = ", ".join(f"{n.name} = {n.value} at {n.time_ms:.4g} ms{spread(n.spread)}" for n in found)
+    named = ", ".join(f"{n.name} = {n.value} at {n.time_ms:.4g} ms{spread(n.spread)}" for n in faster)
     return [
-        f"Faster than the best by more than the noise, and measured after its finals: {named}. Run `{command}`, whose "
-        "finals have them."
+        f"Faster than the best by more than the noise, and measured after its finals: {named}. Run `{command}` for new "
+        "finals with them."
     ]
 
 
@@ -238,24 +243,24 @@ def _verified(subject: Subject) -> str:
 def _notes(subject: Subject) -> list[str]:
     notes = []
     if subject.trials.origin == "recording":
-        notes.append("These trials are a recording of a space: the whole of it, or a part, in no order of a search.")
+        notes.append("These trials are a recording of all or part of a space. Their order is not that of a search.")
     if subject.trials.origin == "record":
         notes.append(
-            "No ledger is here. The trials are the best and the runners-up of the store's record alone, too few for "
-            "convergence, distribution and importance."
+            "There is no ledger here. The trials are only the best and the runners-up of the store's record, too few "
+            "for convergence, distribution and importance."
         )
     if subject.trials.peculiar:
-        notes.append(f"These are no times with warm caches alone: {subject.trials.peculiar}.")
+        notes.append(f"The trials were not measured as usual, for time with warm caches: {subject.trials.peculiar}.")
     if subject.recording.is_unverified:
-        notes.append("No output was compared with anything: the results are unverified.")
+        notes.append("No output was compared with a reference: the results are unverified.")
     finals = subject.finals
     if finals is not None:
         notes += [sentence(text) for text in finals.conclusions]
         searched = subject.timings[subject.best]
         if abs(finals.time_ms / searched.time_ms - 1) > RELEVANT and subject.trials.origin != "record":
             notes.append(
-                f"The finals time the best in turns: it took {finals.time_ms:.4g} ms{spread(finals.spread)}. Figures "
-                f"over many trials use the times of the {subject.source}, where it took {searched.time_ms:.4g} ms"
+                f"In the finals, the best took {finals.time_ms:.4g} ms{spread(finals.spread)}. Figures over many "
+                f"trials use the times of the {subject.source}, where it took {searched.time_ms:.4g} ms"
                 f"{spread(searched.spread)}."
             )
     elif subject.record is not None:
@@ -267,7 +272,7 @@ def _notes(subject: Subject) -> list[str]:
     if wide is not None and wide > noise.WIDE:
         notes.append(
             f"The times of half of the trials spread by {wide:.0%} or more: either other programs used the device, or "
-            "the kernel itself takes longer in some runs. A smaller difference says little between two trials, and the "
-            "least of many times is luck, too."
+            "the kernel itself takes longer in some runs. A smaller difference between two trials says little, and the "
+            "smallest of many times is partly luck."
         )
     return notes

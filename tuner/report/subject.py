@@ -1,4 +1,4 @@
-"""What a report is about: the trials of a kernel at a size on a device, and what else is known of them."""
+"""The subject of a report: the trials of a problem on a device, with its record, device and ceilings."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from tuner.store.verdicts import Timing, of_median, of_times
 
 @dataclass(frozen=True)
 class Subject:
-    """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is not known here.
+    """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is unknown here.
 
     local_device: the device of the trials, if this machine has it.
-    record: the store's record of this problem on this device, if there is one of this version of the kernel.
-    ceilings: what the device does at most, where it was measured.
-    pinned: the best, if that is not to change with what is measured for a report.
+    record: the store's record of this problem, device and version of the kernel, if there is one.
+    ceilings: the device's ceilings, if they were measured.
+    pinned: fixes the best, so that measurements for the report do not change it.
     """
 
     trials: Trials
@@ -58,12 +58,12 @@ class Subject:
 
     @property
     def source(self) -> str:
-        """What the times of trials are of, in a word: the search, a recording, or a record."""
+        """The source of the trials' times: `search`, `recording` or `record`."""
         return "search" if self.trials.origin == "ledger" else self.trials.origin
 
     @property
     def parameters(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of each parameter, declared or measured."""
+        """The declared or measured values of each parameter."""
         return self.recording.parameters
 
     @property
@@ -72,12 +72,12 @@ class Subject:
 
     @functools.cached_property
     def times(self) -> dict[Row, float]:
-        """The times in ms of the configurations that succeeded, in the order of the trials."""
+        """The times in ms of the successful trials, in the order of the trials."""
         return {row: entry.time_ms for row, entry in self.recording.entries.items() if entry.time_ms is not None}
 
     @functools.cached_property
     def timings(self) -> dict[Row, Timing]:
-        """The same with what is known of their spreads."""
+        """The Timings of the successful trials."""
         return _timings(self.recording.entries)
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class Subject:
 
     @functools.cached_property
     def default(self) -> Row | None:
-        """The default configuration, which gains are told over; None where the kernel has none, or is not known."""
+        """The default configuration, to which gains are relative; None if the kernel has none, or is unknown."""
         if self.space is None or self.scope is None:
             return None
         try:
@@ -98,27 +98,27 @@ class Subject:
 
     @property
     def finals(self) -> Record | None:
-        """The record, if the best trial is the one that it is of."""
+        """The record, if its configuration is the best one."""
         return self.record if self.record and self.row(self.record.config) == self.best else None
 
     @functools.cached_property
     def besides(self) -> frozenset[Row]:
-        """The trials that a report has asked for, or a list, apart from those of a search; none where all are such."""
+        """The trials that a report or a list of configurations asked for, not a search; empty if all trials are."""
         given = frozenset(self.trials.given)
         return given if given != self.recording.entries.keys() else frozenset()
 
     def is_after_finals(self, row: Row) -> bool:
-        """Whether a trial was measured for a report, or from a list, after the finals that chose the best."""
+        """Whether a trial was measured for a report or a list of configurations, after the finals chose the best."""
         measured = self.trials.given.get(row)
         return measured is not None and self.finals is not None and measured > _time(self.finals.date)
 
     @property
     def counted(self) -> int | None:
-        """The number of configurations that are valid now, where they were listed on this machine."""
+        """The number of valid configurations, if they were listed on this machine."""
         return listing.counted(self.space, self.scope) if self.space and self.scope else None
 
     def is_same_code(self, one: Row, other: Row) -> bool:
-        """Whether two configurations certainly are the same code, launched alike."""
+        """Whether two configurations certainly have the same code and launch."""
         space, scope = self.space, self.scope
         if space is None or scope is None:
             return False
@@ -132,7 +132,7 @@ class Subject:
         return dict(zip(self.parameters, row, strict=True))
 
     def row(self, config: Config) -> Row | None:
-        """A configuration as the trials name it; None where it has other parameters."""
+        """A configuration as a row of the recording; None if it has other parameters."""
         is_same = config.keys() == self.parameters.keys()
         return tuple(config[name] for name in self.parameters) if is_same else None
 
@@ -145,24 +145,29 @@ class Subject:
 
     @property
     def problem_text(self) -> str:
-        """`M=4096, N=4096`, the chosen types, and the options that are not at their defaults."""
+        """Sizes, chosen types, and options that are not at their defaults, such as `M=4096, N=4096`."""
         if self.problem is not None:
             return self.problem.text
         size = self.recording.size
         if isinstance(size, dict):
             return ", ".join(f"{name}={value}" for name, value in size.items())
-        return " x ".join(map(str, size)) if isinstance(size, list | tuple) else str(size or "a size that is not told")
+        return " x ".join(map(str, size)) if isinstance(size, list | tuple) else str(size or "an unknown size")
 
 
 def of_problem(problem: Problem, device: str | None = None, url: str | None = None) -> Subject:
-    """The trials of a problem, from the largest ledger, or else a recording, or else a record. `device` is a device of
-    this machine, or part of a name; `url` a shared ledger. Raises RequestError where nothing was measured."""
+    """The trials of a problem, from the largest ledger, or else a recording, or else a record.
+
+    `device` is a device of this machine, or part of a device's name; `url` is the storage of a shared ledger. Raises
+    RequestError if nothing was measured.
+    """
     return _known(problem, gathering.gather(problem, device, url), device)
 
 
 def of_recording(path: Path, results: Path | None = None) -> Subject:
-    """The trials in a recording file. The kernel is looked for by its name. Raises RequestError for a file that cannot
-    be read, or has no time."""
+    """The trials in a recording file, whose kernel is found by its name.
+
+    Raises RequestError if the file cannot be read, or if no configuration succeeded.
+    """
     recording = recordings.read(path)
     trials = Trials(recording, "recording")
     try:
@@ -182,9 +187,8 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
     if not any(entry.time_ms is not None for entry in trials.recording.entries.values()):
         words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
         raise RequestError(
-            f"{space.name} at {problem.text}: none of "
-            f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune failures {shown(space.name)} {words}` says why each failed"
+            f"{space.name} at {problem.text}: all {len(trials.recording.entries)} measured configurations failed; "
+            f"`tune failures {shown(space.name)} {words}` says why"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     local_device = _local_device(kind, trials.recording.device, device)
@@ -198,20 +202,19 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
 
 
 def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
-    """The store's record of the problem on the device of the trials, of the same objective and caches; the latest if
-    its inputs have changed."""
-    version, found = Version.of(problem.space), list[Record]()
+    """The store's latest record of the problem on the device of the trials, with the same objective and caches."""
+    version, records = Version.of(problem.space), list[Record]()
     for record in Store.of(problem.space, problem.results).records:
         about = record.kind, record.device, record.sizes, record.types, record.options
         asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
         is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
         if about == asked and is_alike and record.is_of(version):
-            found.append(record)
-    return max(found, key=lambda record: record.date, default=None)
+            records.append(record)
+    return max(records, key=lambda record: record.date, default=None)
 
 
 def _local_device(kind: str, name: str, device: str | None) -> DeviceInfo | None:
-    """The device of this kind and name, if it is the one that is asked for, or the first of its kind here."""
+    """The device of this kind and name, if it is `device`, or the first of its kind in this machine."""
     if not devices.count(kind):
         return None
     asked = device if device is not None and devices.is_name(device) else f"{kind}:0"
@@ -223,15 +226,15 @@ def _local_device(kind: str, name: str, device: str | None) -> DeviceInfo | None
 
 
 def _time(date: str) -> datetime:
-    """A record's date; the earliest time for what is none, as a file may hold."""
+    """A record's date; the earliest time if it is invalid."""
     try:
-        found = datetime.fromisoformat(date)
+        parsed = datetime.fromisoformat(date)
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def _timings(entries: Mapping[Row, Entry]) -> dict[Row, Timing]:
-    """The Timings of all trials that succeeded."""
+    """The Timings of all successful trials."""
     timed = ((row, entry.time_ms, entry.times) for row, entry in entries.items() if entry.time_ms is not None)
     return {row: of_times(times, time_ms) if times else of_median(time_ms, None) for row, time_ms, times in timed}

@@ -1,4 +1,4 @@
-"""The charts of a report as specifications in Vega-Lite. They take their colours from the parameters of a theme."""
+"""The charts of a report, as Vega-Lite specifications whose colours are parameters of a theme."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ if TYPE_CHECKING:
 
 IMPORTANCE, NEIGHBOURS, SLICES = "Importance of parameters", "Neighbours of the best", "Two parameters at a time"
 
-NAMES = ("contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices")  # in their order
-LEAST_END = 1.1  # of the ratios that colours tell apart
+NAMES = ("contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices")  # in page order
+LEAST_END = 1.1  # smallest upper end of the colour scale of ratios
 
 
 def charts(findings: Findings) -> list[Chart]:
-    """Those charts for which there is data."""
-    made = [contest, roofline]
+    """The charts for which there is data."""
+    makers = [contest, roofline]
     if not _has_few(findings):
-        made += [convergence, distribution, importance, neighbours, slices]
-    return [chart for make in made if (chart := make(findings)) is not None]
+        makers += [convergence, distribution, importance, neighbours, slices]
+    return [chart for make in makers if (chart := make(findings)) is not None]
 
 
 def _has_few(findings: Findings) -> bool:
-    """Whether there are a few best trials alone, in no order of a search."""
+    """Whether the trials are only the few of a record, without the order of a search."""
     return findings.subject.trials.origin == "record"
 
 
 def absent(findings: Findings) -> dict[str, tuple[str, str]]:
-    """The titles of the charts for which there is no data, by their names, and why there is none."""
-    found = {}
+    """The title of each chart for which there is no data, and the reason, by the chart's name."""
+    reasons = {}
     if findings.roofline is None:
-        found["roofline"] = ROOFLINE, why_none(findings.contenders[0].rates, findings.subject.ceilings)
+        reasons["roofline"] = ROOFLINE, why_none(findings.contenders[0].rates, findings.subject.ceilings)
     if _has_few(findings) or all(neighbour.time_ms is None for neighbour in findings.neighbours):
-        found["neighbours"] = NEIGHBOURS, "None of them has a time; `--measure` measures them where the device is."
+        reasons["neighbours"] = (
+            NEIGHBOURS,
+            "None of them has a time; `--measure` measures them on a machine with the device.",
+        )
     if _has_few(findings):
-        return found
+        return reasons
     if not findings.shares:
-        found["importance"] = IMPORTANCE, why_no_shares(findings.subject)
+        reasons["importance"] = IMPORTANCE, why_no_shares(findings.subject)
     if not findings.slices:
-        found["slices"] = SLICES, "Fewer than two parameters vary in what was measured."
-    return found
+        reasons["slices"] = SLICES, "Fewer than two parameters vary among the measured configurations."
+    return reasons
 
 
 def convergence(findings: Findings) -> Chart:
-    """Time by trial, and the best so far; for a recording, what a random search would find."""
-    found = findings.convergence
-    points = rows(("trial", "ms"), found.points)
+    """Time by trial, and the best so far; for a recording, the expected best of a random search."""
+    history = findings.convergence
+    points = rows(("trial", "ms"), history.points)
     x: Spec = {"field": "trial", "type": "quantitative", "title": "trial", "scale": {"zero": False, "nice": False}}
     if findings.random_search:
         y = logarithmic("ms", "ms", (time_ms for _, time_ms in findings.random_search))
@@ -63,19 +66,19 @@ def convergence(findings: Findings) -> Chart:
             "The line is the median best time of a random search of this space, by its number of trials: a yardstick "
             "for strategies (`tune replay`)."
         )  # fmt: skip
-        x = logarithmic("trial", "trials of a random search", (1, found.trials), 1)
+        x = logarithmic("trial", "trials of a random search", (1, history.trials), 1)
         lines: list[Spec] = [_steps(curve, x, y)]
     else:
-        y = logarithmic("ms", "ms", (time_ms for _, time_ms in found.points))
-        steps = [(number, time_ms) for number, time_ms, _ in found.improvements]
-        steps.append((found.trials, steps[-1][1]))
+        y = logarithmic("ms", "ms", (time_ms for _, time_ms in history.points))
+        steps = [(number, time_ms) for number, time_ms, _ in history.improvements]
+        steps.append((history.trials, steps[-1][1]))
         curve = {"values": rows(("trial", "ms"), steps)}
-        last = found.improvements[-1][0]
+        last = history.improvements[-1][0]
         title, caption = "Convergence", f"Each dot is a trial. The line is the best so far; trial {last} found it."
-        if found.winner is not None and found.winner != last:
-            caption += f" What won the finals is trial {found.winner}."
+        if history.winner is not None and history.winner != last:
+            caption += f" Trial {history.winner} won the finals."
         if besides := len(findings.subject.besides):
-            caption += f" Not part of the search, and not here: {besides} more, measured for a report."
+            caption += f" Not shown, because they are not part of the search: {besides} more, measured for a report."
         dots: Spec = {
             "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.45, "color": colour("soft")},
             "encoding": {"x": x, "y": y, "tooltip": tips("trial", "ms")},
@@ -94,9 +97,9 @@ def _steps(data: Spec, x: Spec, y: Spec) -> Spec:
 
 def distribution(findings: Findings) -> Chart:
     """The histogram of times."""
-    found, subject = findings.distribution, findings.subject
-    data = rows(("from", "to", "count"), found.bins)
-    x = logarithmic("from", "ms", (found.bins[0][0], found.bins[-1][1]), 1.01)
+    histogram, subject = findings.distribution, findings.subject
+    data = rows(("from", "to", "count"), histogram.bins)
+    x = logarithmic("from", "ms", (histogram.bins[0][0], histogram.bins[-1][1]), 1.01)
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "color": colour("accent")},
@@ -113,8 +116,8 @@ def distribution(findings: Findings) -> Chart:
     if default in subject.times and default is not None and default != subject.best:
         layers += rule(subject.times[default], "default")
     caption = (
-        f"{found.within:,} of {found.total:,} configurations are within {WITHIN:.0%} of the fastest; the slowest takes "
-        f"{found.bins[-1][1] / found.bins[0][0]:,.3g} times as long."
+        f"{histogram.within:,} of {histogram.total:,} configurations are within {WITHIN:.0%} of the fastest; the "
+        f"slowest takes {histogram.bins[-1][1] / histogram.bins[0][0]:,.3g} times as long."
     )
     return Chart("distribution", "Distribution of times", caption, spec(data, 200, layers))
 
@@ -143,7 +146,7 @@ def importance(findings: Findings) -> Chart | None:
 
 
 def neighbours(findings: Findings) -> Chart | None:
-    """The time of each neighbour of the best over that of the best."""
+    """The time of each neighbour of the best, relative to the best's; None if none was measured."""
     best_ms = findings.subject.times[findings.subject.best]
     measured = [n for n in findings.neighbours if n.time_ms is not None]
     if not measured:
@@ -166,18 +169,18 @@ def neighbours(findings: Findings) -> Chart | None:
         *rule(1.0, ""),
     ]
     source = findings.subject.source
-    caption = f"The best with one parameter changed, over the {best_ms:.4g} ms that the best took in the {source}."
+    caption = f"The best with one parameter changed, relative to the best's {best_ms:.4g} ms in the {source}."
     if any(row["ratio"] < 1 for row in data):
-        caption += f" What is left of 1 was faster than the best was in the {source}."
+        caption += f" Those left of 1 were faster than the best in the {source}."
     if late := [f"{n.name} = {n.value}" for n in measured if n.after_finals]:
         caption += f" Measured for a report, after the finals: {', '.join(late)}."
     if unsure := sum(bool(n.verdict) for n in measured):
-        caption += f" {unsure} of {len(measured)} cannot be told from the best: the table says which."
+        caption += f" {unsure} of {len(measured)} are indistinguishable from the best: the table says which."
     return Chart("neighbours", NEIGHBOURS, caption, spec(data, 18 * len(data), layers))
 
 
 def slices(findings: Findings) -> Chart | None:
-    """The fastest time for each pair of values of two parameters, which the reader chooses."""
+    """The fastest time for each pair of values of two parameters that the reader selects; None if there are none."""
     if not findings.slices:
         return None
     best_ms = min(findings.subject.times.values())
@@ -219,7 +222,8 @@ def slices(findings: Findings) -> Chart | None:
         "bind": {"input": "select", "options": list(range(len(pairs))), "labels": pairs, "name": "across and up: "},
     }
     caption = (
-        f"Of all configurations with these two values, the fastest, over the fastest of all. It opens with {pairs[0]}."
+        "The fastest configuration with each pair of values, relative to the fastest of all. It starts with "
+        f"{pairs[0]}."
     )
     whole = spec(data, 240, layers, params=[choice], transform=[{"filter": "datum.pair == pair"}])
     return Chart("slices", SLICES, caption, whole, pairs[0])
@@ -230,11 +234,11 @@ def _names(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _end(part: Slice, best_ms: float) -> float:
-    """The ratio of the darkest colour. Ratios that are the same in a few digits have no colours far apart."""
+    """The upper end of the colour scale; at least LEAST_END, so that nearly equal ratios have similar colours."""
     return rounded(max(LEAST_END, *(time_ms / best_ms for _, _, time_ms, _ in part.cells)))
 
 
 def _order(values: Iterable[Any]) -> list[str]:
-    """Distinct values as texts: numbers ascending, then other texts."""
+    """Distinct values as strings: numbers in ascending order, then strings."""
     distinct = sorted(set(values), key=lambda v: (isinstance(v, str), v))
     return [str(value) for value in distinct]

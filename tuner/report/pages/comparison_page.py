@@ -1,4 +1,4 @@
-"""A comparison as a table, a chart and a page."""
+"""Render a comparison as a table, a chart and a page."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from tuner.report.comparison import Comparison, Competitor
 
 
-def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows, without empty columns."""
+def table(comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """The header and the rows of a comparison, without empty columns."""
     header = [
-        *found.varying, "ms", "spread", "as fast as the first", "GFLOP/s", "GB/s", "of the library", "of the ceiling",
-        "gain over default", "configuration",
+        *comparison.varying, "ms", "spread", "as fast as the first", "GFLOP/s", "GB/s", "of the library",
+        "of the ceiling", "gain over default", "configuration",
     ]  # fmt: skip
     lines = []
-    for c in found.competitors:
+    for c in comparison.competitors:
         known, record = c.rates, c.record
         lines.append(
             [
-                *c.place(found.varying),
+                *c.place(comparison.varying),
                 number(record.time_ms),
                 percent(record.spread),
-                found.verdict(c) or times(found.ratio(c)),
+                comparison.verdict(c) or times(comparison.ratio(c)),
                 number(known.gflops),
                 number(known.gbytes),
                 percent(record.vs_library),
@@ -45,8 +45,10 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
 
 
 def _unit(everyone: Sequence[Competitor]) -> tuple[str, str]:
-    """The unit that all are compared in, and the name of that rate; no name for a time. Where memory bounds all of
-    them, bytes say more."""
+    """The unit in which all are compared, and the name of that rate; an empty name for a time.
+
+    It is GB/s rather than GFLOP/s if memory bounds all of them.
+    """
     ways = [("GFLOP/s", "gflops"), ("GB/s", "gbytes")]
     if all(c.roof is not None and c.roof.is_memory_bound for c in everyone):
         ways.reverse()
@@ -55,7 +57,7 @@ def _unit(everyone: Sequence[Competitor]) -> tuple[str, str]:
 
 
 def _ceiling(competitor: Competitor, rate: str) -> float | None:
-    """The ceiling in the unit of this rate."""
+    """The ceiling for a rate, in its unit; None if unknown."""
     value: float | None = getattr(competitor.rates, rate, None)
     if value is None:
         return None
@@ -65,16 +67,16 @@ def _ceiling(competitor: Competitor, rate: str) -> float | None:
     return value / share if share else None
 
 
-_MARKS = {  # in a chart: their names and colours
-    "library": ("the vendor's library", "warm"),
+_MARKS = {  # marks in the chart: their names and colours
+    "library": ("the vendor library", "warm"),
     "ceiling": ("the ceiling that bounds it", "ink"),
 }
 
 
-def chart(found: Comparison) -> Chart:
-    """A bar for each competitor, with marks at the library and at the ceiling."""
-    first, rest = found.varying[0], found.varying[1:]
-    everyone = found.competitors
+def chart(comparison: Comparison) -> Chart:
+    """A bar chart of the competitors, with marks at the vendor library's rate and at the ceiling."""
+    first, rest = comparison.varying[0], comparison.varying[1:]
+    everyone = comparison.competitors
     unit, rate = _unit(everyone)
     families = {c.kernel.rpartition("/")[0] for c in everyone}
     family = f"{families.pop()}/" if first == "kernel" and len(families) == 1 else ""
@@ -87,11 +89,11 @@ def chart(found: Comparison) -> Chart:
         data.append((*texts, value, library or None, _ceiling(c, rate)))
     values = rows(("name", "group", "label", "value", "library", "ceiling"), data)
     y: Spec = {
-        "field": "name", "type": "nominal", "sort": None, "title": found.axis(first), "axis": {"labelLimit": 190},
+        "field": "name", "type": "nominal", "sort": None, "title": comparison.axis(first), "axis": {"labelLimit": 190},
     }  # fmt: skip
     offset: Spec = {"yOffset": {"field": "group", "sort": None}} if rest else {}
     x: Spec = {"type": "quantitative", "title": f"{unit}, {'less' if unit == 'ms' else 'more'} is better"}
-    legend: Spec = {"orient": "bottom", "title": ", ".join(map(found.axis, rest)), "columns": 3}
+    legend: Spec = {"orient": "bottom", "title": ", ".join(map(comparison.axis, rest)), "columns": 3}
     colours: Spec = (
         {"field": "group", "type": "nominal", "sort": None, "legend": legend} if rest else {"value": {"expr": "accent"}}
     )
@@ -122,16 +124,16 @@ def chart(found: Comparison) -> Chart:
     return Chart("compared", "Side by side", "", spec(values, height, layers, resolve=independent))
 
 
-def html(found: Comparison) -> str:
-    """The comparison as a page. Raises RequestError where vl-convert is not installed."""
-    header, lines = table(found)
+def html(comparison: Comparison) -> str:
+    """The comparison as an HTML page. Raises RequestError if vl-convert is not installed."""
+    header, lines = table(comparison)
     cells = [[*line[:-1], Cell(line[-1], code=True)] for line in lines]
-    section = Section.of(chart(found), Grid(header, cells))
-    stores = dict.fromkeys(c.store for c in found.competitors if c.store)
-    lead = [f"{len(found.competitors)} records.", *(f"Store: `{name}`" for name in stores)]
-    return page.render(found.title, lead, [section], f"Made by tuner {VERSION}.")
+    section = Section.of(chart(comparison), Grid(header, cells))
+    stores = dict.fromkeys(c.store for c in comparison.competitors if c.store)
+    lead = [f"{len(comparison.competitors)} records.", *(f"Store: `{name}`" for name in stores)]
+    return page.render(comparison.title, lead, [section], f"Made by tuner {VERSION}.")
 
 
-def picture(found: Comparison, suffix: str) -> bytes:
-    """The chart as an .svg or .png file. Raises RequestError where vl-convert is not installed."""
-    return vega.picture([chart(found)], found.title, suffix)
+def picture(comparison: Comparison, suffix: str) -> bytes:
+    """The chart as an .svg or .png file. Raises RequestError if vl-convert is not installed."""
+    return vega.picture([chart(comparison)], comparison.title, suffix)

@@ -1,4 +1,4 @@
-"""The charts of the best beside default and library: bars, and the roofline above them."""
+"""Charts that compare the best with the default and the vendor library: bars, and the roofline."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ if TYPE_CHECKING:
     from tuner.report.roofline import Roofline
 
 ROOFLINE = "Roofline"
-SHORT = 0.3  # of the axis: a bar that has no room for its label
+SHORT = 0.3  # share of the axis; a shorter bar has its label beside it
 
 
 def contest(findings: Findings) -> Chart:
-    """The best, the default and the library: by the rate that the roofline bounds, else by any that is counted, else by
-    time."""
-    found = findings.contenders
-    unit, values, ceiling = _measure(found, findings.roofline)
-    labels = [f"{c.time_ms:.4g} ms" for c in found]
+    """Bars of the best, the default and the library.
+
+    Their length is the rate that the roofline bounds, else any rate that is known, else the time.
+    """
+    contenders = findings.contenders
+    unit, values, ceiling = _measure(contenders, findings.roofline)
+    labels = [f"{c.time_ms:.4g} ms" for c in contenders]
     end = max(*values, ceiling[1] if ceiling else 0.0)
     inside = [value > SHORT * end for value in values]
-    names = [c.name for c in found]
+    names = [c.name for c in contenders]
     data = rows(
-        ("name", "value", "label", "role", "inside"), zip(names, values, labels, map(_role, found), inside, strict=True)
+        ("name", "value", "label", "role", "inside"),
+        zip(names, values, labels, map(_role, contenders), inside, strict=True),
     )
     y: Spec = {"field": "name", "type": "nominal", "sort": None, "title": None}
     more = "more is better" if unit != "ms" else "less is better"
     x: Spec = {"field": "value", "type": "quantitative", "title": f"{unit}, {more}"}
-    colours = _coloured(found, None)
+    colours = _coloured(contenders, None)
     layers: list[Spec] = [
         {
             "mark": {"type": "bar", "height": {"band": 0.7}},
@@ -50,38 +53,40 @@ def contest(findings: Findings) -> Chart:
         layers.append(_times("!datum.inside", colour("ink"), {"y": y, "x": x}))
     if ceiling is not None:
         layers += rule(ceiling[1], f"{ceiling[0]} ceiling")
-    together = [c.name for c in found if c.origin == FINALS]
+    together = [c.name for c in contenders if c.origin == FINALS]
     caption = f"Timed in the same rounds: {', '.join(together)}." if len(together) > 1 else ""
     title = f"Best against {' and '.join(names[1:])}" if names[1:] else "The best"
     return Chart("contest", title, caption, spec(data, 34 * len(data), layers))
 
 
-def _times(which: str, ink: Spec, places: Spec) -> Spec:
-    """The times of bars: within long ones, beside short ones."""
+def _times(condition: str, ink: Spec, encoding: Spec) -> Spec:
+    """The labels, which are times, of the bars that meet a condition."""
     return {
-        "transform": [{"filter": which}],
+        "transform": [{"filter": condition}],
         "mark": {"type": "text", "align": "left", "dx": 6, "color": ink},
-        "encoding": {**places, "text": {"field": "label"}},
+        "encoding": {**encoding, "text": {"field": "label"}},
     }
 
 
-def _measure(found: Sequence[Contender], roof: Roofline | None) -> tuple[str, list[float], tuple[str, float] | None]:
-    """The unit that contenders are compared in, their values, and the name and rate of the ceiling above them."""
-    best = found[0].rates
+def _measure(
+    contenders: Sequence[Contender], roof: Roofline | None
+) -> tuple[str, list[float], tuple[str, float] | None]:
+    """The unit in which to compare contenders, their values, and the name and rate of the ceiling that bounds them."""
+    best = contenders[0].rates
     if best is None:
-        return "ms", [c.time_ms for c in found], None
-    gflops = [c.rates.gflops for c in found if c.rates and c.rates.gflops]
-    gbytes = [c.rates.gbytes for c in found if c.rates and c.rates.gbytes]
+        return "ms", [c.time_ms for c in contenders], None
+    gflops = [c.rates.gflops for c in contenders if c.rates and c.rates.gflops]
+    gbytes = [c.rates.gbytes for c in contenders if c.rates and c.rates.gbytes]
     ways = [
         ("GFLOP/s", gflops, roof.peak if roof else _ceiling(best.peak, best.gflops, best.vs_peak)),
         ("GB/s", gbytes, roof.memory if roof else _ceiling(best.memory, best.gbytes, best.vs_memory)),
     ]
-    # What bounds the kernel; without a roofline, what has a ceiling.
+    # Without a roofline, the resource that has a ceiling is assumed to bound the kernel.
     is_memory_bound = roof.is_memory_bound if roof else ways[0][2] is None and ways[1][2] is not None
     for unit, values, ceiling in reversed(ways) if is_memory_bound else ways:
-        if len(values) == len(found):
+        if len(values) == len(contenders):
             return unit, values, ceiling
-    return "ms", [c.time_ms for c in found], None
+    return "ms", [c.time_ms for c in contenders], None
 
 
 def _ceiling(name: str | None, rate: float | None, share: float | None) -> tuple[str, float] | None:
@@ -94,25 +99,25 @@ def _role(contender: Contender) -> str:
 
 _COLOURS = {"best": colour("accent"), "default": colour("soft"), "library": colour("warm")}
 _SHAPES = {"best": "circle", "default": "square", "library": "circle"}
-_SIZES = {"best": 50, "default": 130, "library": 260}  # the larger are seen around a smaller one at the same place
+_SIZES = {"best": 50, "default": 130, "library": 260}  # different, so that points in the same place are visible
 _FILLS = {"best": colour("accent"), "default": "transparent", "library": "transparent"}
 
 
-def _coloured(found: Sequence[Contender], legend: Spec | None) -> Spec:
-    """The colours of the roles that are there."""
-    names = list(dict.fromkeys(map(_role, found)))
+def _coloured(contenders: Sequence[Contender], legend: Spec | None) -> Spec:
+    """The colour channel, with the roles of these contenders."""
+    names = list(dict.fromkeys(map(_role, contenders)))
     scale = {"domain": names, "range": [_COLOURS[name] for name in names]}
     return {"field": "role", "type": "nominal", "scale": scale, "legend": legend}
 
 
 def _by_role(values: Mapping[str, Any]) -> Spec:
-    """A channel that has a value for each role, and no legend."""
+    """A channel with a value for each role, and no legend."""
     tests = [{"test": f"datum.role == '{role}'", "value": value} for role, value in values.items()]
     return {"condition": tests, "value": values["library"]}
 
 
 def roofline(findings: Findings) -> Chart | None:
-    """The measured ceilings over arithmetic intensity, and the contenders below."""
+    """The measured ceilings over arithmetic intensity, and the contenders below them; None if there is no roofline."""
     roof = findings.roofline
     if roof is None:
         return None
@@ -124,9 +129,11 @@ def roofline(findings: Findings) -> Chart | None:
         (left * 1.2, left * 1.2 * bandwidth, f"{memory}: {bandwidth:,.0f} GB/s"),
         (right / 1.2, top, f"{peak}: {top:,.0f} GFLOP/s"),
     ]
-    found = findings.contenders
-    # The best comes last, and so lies above the others.
-    points = [(roof.intensity, c.rates.gflops, c.name, _role(c)) for c in reversed(found) if c.rates and c.rates.gflops]
+    contenders = findings.contenders
+    # The best is last, so it is drawn over the others.
+    points = [
+        (roof.intensity, c.rates.gflops, c.name, _role(c)) for c in reversed(contenders) if c.rates and c.rates.gflops
+    ]
     x = logarithmic("x", "FLOP per byte that must move", (left, right), 1)
     y = logarithmic("y", "GFLOP/s", (left * bandwidth, top, *(point[1] for point in points)), 1.5)
     layers: list[Spec] = [
@@ -137,7 +144,7 @@ def roofline(findings: Findings) -> Chart | None:
             "data": {"values": rows(("x", "y", "name", "role"), points)},
             "mark": {"type": "point", "opacity": 1, "strokeWidth": 2},
             "encoding": {
-                "x": x, "y": y, "color": _coloured(found, {"orient": "bottom", "title": None}),
+                "x": x, "y": y, "color": _coloured(contenders, {"orient": "bottom", "title": None}),
                 "shape": _by_role(_SHAPES), "size": _by_role(_SIZES), "fill": _by_role(_FILLS),
                 "tooltip": tips("name", "y"),
             },
@@ -146,11 +153,11 @@ def roofline(findings: Findings) -> Chart | None:
     best = findings.contenders[0].rates
     reached = roof.share(best) if best else 0.0
     caption = (
-        f"The kernel does {roof.intensity:,.3g} FLOP per byte. At that, the {roof.bound} ceiling allows "
-        f"{roof.attainable:,.0f} GFLOP/s, of which the best reaches {reached:.1%}."
+        f"The kernel's arithmetic intensity is {roof.intensity:,.3g} FLOP per byte. There, the {roof.bound} ceiling "
+        f"allows {roof.attainable:,.0f} GFLOP/s, of which the best reaches {reached:.1%}."
     )
     if roof.in_cache:
-        caption += " The caches may hold all arrays, so memory need not bound it."
+        caption += " The caches may hold all arrays, so memory may not be the bound."
     return Chart("roofline", ROOFLINE, caption, spec(rows(("x", "y"), edge), 280, layers))
 
 

@@ -3,7 +3,7 @@
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const specs = read("charts"), themes = read("themes");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  // Rows travel as columns, which are shorter.
+  // page.py stores rows as columns, which are shorter.
   const unpack = (data) => {
     if (!data.columns) return data;
     const names = Object.keys(data.columns);

@@ -1,5 +1,7 @@
-"""A page in one file: sections of charts and tables around the scripts that draw. It needs no network, and may use
-none: its policy forbids every request."""
+"""Render a report as one self-contained HTML file: sections of charts and tables, and the scripts that draw them.
+
+The page needs no network, and its Content-Security-Policy forbids every request.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tuner.report.pages.vega_lite import theme
 if TYPE_CHECKING:
     from tuner.report.pages.vega_lite import Chart
 
-LONG = 30  # characters of a cell
+LONG = 30  # characters; a longer cell fills a line of a phone's screen
 _FOLDER = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _PAGE = """\
@@ -32,14 +34,14 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<a class="skip" href="#main">Skip to the figures</a>
+<a class="skip" href="#main">Skip to the charts</a>
 <header>
 <h1>{title}</h1>
 {lead}
 {navigation}
 </header>
 <main id="main">
-<noscript><p>The charts are drawn by JavaScript. The tables do not need it.</p></noscript>
+<noscript><p>The charts need JavaScript. The tables do not.</p></noscript>
 {body}
 </main>
 <footer>{footer}</footer>
@@ -54,7 +56,7 @@ _PAGE = """\
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table that is more than its text: `code`, or `faded`."""
+    """A table cell with a style: `code`, or `faded` (grey)."""
 
     text: Any
     code: bool = False
@@ -63,8 +65,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of texts, numbers, None and Cells under a header. The first column names the row. `folded` is the line that
-    unfolds it, if it is not to be seen at once."""
+    """A table: a header, and rows of texts, numbers, None and Cells. The first column names the row.
+
+    `folded`, if given, hides the table behind this line until the reader clicks on it.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -73,8 +77,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a chart, tables, or text as it stands in a terminal, below a title. `half`: it shares its line
-    with the section beside it, where the window is wide."""
+    """A part of a page: a title, and a chart, tables, or preformatted text.
+
+    In a wide window, two consecutive `half` sections are side by side.
+    """
 
     name: str
     title: str
@@ -91,10 +97,10 @@ class Section:
 
 
 def render(title: str, lead: Sequence[str], sections: Sequence[Section], footer: str) -> str:
-    """The page. `lead` are the lines below its title. Raises RequestError where vl-convert is not installed."""
+    """The HTML page. `lead` are the lines below its title. Raises RequestError if vl-convert is not installed."""
     links = " ".join(f'<a href="#{section.name}">{_text(section.title)}</a>' for section in sections)
     navigation = f'<nav aria-label="Figures">{links}</nav>' if len(sections) > 1 else ""
-    drawn = {
+    charts = {
         section.name: {"description": section.title, **_packed(section.chart.spec)}
         for section in sections
         if section.chart
@@ -114,7 +120,7 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section], footer:
         navigation=navigation,
         body="\n".join(body),
         footer=_text(footer),
-        charts=_json(drawn),
+        charts=_json(charts),
         themes=_json({"light": theme(dark=False), "dark": theme(dark=True)}),
         library=vega.script().replace("</script", "<\\/script"),
         drawing=(_FOLDER / "page.js").read_text(encoding="utf-8"),
@@ -140,17 +146,17 @@ def _table(table: Grid, title: str) -> str:
     head = "".join(f'<th scope="col"{c}>{_text(name)}</th>' for c, name in zip(css, table.header, strict=True))
     lines = ["".join(map(_cell, row, css, table.header)) for row in table.rows]
     has_long = len(table.header) > 2 and any(_is_long(cell) for row in table.rows for cell in row)
-    blocks = ' class="blocks"' * has_long  # of rows, where a window is narrow
+    blocks = ' class="blocks"' * has_long  # in a narrow window each row becomes a block
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    whole = (
+    markup = (
         f'<div class="wide" tabindex="0" role="region" aria-label="{_text(table.folded or title)}"><table{blocks}>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
-    return f"<details><summary>{_text(table.folded)}</summary>{whole}</details>" if table.folded else whole
+    return f"<details><summary>{_text(table.folded)}</summary>{markup}</details>" if table.folded else markup
 
 
 def _is_number(cell: Any) -> bool:
-    """Whether a cell is aligned as a number."""
+    """Whether a cell is a number, a percentage, a factor or empty, so that it is right-aligned."""
     text = str(cell.text if isinstance(cell, Cell) else "" if cell is None else cell)
     plain_number = text.replace(",", "").removesuffix("%").removesuffix(" x")
     try:
@@ -161,7 +167,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _is_long(cell: Any) -> bool:
-    """Whether a cell fills a line of a telephone."""
+    """Whether a cell is too long to share a line of a phone's screen."""
     return cell.code if isinstance(cell, Cell) else len(str(cell)) > LONG
 
 
@@ -179,17 +185,17 @@ def _text(text: object) -> str:
 
 
 def _prose(text: str) -> str:
-    """Sentences, in which `words` between backticks are code."""
+    """Escaped sentences, in which words between backticks become code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", _text(text))
 
 
 def _json(data: Any) -> str:
-    """JSON that cannot end the script that it stands in."""
+    """JSON for a script element, which it cannot end."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _packed(spec: Any) -> Any:
-    """A specification whose rows of data are columns."""
+    """A specification with its rows of data stored as columns, which are shorter; page.js unpacks them."""
     if isinstance(spec, list):
         return [_packed(part) for part in spec]
     if not isinstance(spec, dict):

@@ -1,4 +1,4 @@
-"""The page of one study: the sections of `tune report KERNEL SIZE`."""
+"""The page of one study, which `tune report KERNEL SIZE` writes."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def title(findings: Findings) -> str:
 
 
 def html(findings: Findings) -> str:
-    """The page. Raises RequestError where vl-convert is not installed."""
+    """The HTML page. Raises RequestError if vl-convert is not installed."""
     return page.render(title(findings), lead(findings), list(_sections(findings)), f"Made by tuner {VERSION}.")
 
 
 def picture(findings: Findings, suffix: str) -> bytes:
-    """The charts alone, as an .svg or .png file. Raises RequestError where vl-convert is not installed."""
+    """The charts only, as an .svg or .png file. Raises RequestError if vl-convert is not installed."""
     return vega.picture(charting.charts(findings), title(findings), suffix)
 
 
 def lead(findings: Findings) -> list[str]:
-    """What came of it, in a few lines."""
+    """The result in a few lines, and the notes."""
     best, *others = findings.contenders
     lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread(best.spread)}', *_rates(findings)])}."]
     lines += [_against(best, other) for other in others]
@@ -48,8 +48,11 @@ def lead(findings: Findings) -> list[str]:
 
 
 def _rates(findings: Findings) -> list[str]:
-    """The rates of the best. The one that the roofline bounds has its share of the ceiling that bounds it; without a
-    roofline, each has that of its own."""
+    """The rates of the best.
+
+    With a roofline, the rate that it bounds has its share of the ceiling; without one, each rate has the share of its
+    own ceiling.
+    """
     known, roof = findings.contenders[0].rates, findings.roofline
     if known is None:
         return []
@@ -86,7 +89,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
     }
     absent = charting.absent(findings)
     for name in charting.NAMES:
-        # Two charts share a line, except for the last.
+        # Two charts are side by side, except the last one.
         if name in charts:
             yield Section.of(charts[name], *tables.get(name, []), half=name != "slices")
         elif name in absent:
@@ -111,22 +114,22 @@ def _sections(findings: Findings) -> Iterator[Section]:
         )
     if findings.removals is not None and findings.removals.rows:
         yield Section("restrictions", "Restrictions", _removed(findings), tables=[_restrictions(findings)])
-    yield Section("environment", "Environment", tables=[Grid(("what", "value"), findings.environment)])
+    yield Section("environment", "Environment", tables=[Grid(("property", "value"), findings.environment)])
     if findings.command:
-        yield Section("again", "Do it again", _again(findings), text=findings.command)
+        yield Section("again", "Run it again", _again(findings), text=findings.command)
 
 
 def _again(findings: Findings) -> str:
-    """What the command below it is."""
+    """The explanation of the command below it."""
     trials = findings.subject.trials
     if trials.origin == "recording" and not trials.commands:
         return "The recording does not say which command made it; this one measures the same space."
-    which = (
-        "This is the last of the commands that ran this study, with its device."
+    origin = (
+        "This is the last command that ran this study, with its device."
         if trials.commands
-        else "The study does not say which command ran it; this one asks for the same."
+        else "The study does not say which command ran it; this one is equivalent."
     )
-    return f"{which} Where the study is, it goes on from what was measured; with --fresh it measures all of it again."
+    return f"{origin} If the study exists, it continues from its trials; with --fresh it measures everything again."
 
 
 def _contest(findings: Findings) -> Grid:
@@ -145,7 +148,7 @@ def _contest(findings: Findings) -> Grid:
                 "finals" if c.origin == FINALS else findings.subject.source,
             ]
         )
-    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "over best", "timed in")
+    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "times the best", "timed in")
     return Grid(*_without_empty(header, rows))
 
 
@@ -161,7 +164,7 @@ def _configurations(findings: Findings) -> Grid:
 
 
 def _without_empty(header: tuple[str, ...], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """A table without the columns that are empty throughout."""
+    """A table without its empty columns."""
     full = [any(row[i] not in ("", None) for row in rows) for i in range(len(header))]
     keep = [i for i in range(len(header)) if full[i] or not i]
     return [header[i] for i in keep], [[row[i] for i in keep] for row in rows]
@@ -183,10 +186,10 @@ def _importance(findings: Findings) -> Grid:
 
 
 def _basis(findings: Findings) -> str:
-    """Which times a table of trials has, and what its ratios are over."""
+    """The source of the times in a table of trials, and the time to which its ratios are relative."""
     subject = findings.subject
     best_ms = subject.times[subject.best]
-    return f"Times are of the {subject.source}, and ratios over the {best_ms:.4g} ms that the best took there."
+    return f"Times are those of the {subject.source}; ratios are relative to the best's {best_ms:.4g} ms there."
 
 
 def _neighbours(findings: Findings) -> Grid:
@@ -230,27 +233,30 @@ def _failures(findings: Findings) -> Grid:
         [f.reason, f"{f.count:,}", Cell(config_text(subject.config(f.example)), code=True), Cell(f.log, code=True)]
         for f in findings.failures
     ]
-    return Grid(*_without_empty(("reason", "configurations", "one of them", "what it said"), rows))
+    return Grid(*_without_empty(("reason", "configurations", "one of them", "message"), rows))
 
 
 def _removed(findings: Findings) -> str:
-    found = findings.removals
-    assert found is not None
-    drawn, record = f"{found.examined:,} drawn at random", findings.subject.record
-    if found.known is not None:
-        valid = f"{found.known:,} ({found.valid:.2%}) are valid here."
+    removals = findings.removals
+    assert removals is not None
+    sample, record = f"{removals.examined:,} random ones", findings.subject.record
+    if removals.known is not None:
+        valid = f"{removals.known:,} ({removals.valid:.2%}) are valid here."
     elif record is not None and record.is_verified and record.strategy != GIVEN:
-        share = record.configurations / found.combinations
+        share = record.configurations / removals.combinations
         valid = f"{record.configurations:,} ({share:.2%}) were valid in the search of the record."
     else:
-        error = 100 * found.margin(found.valid)
-        valid = f"{found.valid:.1%} are valid here, give or take {error:.1f} points, as {drawn} tell."
-    if found.examined < found.combinations:
-        error = 100 * max(found.margin(row.share) for row in found.rows)
-        valid += f" What each restriction removes is told by {drawn}, give or take {error:.1f} points at most."
+        error = 100 * removals.margin(removals.valid)
+        valid = f"{removals.valid:.1%} are valid here, estimated from {sample} to within {error:.1f} percentage points."
+    if removals.examined < removals.combinations:
+        error = 100 * max(removals.margin(row.share) for row in removals.rows)
+        valid += (
+            f" The share that each restriction removes is estimated from {sample} to within {error:.1f} percentage "
+            "points."
+        )
     return (
-        f"Of {found.combinations:,} combinations of values, {valid} A combination may break several restrictions; the "
-        "column beside it counts those that break this one alone."
+        f"Of {removals.combinations:,} combinations of values, {valid} A combination may break several restrictions; "
+        "`removes alone` counts those that break only this one."
     )
 
 

@@ -1,4 +1,4 @@
-"""Vega-Lite through vl-convert, which has it without a network: its JavaScript for pages, and pictures."""
+"""Vega-Lite from vl-convert, which works offline: its JavaScript for pages, and pictures."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 VERSION = "6.4"  # of Vega-Lite, as vl-convert names it
 PICTURES = (".svg", ".png")
-WIDTH, SCALE = 680, 2  # of a picture in pixels; of a PNG's pixels
+WIDTH, SCALE = 680, 2  # width of a chart in a picture, in pixels; a PNG has SCALE times as many
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
-MISSING = "pages and pictures are drawn by vl-convert, which is not installed; pip install vl-convert-python"
+MISSING = "pages and pictures need vl-convert, which is not installed; pip install vl-convert-python"
 
 
 def is_installed() -> bool:
-    """Whether vl-convert is."""
+    """Whether vl-convert is installed."""
     return find_spec("vl_convert") is not None
 
 
 def check() -> None:
-    """Raise RequestError where vl-convert is not installed."""
+    """Raise RequestError if vl-convert is not installed."""
     if not is_installed():
         raise RequestError(f"{MISSING}, or leave out --output")
 
@@ -43,7 +43,10 @@ def script() -> str:
 
 
 def picture(charts: Sequence[Chart], title: str, suffix: str) -> bytes:
-    """All charts, one below the other, as an .svg or .png file on white."""
+    """All charts, one below the other, as the bytes of an .svg or .png file with a white background.
+
+    Raises RequestError if vl-convert is not installed.
+    """
     check()
     import vl_convert
 
@@ -65,14 +68,14 @@ def picture(charts: Sequence[Chart], title: str, suffix: str) -> bytes:
 
 
 def _fixed(chart: Chart) -> dict[str, Any]:
-    """The specification of a chart of a fixed width, as a part of a larger one. Parameters are at the top of that."""
+    """The specification of a chart with a fixed width, without the members that only the enclosing one may have."""
     inner = {name: value for name, value in chart.spec.items() if name not in ("$schema", "autosize", "params")}
     title = ": ".join(filter(None, (chart.title, chart.detail)))
     return {**inner, "width": WIDTH, "title": {"text": title, "anchor": "start"}}
 
 
 def suffix_of(path: Path) -> str:
-    """The kind of file that a path names: .html, .svg or .png. Raises RequestError for another."""
+    """The file format by a path's suffix: .html, .svg or .png. Raises RequestError for any other."""
     suffix = path.suffix.lower()
     if suffix in (".html", ".htm"):
         return ".html"

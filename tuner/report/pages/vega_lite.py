@@ -1,4 +1,4 @@
-"""The words of Vega-Lite that the charts share: themes, data, axes, lines with names."""
+"""The parts of Vega-Lite specifications that charts share: themes, data, axes, labels and rules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 Spec = dict[str, Any]
-MOST_TICKED = 50.0  # times the least value, up to which a logarithmic axis has more marks than powers of ten
-_DIGITS = 5  # of a number in a page
+MOST_TICKED = 50.0  # ratio of a logarithmic axis's ends up to which its ticks are not only powers of ten
+_DIGITS = 5  # significant digits of a number in a page
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: the name of its place in the page, a title, what it shows in words, and its specification, whose width
-    is that of its container. `detail` belongs to its title where the reader can choose nothing, in a picture."""
+    """A chart: the name of its section, a title, a caption, and a specification that is as wide as its container.
+
+    `detail` is added to the title in a picture, in which the reader cannot make a selection.
+    """
 
     name: str
     title: str
@@ -25,8 +27,7 @@ class Chart:
 
 
 def theme(dark: bool) -> Spec:
-    """The configuration of Vega-Lite for a light or a dark page. Its colours are told apart by those who cannot tell
-    red from green (Okabe and Ito)."""
+    """The Vega-Lite configuration for a light or a dark page, with colours for colour-blind readers (Okabe and Ito)."""
     ink, soft, grid = ("#e6e6e6", "#a8adb5", "#3a3f47") if dark else ("#1d2430", "#5b6472", "#dfe3e8")
     accent, warm = ("#56b4e9", "#e69f00") if dark else ("#0072b2", "#d55e00")
     return {
@@ -53,19 +54,19 @@ def theme(dark: bool) -> Spec:
 
 
 def rounded(value: float) -> float:
-    """A number with as many digits as a chart shows."""
+    """A number rounded to the significant digits that a chart shows."""
     return value if value == 0 or not math.isfinite(value) else float(f"{value:.{_DIGITS}g}")
 
 
 def rows(names: Sequence[str], values: Iterable[Sequence[Any]]) -> list[Spec]:
-    """Rows of data with short numbers."""
+    """Rows of data, with `names` as keys and with rounded numbers."""
     return [
         {name: rounded(v) if isinstance(v, float) else v for name, v in zip(names, row, strict=True)} for row in values
     ]
 
 
 def spec(data: Any, height: int, layers: Sequence[Spec], **more: Any) -> Spec:
-    """A chart as wide as its container."""
+    """The specification of a chart of layers, as wide as its container and `height` pixels high."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "width": "container",
@@ -82,12 +83,12 @@ def colour(name: str) -> Spec:
 
 
 def logarithmic(field: str, title: str, values: Iterable[float], margin: float = 1.03) -> Spec:
-    """An axis of times or ratios: logarithmic, from the least to the largest of `values`, and a little more."""
+    """A logarithmic axis from the least to the largest of `values`, extended by the factor `margin` at both ends."""
     known = list(values)
     domain = [rounded(min(known) / margin), rounded(max(known) * margin)]
     scale = {"type": "log", "domain": domain, "nice": False}
     axis: Spec = {"tickCount": 6}
-    if domain[1] > MOST_TICKED * domain[0]:  # lines at 2, 3, 4 and so on of every decade would be a grille
+    if domain[1] > MOST_TICKED * domain[0]:  # grid lines at 2, 3, 4, ... of every decade would be too many
         decades = range(math.ceil(math.log10(domain[0])), math.floor(math.log10(domain[1])) + 1)
         axis = {"values": [10.0**decade for decade in decades]}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
@@ -103,7 +104,7 @@ def label(values: list[Spec], field: str, align: str = "left", **more: Any) -> S
 
 
 def rule(value: float, name: str) -> list[Spec]:
-    """A vertical line with a name."""
+    """A vertical dashed line with a name."""
     data = rows(("at", "name"), [(value, name)])
     mark: Spec = {"type": "rule", "strokeDash": [4, 3], "color": colour("ink")}
     x: Spec = {"field": "at", "type": "quantitative"}
@@ -113,5 +114,5 @@ def rule(value: float, name: str) -> list[Spec]:
 
 
 def tips(*fields: str) -> list[Spec]:
-    """What is told where a pointer rests."""
+    """The fields of a tooltip."""
     return [{"field": field, "type": "nominal"} for field in fields]
