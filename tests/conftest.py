@@ -16,6 +16,11 @@ import pytest
 os.environ["OMP_WAIT_POLICY"] = "passive"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
+# The tests start hundreds of Python processes. Each would compile this package again if the environment, as in many
+# containers, forbids Python to store bytecode.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 from helpers import ROOT
 from helpers.databases import Server
 from helpers.folders import common
