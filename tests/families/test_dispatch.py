@@ -426,7 +426,7 @@ def test_types_follow_the_arrays(tmp_path: Path) -> None:
         np.testing.assert_array_equal(y, 2 * x)
     with pytest.raises(ArgumentError, match="y: has dtype 'float16'; needed is float32 or float64 or int32"):
         twice(y.astype(np.float16), x)
-    with pytest.raises(ArgumentError, match=r"x: has shape \(5,\) and dtype int32; needed are \(5,\) and float32"):
+    with pytest.raises(ArgumentError, match=r"x: has shape \(5,\) and dtype int32; required: .* and dtype float32"):
         twice(y, x.astype(np.int32))  # the kernel of this size says it
     with pytest.raises(ArgumentError, match="x: has dtype 'int32'; needed is float32"):
         twice(np.zeros(6, np.float32), np.zeros(6, np.int32))

@@ -179,7 +179,7 @@ def test_a_view_of_the_bits_is_launched_where_numpy_lacks_the_type(tmp_path: Pat
     x, y = np.arange(5, dtype=np.uint16), np.zeros(5, np.uint16)
     kernel(y, x)
     assert y.tolist() == x.tolist()
-    with pytest.raises(tuner.ArgumentError, match=r"needed are .* and bfloat16, or a view of its bits as uint16"):
+    with pytest.raises(tuner.ArgumentError, match=r"required: .* and dtype bfloat16, or a view of its bits as uint16"):
         kernel(y, x.astype(np.float16))
 
 

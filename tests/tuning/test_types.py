@@ -101,7 +101,7 @@ def test_a_kernel_is_loaded_pickled_and_launched_with_its_type(tuned: Path) -> N
         y = np.zeros(1000, np.float16)
         loaded(y, x, a=6.0)
         assert np.array_equal(y, 2 * x)
-        with pytest.raises(ArgumentError, match=r"x: has shape .* and dtype float32; needed are .* and float16"):
+        with pytest.raises(ArgumentError, match=r"x: has shape .* and dtype float32; required: .* and dtype float16"):
             loaded(y, x.astype(np.float32))
     with pytest.raises(RequestError, match="no exact record"):
         tuner.load(tuned, 1000, types={"real": "float64"}, strict=True)

@@ -75,7 +75,7 @@ def check_array(spec: ArraySpec, layout: ArrayLayout) -> None:
     check_elements(spec, layout)
     for extent, stride, expected in zip(spec.shape, layout.strides_of(spec), spec.strides, strict=False):
         if extent > 1 and stride != expected:
-            need = "it must be contiguous in C order" if spec.is_contiguous else f"needed are {spec.strides}"
+            need = "it must be contiguous in C order" if spec.is_contiguous else f"required: {spec.strides}"
             raise ArgumentError(f"{name}: has strides {layout.strides} (bytes); {need}")
     if spec.argument.role != "in" and not layout.writable:
         raise ArgumentError(f"{name}: is read-only, and the kernel writes to it; pass an array that may be written")
@@ -88,7 +88,7 @@ def check_elements(spec: ArraySpec, layout: ArrayLayout) -> None:
         view = f", or a view of its bits as {element.bits}" if element.foreign else ""
         raise ArgumentError(
             f"{name}: has shape {tuple(layout.shape)} and dtype {layout.dtype}; "
-            f"needed are {spec.shape} and {element.name}{view}"
+            f"required: shape {spec.shape} and dtype {element.name}{view}"
         )
 
 
