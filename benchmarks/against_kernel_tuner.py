@@ -1,10 +1,10 @@
-"""Kernel Tuner's tutorial tuned by Kernel Tuner (NVCUDA), and our stage of it tuned by us, on one GPU.
+"""Kernel Tuner's tutorial kernel tuned by Kernel Tuner (NVCUDA), beside our stage of it tuned by tuner, on one GPU.
 
     python benchmarks/against_kernel_tuner.py --size 4096 --rounds 3
 
-For each round it prints Kernel Tuner's best time for the tutorial's kernel in the tutorial's space; our best time for
-sgemm/07_tiled_1xn, in its larger space, and its share of cuBLAS; and the time of our record when launched afterwards.
-Then it prints the medians. Needs a GPU, `tuner[cuda]` and cuda-python.
+Each round prints Kernel Tuner's best time for the tutorial's kernel in the tutorial's space; tuner's best time for
+sgemm/07_tiled_1xn in its larger space, with its share of cuBLAS; and the time of tuner's record when launched
+afterwards. Medians follow at the end. Needs a GPU, `tuner[cuda]` and cuda-python.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument(
         "--source", type=Path, default=HERE / "tutorial_1xn.cu", help="the kernel that Kernel Tuner tunes"
     )
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     rounds = []
     for _ in range(options.rounds):

@@ -1,9 +1,9 @@
-"""The anchors of matrix products: cuBLAS by default, the best that cuBLASLt offers, and torch beside them.
+"""The anchors of matrix products: cuBLAS with its default algorithm, the fastest of cuBLASLt, and torch.
 
     python benchmarks/anchors.py --sizes 1024 4096 --types bfloat16-bfloat16 --sustained 2
 
-Inputs are normal. Every call's result is compared with torch's float32 product of the same inputs. Times are medians of
-interleaved rounds, behind a busy device. For short runs, the host's time for a launch among many is told, too.
+Inputs are normally distributed. Every result is compared with torch's float32 product of the same inputs. Times are
+medians of interleaved rounds on a busy device. For short runs, the host time of a launch is printed too.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 2048, 4096, 8192])
     parser.add_argument("--types", nargs="+", default=TYPES, metavar="IN-OUT")
     parser.add_argument("--transposed", action="store_true", help="B is stored as N x K")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of the rounds")
-    parser.add_argument("--sustained", type=float, help="seconds of each turn, back to back")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of measurement")
+    parser.add_argument("--sustained", type=float, help="also measure sustained rates, for this many seconds each")
     options = parser.parse_args()
     import torch
 

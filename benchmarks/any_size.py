@@ -1,22 +1,22 @@
-"""What `tuner.dispatch` takes at sizes that no record has, beside cuBLAS, and beside what tuning finds there.
+"""`tuner.dispatch` at sizes without records, compared with cuBLAS and with the results of tuning at these sizes.
 
     python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
     python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
 
-With `--tune-seconds`, `size_searches.py` first searches at these very sizes, so many seconds for each kernel that is
-not far behind there; without, what it has found earlier in the folder of `--searches` serves again. The winners of all
-sizes are measured at every size.
+With `--tune-seconds`, `size_searches.py` first searches at these sizes, with that many seconds for each kernel that is
+not far behind. Without it, earlier results in the folder of `--searches` are used. The winners of all sizes are
+measured at every size.
 
-The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
-nothing was ever tuned or chosen by what was measured at those of `held_out_sizes.txt`, `later_sizes.txt`,
-`sizes_4051.txt`, `sizes_6067.txt` and `sizes_9131.txt`. At each size all take turns on the same arrays: the dispatched
-call, with the vendor's library among its candidates and without; cuBLAS as it chooses by itself; the fastest ways that
-cuBLASLt offers; what the look-up ranks next; and what the searches found. Every element is compared after every run,
-timed ones too; what is wrong is left out, and said.
+The 24 sizes are of four kinds: square, skinny (few rows), deep (large K) and batched. `--draw SEED` draws others. The
+sizes of `held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt` and `sizes_9131.txt` are a test
+set: nothing was tuned or chosen by measurements at them. At each size these alternate on the same arrays: the
+dispatched call, with and without the vendor library; cuBLAS with its default algorithm; the fastest algorithms of
+cuBLASLt; the look-up's next choices; and the results of the searches. Every element is compared after every run, timed
+runs included. Wrong results are reported and left out.
 
-Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
-were measured there; with it, cuBLAS's default too. Searches may find code that holds sizes themselves, which a dispatch
-takes last where it was not measured with these: the last lines also tell the worst regret not counting such code.
+The regret is how much longer a dispatched call takes than the best: without the library, than the best of all measured
+kernels; with it, also than cuBLAS's default. Searches may find code compiled for fixed sizes, which a dispatch ranks
+last unless it was measured at these sizes. The last lines also show the worst regret without such code.
 """
 
 from __future__ import annotations
@@ -304,19 +304,21 @@ def main() -> None:
     """Print a line for each size, and a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="?", default="sgemm")
-    parser.add_argument("--sizes", default=str(SIZES), help="a file of sizes, or a grid")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="print sizes, and measure nothing")
-    parser.add_argument("--each", type=int, default=OF_EACH_KIND, help="so many of each kind are drawn")
-    parser.add_argument("--most", type=int, help="so many of the sizes, of all kinds")
+    parser.add_argument("--sizes", default=str(SIZES), help="a file of sizes, or a grid of them")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="only print random sizes")
+    parser.add_argument("--each", type=int, default=OF_EACH_KIND, help="number of sizes of each kind to draw")
+    parser.add_argument("--most", type=int, help="maximum number of sizes, over all kinds")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
-    parser.add_argument("--results", type=Path, help="a folder of records to dispatch by, in place of the user's")
-    parser.add_argument("--searches", type=Path, help="a folder of what searches found at sizes")
-    parser.add_argument("--tune-seconds", type=float, help="first search there, so many seconds for each kernel")
-    parser.add_argument("--at-once", type=int, default=1, help="so many searches at a time")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds for all searches")
-    parser.add_argument("--ranked", type=int, default=8, help="so many of the look-up's choices are measured")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds of measurement at each size")
+    parser.add_argument("--results", type=Path, help="folder of records for the dispatch, instead of the user's")
+    parser.add_argument("--searches", type=Path, help="folder of search results")
+    parser.add_argument(
+        "--tune-seconds", type=float, help="search at these sizes first, for this many seconds per kernel"
+    )
+    parser.add_argument("--at-once", type=int, default=1, help="number of parallel searches")
+    parser.add_argument("--limit", type=float, default=math.inf, help="total seconds of all searches")
+    parser.add_argument("--ranked", type=int, default=8, help="number of the look-up's choices to measure")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     if options.draw is not None:
         each = "" if options.each == OF_EACH_KIND else f" --each {options.each}"

@@ -1,12 +1,12 @@
-"""What the look-up of a family loses at sizes that are left out of its records, by the model and by the nearest size.
+"""The regret of a family's look-up at sizes that are left out of its records: by the model and by the nearest size.
 
     python benchmarks/between_sizes.py sgemm --device "NVIDIA H200" --units 132 --cache 52428800
 
-The sizes of the shipped records and tables are parted; each part is left out in turn, whole sizes at a time, and the
-model learns from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at
-the size that was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no
-device, but what it is told of one. With `--ask cuda` the library of that device tells its tiles, which
-predicted times of it need. The last lines say how far these are off.
+The sizes of the shipped records and tables are split into parts. Each part is left out in turn, and the model learns
+from the others. Candidates are configurations measured at SEVERAL sizes. The regret is relative to the best candidate
+at the left-out size: among kernels alone, and among kernels and the vendor library. It needs no device, only its
+figures. With `--ask cuda`, that device's library provides its tiles, which predictions of its times need; the last
+lines then show the error of these predictions.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def main() -> None:
     parser.add_argument("family")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--device", default="NVIDIA H200")
-    parser.add_argument("--units", type=int, default=132, help="its multiprocessors")
-    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
+    parser.add_argument("--units", type=int, default=132, help="multiprocessors of the device")
+    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last-level cache")
     parser.add_argument("--parts", type=int, default=8)
-    parser.add_argument("--ask", metavar="DEVICE", help="whose library tells its tiles")
+    parser.add_argument("--ask", metavar="DEVICE", help="device whose library provides its tiles")
     options = parser.parse_args()
     entries = [entry for entry in entries_of(options.family, options) if len(entry.times) >= SEVERAL]
     if len(entries) < LEAST:

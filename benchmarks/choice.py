@@ -1,15 +1,15 @@
-"""What a choice costs: the first dispatch of a process, a choice at a new size, and later calls.
+"""The cost of a choice: the first dispatch of a process, the choice at a new size, and later calls.
 
     python benchmarks/choice.py sgemm --device cuda --loads 20
     python benchmarks/choice.py sgemm --described "NVIDIA H200"
 
-Each of several processes finds the family, reads what is known of it on the device, makes the model of times of that,
-and chooses at sizes that it has not seen, once each. Imports are shown beside; opening the device is not counted. The
-library's answer, where it tells how it would run a product, is part of a choice. What one process has learnt, the next
-finds in the cache; `TUNER_CACHE` with an empty folder shows the first. With `--loads`, a handle of the first
-process also loads what it chose at so many sizes, and another handle once more, with builds in the cache; and it is
-called again at one size, beside the kernel itself. A device that is merely described needs no GPU: nothing is loaded
-there, and its library always gives the same answer.
+Each of several processes finds the family, reads its records and tables for the device, builds the time model, and
+chooses once at each of several new sizes. The time of imports is shown separately; opening the device is not counted.
+A choice includes the query of how the library would run a product. A later process finds the learnt model in the
+cache; set `TUNER_CACHE` to an empty folder to measure a first one. With `--loads`, a handle of the first process also
+loads its choices at that many sizes, and a second handle loads them again from the build cache; then it is called again
+at one size, compared with the kernel itself. `--described` needs no GPU: nothing is loaded, and the library's answer is
+constant.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--described", help="an NVIDIA GPU that is not here, by the name that records have")
-    parser.add_argument("--units", type=int, default=132, help="its multiprocessors")
-    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
+    parser.add_argument("--described", help="name of an absent NVIDIA GPU, as in records")
+    parser.add_argument("--units", type=int, default=132, help="multiprocessors of that GPU")
+    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last-level cache")
     parser.add_argument("--sizes", type=int, default=200)
     parser.add_argument("--loads", type=int, default=0)
     parser.add_argument("--processes", type=int, default=5)

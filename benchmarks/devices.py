@@ -2,8 +2,8 @@
 
     python benchmarks/devices.py benchmarks/register_tiled.yaml 4096
 
-Each run starts without earlier trials or builds. Prints the seconds from the first configuration to the last, and those
-from the command to the record, start-up and finals included.
+Each run starts without earlier trials or builds. Prints the seconds from the first configuration to the last, and
+from the start of the command to the record, which includes start-up and finals.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel")
     parser.add_argument("size")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     runs = [run(options.kernel, options.size, devices) for devices in ("cuda:0", "all")]
     for r in runs:

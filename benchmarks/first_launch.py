@@ -1,8 +1,8 @@
-"""Time from `python` to a first result with a warm cache, beside the device library's own start.
+"""Time from the start of `python` to a first result with a warm cache, beside the start of the device library alone.
 
     python benchmarks/first_launch.py --device cuda
 
-Each time is that of a new interpreter, from start to end. The programs take turns.
+Each time is that of a new interpreter, from start to exit. The programs alternate.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How soon `tune` says something: that a request is wrong, that a file is right, or what a run begins with.
+"""Time to the first output of `tune`: an error for a wrong request, the verdict on a file, or the first line of a run.
 
     python benchmarks/first_words.py --runs 3
 
-A pipe hears of a run after 0.3 s, so that one which fails sooner says nothing else. Printed are seconds from a command
-to its end, or to its first line: the median over the commands, and the slowest. Those of the processor hardly depend on
-what else the machine does.
+In a pipe, a run prints its first line after 0.3 s, so that a run which fails sooner prints only its error. Prints the
+seconds from the start of a command to its end or its first line: the median over the commands, and the slowest. CPU
+times hardly depend on other load.
 """
 
 from __future__ import annotations

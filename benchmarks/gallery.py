@@ -3,9 +3,9 @@
     python benchmarks/gallery.py --results results --seconds 400
     python benchmarks/gallery.py vector_add softmax --device opencl --sizes tiny --results /tmp/results
 
-Large sizes come first, in the order of `gallery_problems.py`, then medium and small ones. What the store has for the
-same code, size and device is not tuned again, so that the same command goes on where an earlier one stopped; --fresh
-tunes it again. What was left out is printed. `tune report --write docs/gallery.md` writes the table.
+Large sizes come first, in the order of `gallery_problems.py`, then medium and small ones. Problems with a record for
+the same code, size and device are skipped, so the same command continues an earlier one; --fresh tunes them again.
+Problems that were left out are printed. `tune report --write docs/gallery.md` writes the table.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ def ended(job: Ended) -> None:
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="of the gallery; all if omitted")
-    parser.add_argument("--device", default="cuda", help="cuda takes all GPUs")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="kernels of the gallery; default: all")
+    parser.add_argument("--device", default="cuda", help="`cuda` uses all GPUs")
     parser.add_argument("--sizes", nargs="+", choices=["tiny", *SIZE_NAMES], default=list(SIZE_NAMES))
-    parser.add_argument("--results", type=Path, help="the folder of records")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="for everything")
-    parser.add_argument("--per-gpu", type=int, default=3, help="kernels that are prepared at once")
-    parser.add_argument("--budget", type=int, help="configurations of each; by default, the size decides")
-    parser.add_argument("--fresh", action="store_true", help="tune what the store has, too")
+    parser.add_argument("--results", type=Path, help="folder of records")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="total time")
+    parser.add_argument("--per-gpu", type=int, default=3, help="kernels prepared in parallel per GPU")
+    parser.add_argument("--budget", type=int, help="configurations per problem; default: depends on the size")
+    parser.add_argument("--fresh", action="store_true", help="also tune problems that have a record")
     options = parser.parse_args()
     try:
         problems = chosen(options.kernels)

@@ -1,7 +1,7 @@
-"""The gallery's kernels with the sizes that they are tuned and compared at: small, medium and large.
+"""The gallery's kernels, and the sizes at which they are tuned and compared: small, medium and large.
 
-Large problems of kernels that memory bounds move 1 GB or more. References of others take too long at such sizes; there,
-large ones keep a GPU busy for some milliseconds.
+Large problems of memory-bound kernels move 1 GB or more. For other kernels the references take too long at such sizes;
+their large problems keep a GPU busy for some milliseconds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Host time of a launch, ours beside those of other libraries.
+"""Host time of a launch, beside other libraries.
 
     python benchmarks/launch_latency.py --device cuda
 
-Each installed library launches a kernel many times in a row and waits before and after. The kernel is so small that
-the device keeps up. The ways to launch take turns in rounds. The floor is the driver's own call through ctypes, with
-arguments that are built beforehand.
+Each installed library launches a kernel many times in a row, and synchronises before and after. The kernel is so small
+that the device keeps up. The ways to launch alternate in rounds. The floor is the driver's launch function, called
+through ctypes with arguments built beforehand.
 """
 
 from __future__ import annotations
@@ -241,7 +241,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--launches", type=int, default=500, help="in a row; a GPU's queue holds about a thousand")
+    parser.add_argument(
+        "--launches", type=int, default=500, help="launches in a row; a GPU's queue holds about a thousand"
+    )
     options = parser.parse_args()
     kind = options.device.partition(":")[0]
     kernel = tuner.load(KERNELS[kind], SIZE, device=options.device)

@@ -1,10 +1,10 @@
-"""What configurations are worth that a sibling lends: those that were measured there alone.
+"""The value of a sibling's configurations: those that were measured only on the sibling.
 
     python benchmarks/lending.py hgemm
 
-A third of the configurations of a device are hidden, of those that its sibling has, too. At sizes that are left out,
-what the look-up takes then is compared with the best that was measured there, hidden or not: with the sibling and
-without, and with nothing hidden. Kernels alone; it needs no device.
+A third of the configurations of a device that its sibling has, too, are hidden. At sizes that are left out, the
+look-up's choice is compared with the best that was measured there, hidden or not: with the sibling, without it, and
+with nothing hidden. Kernels only; it needs no device.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What libraries have that computes the same as a kernel of the gallery.
+"""Calls of other libraries that compute the same as a kernel of the gallery.
 
 Each entry of PEERS makes a call from the library and the arrays, sizes and options of a problem, by name. A call
-writes the output, or returns what is to be written there after the clock has stopped. `numpy` stands in for the others
-where there is no GPU.
+writes the output, or returns values that are copied to it after the clock has stopped. Without a GPU, `numpy` replaces
+the other libraries.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether the vendor's library launches the blocks that its heuristics tell of.
+"""Check that the vendor library launches the blocks that its heuristics announce.
 
     python benchmarks/library_grids.py sgemm --sizes benchmarks/any_size.txt
 
-At each size the library's product runs under torch's profiler, and the blocks of its first kernel are compared with
-those that `Tiles` has. Algorithms that name no tiles, or whose blocks walk over them, are counted, but not compared.
+At each size the library's product runs under torch's profiler, and the number of blocks of its first kernel is
+compared with that of `Tiles`. Algorithms without tiles, and persistent ones, are counted but not compared.
 """
 
 from __future__ import annotations

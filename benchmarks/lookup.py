@@ -1,10 +1,11 @@
-"""What the look-up between sizes loses, by the model and by the nearest size, on recorded spaces.
+"""The regret of the look-up between sizes, by the model and by the nearest size, on recorded spaces.
 
     python benchmarks/lookup.py results/recordings --kernel sgemm/09_coarsened_2d --units 132
 
-Each recorded size is left out in turn. The others have records as tuning would leave them: the best nine of so many
-configurations, drawn anew for each size. `covered`: whatever is in one of them was measured at every size. The regret
-is over the best at the size that was left out of all that is in the records. It needs no device.
+Each recorded size is left out in turn. The other sizes get records as tuning would leave them: the best nine of a
+number of configurations, drawn independently for each size. `covered`: every configuration of some record was
+measured at every size. The regret is relative to the best of these configurations at the left-out size. It needs no
+device.
 """
 
 from __future__ import annotations

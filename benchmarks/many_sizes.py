@@ -1,11 +1,11 @@
-"""The time to tune a kernel at several sizes in one run, against a run for each size.
+"""The time to tune a kernel at several sizes in one run, against one run per size.
 
     python benchmarks/many_sizes.py sgemm/13_double_buffered --device cuda --budget 3
     python benchmarks/many_sizes.py sgemm/03_naive 64 65 66 67 68 69 70 71 72 73 74 75 --device opencl
 
-Every run is a process of its own, as a shell starts it, with the same seed and budget. Each side has a cache, ledgers
-and a store of its own, which are empty at first; the runs of one side share them. So the single runs, too, find the
-builds and records of those before. The last columns compare what both found, in ms.
+Every run is a separate `tune` process with the same seed and budget. Each side has its own cache, ledgers and store,
+empty at first and shared by its runs, so that the single runs also find the builds and records of earlier ones. The
+last columns compare the best times that both found, in ms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", default=SIZES)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="3")
-    parser.add_argument("--most", type=int, help="so many of the single runs; the time of all is extrapolated")
+    parser.add_argument("--most", type=int, help="maximum number of single runs; the total time is extrapolated")
     arguments = parser.parse_args()
     sizes, options = arguments.sizes, ["--device", arguments.device, "--budget", arguments.budget]
     with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,8 @@
 
     python benchmarks/memory.py sgemm/07_tiled_1xn 512 --device cuda --configurations 1000
 
-Measures the valid configurations of the space in turn, as the worker does, and begins again after the last. Prints the
-resident memory of the process and, on cuda, the free memory of the device.
+Measures the valid configurations of the space one after another, as the worker does, and starts over after the last.
+Prints the resident memory of the process and, on cuda, the free memory of the device.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Kernels of our own that do nothing but read and write as many bytes as another one, in all the ways that ceilings are
-measured by (`tuner.measure.ceilings.ceiling_kernels`): what that one could reach at best."""
+"""Kernels that only read and write as many bytes as another kernel: the upper bound of what that kernel can reach.
+
+They use every access pattern by which ceilings are measured (`tuner.measure.ceilings.ceiling_kernels`).
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Host time of an operator of torch, ours beside empty ones.
+"""Host time of a torch operator, beside empty operators.
 
     python benchmarks/operators.py --device cuda
 
-Both overloads of `tuner.torch.operator` take turns with our call alone and with empty operators of the same schemas:
-one that `torch.library.custom_op` registers, as one does by hand, and one that is registered as ours is. The kernel is
-so small that the device keeps up.
+Both overloads of `tuner.torch.operator` alternate with the plain dispatched call, and with empty operators of the same
+schemas: one registered by `torch.library.custom_op`, the usual way, and one registered as ours is. The kernel is so
+small that the device keeps up.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=list(KERNELS))
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--launches", type=int, default=300, help="in a row; a GPU's queue holds about a thousand")
+    parser.add_argument(
+        "--launches", type=int, default=300, help="launches in a row; a GPU's queue holds about a thousand"
+    )
     options = parser.parse_args()
     calls = ways(options.device)
     times: dict[str, list[float]] = {name: [] for name in calls}

@@ -1,15 +1,15 @@
-"""The gallery's kernels beside libraries, and beside kernels of our own that only move as many bytes.
+"""The gallery's kernels beside libraries, and beside kernels that only move as many bytes.
 
     python benchmarks/peers.py --results results --json peers.json --write docs/peers.md
     python benchmarks/peers.py vector_add sum --device opencl --size tiny
 
-Each kernel is timed in the configuration that `tuner.load` finds, and in its default, in the same rounds as the
-libraries of `libraries.py` that are installed, and as the fastest of `mixes.py` for as many bytes read and written: its
-ceiling. All get the same inputs and poison, as while tuning, and what libraries write is compared, too. A kernel that
-computes has the ceiling that `tune devices --measure --results DIR` has measured.
+Each kernel is timed in the configuration that `tuner.load` finds and in its default, in the same rounds as the
+installed libraries of `libraries.py`, and as its ceiling: the fastest kernel of `mixes.py` that reads and writes as
+many bytes. All get the same inputs and poison, as while tuning, and the libraries' outputs are compared, too. The
+ceiling of a compute-bound kernel is the one that `tune devices --measure --results DIR` has measured.
 
-A file of --json is gone on with: what is not measured now stays, and is in the table again. On several GPUs, several
-kernels are prepared at once, and one at a time is measured on each GPU.
+An existing file of --json is extended: problems that are not measured now keep their figures, which the table shows.
+With several GPUs, several kernels are prepared at once, and each GPU measures one at a time.
 """
 
 from __future__ import annotations
@@ -288,14 +288,14 @@ def _all(options: argparse.Namespace, problems: Sequence[Problem]) -> list[dict[
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="of the gallery; all if omitted")
-    parser.add_argument("--device", default="cuda", help="cuda takes all GPUs")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="kernels of the gallery; default: all")
+    parser.add_argument("--device", default="cuda", help="`cuda` uses all GPUs")
     parser.add_argument("--size", choices=["tiny", *SIZE_NAMES], default=LARGE)
-    parser.add_argument("--results", type=Path, help="a folder of records and ceilings")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="for everything")
-    parser.add_argument("--per-gpu", type=int, default=3, help="kernels that are prepared at once")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("--write", type=Path, help="put the table into this file, between its marks")
+    parser.add_argument("--results", type=Path, help="folder of records and ceilings")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="total time")
+    parser.add_argument("--per-gpu", type=int, default=3, help="kernels prepared in parallel per GPU")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--write", type=Path, help="write the table into this file, between its markers")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     try:

@@ -1,15 +1,15 @@
-"""What the protocol of measuring changes about times, and what it costs.
+"""The effect of the measuring protocol on times, and its cost.
 
     python benchmarks/protocol.py --device cuda
     python benchmarks/protocol.py sgemm/03_naive@256 hgemm/08_mma_pipelined@4096 --device cuda
 
 Protocol 1 ran a kernel of less than a millisecond once on the same arrays, and then timed it there. Protocol 2 lets
-kernels of ours restore the inputs and poison the outputs. Both time the configuration of the look-up in turns, in one
-process. A copy of a matrix of N x N floats stands for kernels that memory bounds.
+our own kernels restore the inputs and poison the outputs. Both time the configuration of the look-up, alternating in
+one process. A copy of a matrix of N x N floats represents memory-bound kernels.
 
-The second line of a problem tells the cost: configurations from all over the space are measured, as a search does
-without a race. It prints the share of that time that goes into preparing runs and comparing their outputs, and the time
-that more sets of inputs take, once. Without problems on the command line, it is printed for the larger sizes alone.
+The second line of a problem shows the cost: configurations from all over the space are measured, as in a search
+without a race. It prints the share of the time that goes into preparing runs and comparing their outputs, and the
+one-time cost of further input sets. Without problems on the command line, it is printed only for the larger sizes.
 """
 
 from __future__ import annotations

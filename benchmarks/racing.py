@@ -1,10 +1,10 @@
-"""How often racing changes the winner, played on recordings that hold every time of every configuration.
+"""How often racing changes the winner, simulated on recordings that hold every time of every configuration.
 
     python benchmarks/racing.py RECORDINGS... --orders 200
 
-A recording is in Kernel Tuner's cache format. For each random order of its configurations, the rule of
+A recording is in Kernel Tuner's cache format. For each random order of its configurations,
 `tuner.measure.timing.race.Race` decides by the first recorded time whether a configuration is repeated. The five best
-go to the finals, where the full median decides. Prints how often the winner is the best of all, how much slower it is
+go to the finals, where the full median decides. Prints how often the winner is the overall best, how much slower it is
 at worst, and the share of the repeats that were run.
 """
 

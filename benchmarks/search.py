@@ -2,10 +2,10 @@
 
     python benchmarks/search.py FOLDER --seeds 24 --strategies optuna kt:genetic_algorithm --plot search.png
 
-For each strategy it prints the optimum over the best found after 25, 50, 100 and 200 evaluations, as the geometric mean
-over seeds and spaces, and the evaluations to within 10, 5 and 1 % of the optimum, as the median over seeds and the
-geometric mean over spaces. Configurations that failed in the recording count as evaluations. `ms` is the strategy's own
-processor time per evaluation. Without --strategies it compares the default, all of Kernel Tuner's, and random.
+For each strategy it prints the optimum divided by the best time found after 25, 50, 100 and 200 evaluations, as the
+geometric mean over seeds and spaces; and the evaluations until within 10, 5 and 1 % of the optimum, as the median over
+seeds and the geometric mean over spaces. Failed configurations of the recording count as evaluations. `ms` is the
+strategy's CPU time per evaluation. Without --strategies it compares the default, all of Kernel Tuner's, and random.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ def plot(runs: list[Run], strategies: list[str], path: Path) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="with .json and .json.gz recordings")
+    parser.add_argument("folder", type=Path, help="folder of .json and .json.gz recordings")
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--strategies", nargs="+", default=list(DEFAULT), choices=STRATEGIES, metavar="NAME")
-    parser.add_argument("--workers", type=int, default=1, help="configurations outstanding at a time")
+    parser.add_argument("--workers", type=int, default=1, help="number of outstanding configurations")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--json", type=Path, help="write every run here")
-    parser.add_argument("--plot", type=Path, help="write a plot here; needs matplotlib")
+    parser.add_argument("--json", type=Path, help="write every run to this file")
+    parser.add_argument("--plot", type=Path, help="write a plot to this file; needs matplotlib")
     options = parser.parse_args()
     paths = recording.files(options.folder)
     if not paths:

@@ -1,11 +1,11 @@
-"""What tuning finds at each of many sizes: the best of a search of every kernel of a family that is not far behind.
+"""The best of a search at each of many sizes, over every kernel of a family that is not far behind.
 
     python benchmarks/size_searches.py sgemm --sizes benchmarks/any_size.txt --seconds 20 --into searches
 
-All sizes are searched in one run, as by `tune sgemm --sizes FILE --budget 20s`, but for the finals: who reads what is
-written measures it himself. Each size has so many seconds for every kernel whose trial, of a fifth of that, was not far
-behind. `--at-once 4` makes four such runs at a time, each of a fourth of the sizes with a fourth of the processors. On
-a GPU they take turns at measuring; on another device let TUNER_TURNS name a file for that.
+All sizes are searched in one run, like `tune sgemm --sizes FILE --budget 20s` but without finals: the reader of the
+results measures them again. Each size gets that many seconds for every kernel that was not far behind in a trial of a
+fifth of the time. `--at-once 4` starts four such runs in parallel, each with a quarter of the sizes and of the CPU
+cores. On a GPU they take turns measuring; on another device set TUNER_TURNS to a lock file for that.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ def main() -> None:
     parser.add_argument("family")
     parser.add_argument("texts", nargs="*", metavar="size", help="for --file: the sizes")
     parser.add_argument("--sizes", help="a file of sizes, or a grid")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each search")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each search")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--into", type=Path, default=Path("searches"), help="a folder for what is found")
+    parser.add_argument("--into", type=Path, default=Path("searches"), help="folder for the results")
     parser.add_argument("--at-once", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds for all of it")
-    parser.add_argument("--file", type=Path, help="search in this process, and write here")
+    parser.add_argument("--limit", type=float, default=math.inf, help="total seconds")
+    parser.add_argument("--file", type=Path, help="search in this process, and write the results to this file")
     options = parser.parse_args()
     if options.file:
         with contextlib.suppress(KeyboardInterrupt):

@@ -1,7 +1,7 @@
-"""Commands in several slots of each GPU, within a total number of seconds.
+"""Run commands in several slots of each GPU, within a total number of seconds.
 
-The commands of a GPU take turns at measuring (see docs/machines.md), while the others prepare. Each slot has its share
-of the processor's cores.
+The commands of a GPU take turns measuring (see docs/machines.md), while the others prepare. Each slot has its share of
+the CPU cores.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Tunes under random faults for a while, and checks after each one that nothing was lost, doubled, or left behind.
+"""Tune under random faults, and check after each one that nothing was lost, duplicated or left behind.
 
     python benchmarks/soak.py --seconds 600 --device host opencl
 
-A study is tuned in several runs of `tune`. During each, one fault strikes: the run, its workers or its compilers are
-killed, stopped for a while or interrupted, the disk of the caches is too small, or the processors are busy. After each
-run the script checks:
+A study is tuned in several runs of `tune`. Each run suffers one fault: the run, its workers or its compilers are
+killed, suspended or interrupted, the disk of the caches is too small, or the CPU is busy. After each run the script
+checks:
 
 - no process of the run is left, and no temporary file;
-- what an earlier run has measured is still there, with the same time or a better one;
-- no configuration is there twice, and none has failed, since all of them are right.
+- the measurements of earlier runs are still there, with the same time or a better one;
+- no configuration occurs twice, and none has failed, since all of them are correct.
 
-The last run of a study has no fault. After it every configuration is measured, and where nothing kept the processors
-busy the best is one of those that do the least work. What goes wrong is printed with the faults before it, the folder
-of that study is kept, and the script ends with status 1.
+The last run of a study has no fault. Afterwards every configuration is measured, and if the CPU was not kept busy, the
+best is one of those that do the least work. Errors are printed with the preceding faults, the folder of that study is
+kept, and the script exits with status 1.
 """
 
 import argparse
@@ -302,9 +302,13 @@ def soak(device: str, chance: random.Random, seconds: float) -> str | None:
 def main() -> int:
     """Study after study until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600.0, help="for all studies (600)")
-    parser.add_argument("--device", nargs="+", default=["host", "opencl"], help="in turn (host opencl)")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of the faults")
+    parser.add_argument("--seconds", type=float, default=600.0, help="total time (600)")
+    parser.add_argument(
+        "--device", nargs="+", default=["host", "opencl"], help="devices to alternate between (host opencl)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=random.SystemRandom().randrange(10**6), help="random seed of the faults"
+    )
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     chance, ends, problems, studies = random.Random(arguments.seed), time.monotonic() + arguments.seconds, 0, 0  # noqa: S311

@@ -2,8 +2,8 @@
 
     python benchmarks/strategy_time.py --trials 400
 
-Asks and tells on one core. A smooth synthetic function gives the values. Prints the mean and the longest time of an ask
-with its tell, and the time to build the pool.
+Asks and tells on one core; a smooth synthetic function provides the values. Prints the mean and the longest time of an
+ask with its tell, and the time to build the pool.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Verified configurations per second, Kernel Tuner alone (NVCUDA) and ours, on the same space, source and GPU.
+"""Verified configurations per second: Kernel Tuner alone (NVCUDA) and tuner, on the same space, source and GPU.
 
     python benchmarks/throughput.py benchmarks/tutorial_1xn.yaml 4096
     python benchmarks/throughput.py sgemm/09_coarsened_2d 4096
 
-Both measure every valid configuration with seven repeats (ours with fewer if a race is lost), and both verify, Kernel
+Both measure every valid configuration with seven repeats (tuner with fewer if a race is lost), and both verify, Kernel
 Tuner through `answer=`. The rate counts from the first configuration to the last; the time before is the start-up. Then
 both winners are measured again, interleaved. Needs a GPU, `tuner[cuda]` and cuda-python.
 """
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel")
     parser.add_argument("size")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     problem = (options.kernel, options.size)
     # A process for each task, so a context too.

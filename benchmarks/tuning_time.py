@@ -1,10 +1,10 @@
-"""The time that `tune` takes as a command, from its start to its end; of two checkouts in turns, if one is named.
+"""The wall time of the command `tune`; if another checkout is named, of both, alternating.
 
     python benchmarks/tuning_time.py sgemm/13_double_buffered 256 4096 --budget 1 --device cuda
     python benchmarks/tuning_time.py sgemm/09_coarsened_2d 1024 --budget 120 --beside ../earlier
 
-Each run begins a ledger and a store of its own. A first run of each checkout, which is not counted, fills its cache of
-builds, and that of Python's bytecode. Printed are medians with least and most, and the memory of the largest process.
+Each run starts a new ledger and a new store. A first, uncounted run of each checkout fills its build cache and Python's
+bytecode cache. Prints medians with minimum and maximum, and the memory of the largest process.
 """
 
 from __future__ import annotations

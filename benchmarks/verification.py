@@ -2,7 +2,7 @@
 
     python benchmarks/verification.py sgemm/07_tiled_1xn 8192 --device cuda
 
-It takes the configuration of the look-up. A verification poisons the outputs, runs the kernel once, compares every
+It uses the configuration of the look-up. A verification poisons the outputs, runs the kernel once, compares every
 output element with the reference, and checks the guards and the inputs.
 """
 

@@ -2,10 +2,10 @@
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
 
-The search begins with the configurations that records of the near recordings would hold, the best and the runners-up,
-in turn, as `tune` takes them from the store. `--misled` also begins one with the worst configurations of the recording
-itself. Prints the evaluations to within 10, 5 and 1 % of the optimum, medians over seeds, and the fraction of the
-optimum at 25, 50 and 100 evaluations.
+The search starts with the configurations that records of the near recordings would hold, best and runners-up
+alternating, as `tune` takes them from the store. `--misled` adds a search that starts with the worst configurations of
+the recording itself. Prints the evaluations until within 10, 5 and 1 % of the optimum, as medians over seeds, and the
+fraction of the optimum at 25, 50 and 100 evaluations.
 """
 
 from __future__ import annotations
