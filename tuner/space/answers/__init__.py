@@ -1,1 +1,1 @@
-"""Expected outputs on the host: evaluating the reference of an operation, and caching what it gives."""
+"""Expected outputs on the host: evaluating the reference of an operation, and caching the results."""

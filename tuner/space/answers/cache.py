@@ -1,7 +1,7 @@
-"""Answers, and matrix products of expressions, computed once per run, even if its worker is replaced.
+"""A cache of answers and of matrix products in references, so that a run computes each once, in whichever worker.
 
-They dominate the time of a reference: 8192 x 8192 in float64 takes seconds on many cores. The rest is one pass over the
-arrays.
+Matrix products dominate the time of a reference: 8192 x 8192 in float64 takes seconds on many cores. All else is one
+pass over the arrays.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ReferenceCache:
-    """Matrix products by set of inputs and name, in an unnamed file that parent and children share. The file goes with
-    the last of them, however they end."""
+    """Matrix products by input set and name, in an unnamed file that parent and children share.
+
+    The operating system removes the file when the last of these processes ends.
+    """
 
     def __init__(self, file: BinaryIO | None = None, more_may_come: Callable[[], bool] | None = None) -> None:
-        """`file` is open for reading and writing. Without it, the cache serves this process alone. Where another
-        process computes the same, `more_may_come` waits a moment, and says whether that goes on."""
+        """Read the products that `file` already holds.
+
+        file: open for reading and writing. If None, the cache serves this process alone.
+        more_may_come: waits a moment, and returns whether another process may still write products; None if no other
+            process computes them.
+        """
         self._file, self._more_may_come = file, more_may_come
         self._products: dict[tuple[int, str], Array] = {}
         self._seconds: defaultdict[int, float] = defaultdict(float)
@@ -33,28 +39,28 @@ class ReferenceCache:
             self._read(file)
 
     def of(self, number: int) -> SetCache:
-        """The products of the set of inputs with this number."""
+        """The products of the input set with this number."""
         return SetCache(self, number)
 
     def get(self, number: int, name: str, compute: Callable[[], Array]) -> Array:
-        """The product called `name` of a set; `compute()` is called if the cache lacks it."""
+        """The product called `name` of an input set; calls `compute()` if the cache lacks it."""
         key = number, name
         self._wait_for(key)
         if key not in self._products:
             began = time.perf_counter()
             product = compute()
             seconds = time.perf_counter() - began
-            self._keep(key, product, seconds)
+            self._add(key, product, seconds)
             if self._file is not None:
                 try:
                     self._append(self._file, key, seconds)
-                except OSError:  # the disk is full: the next worker computes again; a torn product stays the last one
+                except OSError:  # the disk is full: the next worker computes it again, and overwrites the fragment
                     self._file = None
         return self._products[key]
 
     @contextlib.contextmanager
     def timed(self, number: int) -> Iterator[None]:
-        """What is done meanwhile counts among what the products of a set take."""
+        """Add the time spent in the context to `seconds` of an input set."""
         began = time.perf_counter()
         try:
             yield
@@ -62,29 +68,31 @@ class ReferenceCache:
             self._seconds[number] += time.perf_counter() - began
 
     def seconds(self, number: int) -> float:
-        """The time that it took to compute the products of a set, in whichever process."""
+        """The seconds that computing the products of an input set took, in any process."""
         return self._seconds[number]
 
     def _wait_for(self, key: tuple[int, str]) -> None:
-        """Wait for a product while another process may yet write it."""
+        """Wait for a product while another process may still write it."""
         while key not in self._products and self._file is not None and self._more_may_come is not None:
             if not self._more_may_come():
                 self._more_may_come = None
-            self._read(self._file)  # once more, too, when no more comes
+            self._read(self._file)  # also a last time, after the other process has ended
 
-    def _keep(self, key: tuple[int, str], product: Array, seconds: float) -> None:
+    def _add(self, key: tuple[int, str], product: Array, seconds: float) -> None:
         self._products[key] = product
         self._seconds[key[0]] += seconds
 
     def _read(self, file: BinaryIO) -> None:
-        """Read the products that follow, up to one that is not whole: it is being written, or a kill cut it short, and
-        then the next product overwrites it."""
+        """Read the products from the current position up to the first incomplete one.
+
+        Another process is still writing that one, or was killed; in that case the next product overwrites it.
+        """
         end = file.tell()
         with contextlib.suppress(EOFError, ValueError, OSError):
             while True:
                 end = file.tell()
                 number, seconds, name = int(np.load(file)), float(np.load(file)), str(np.load(file))
-                self._keep((number, name), np.load(file), seconds)
+                self._add((number, name), np.load(file), seconds)
         file.seek(end)
 
     def _append(self, file: BinaryIO, key: tuple[int, str], seconds: float) -> None:
@@ -96,11 +104,11 @@ class ReferenceCache:
 
 @dataclass(frozen=True)
 class SetCache:
-    """The products of one set of inputs."""
+    """The products of one input set."""
 
     cache: ReferenceCache
     number: int
 
     def get(self, name: str, compute: Callable[[], Array]) -> Array:
-        """The product called `name`; `compute()` is called if the cache lacks it."""
+        """The product called `name`; calls `compute()` if the cache lacks it."""
         return self.cache.get(self.number, name, compute)

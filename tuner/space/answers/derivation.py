@@ -1,4 +1,4 @@
-"""Values that `derive:` computes from outputs, and that are compared in their place."""
+"""Derived values, which `derive:` computes from outputs and verification compares in place of these."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ def outputs_read(op: Operation, name: str) -> list[str]:
 
 
 def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements]) -> dict[str, Array]:
-    """The derived values of these arrays, by name, in float64, or in int64 where they hold integers. Raises SpaceError
-    where one cannot be computed."""
+    """The derived values of these arrays, by name, widened to float64, complex128 or a 64-bit integer.
+
+    Raises SpaceError if one cannot be computed.
+    """
     names = _Names(scope.names, arrays)
     return {name: _value(name, op, names) for name in op.derive}
 
 
 def check(op: Operation, scope: Scope, arrays: Mapping[str, Elements], answers: Mapping[str, Elements]) -> None:
-    """Raise SpaceError where a derived value of arrays of these shapes cannot be computed, or has not the shape of its
-    answer, where there is one."""
+    """Raise SpaceError if a derived value cannot be computed for these shapes, or has not the shape of its answer.
+
+    Does nothing without answers.
+    """
     if not answers or not op.derive:
         return
     outputs = {a.name: np.zeros(arrays[a.name].shape, arrays[a.name].dtype) for a in op.arrays if a.role != "in"}
@@ -51,13 +55,17 @@ def _value(name: str, op: Operation, names: Mapping[str, Any]) -> Array:
     except ExpressionError as error:
         raise type(error)(f"derive {name}: {error}") from None
     if value.dtype.name not in DTYPES:
-        raise SpaceError(f"derive {name}: `{shown(op.derive[name].text)}` holds {value.dtype}, no numbers")
+        raise SpaceError(
+            f"derive {name}: `{shown(op.derive[name].text)}` has dtype {value.dtype}, which holds no numbers"
+        )
     return widened(value.astype(np.int64) if value.dtype == bool else value)
 
 
 def dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:
-    """The type that the derived value `name` is as precise as: the coarsest of the outputs that it is computed from, or
-    else its own."""
+    """The type that sets the precision of the derived value `name`.
+
+    It is the least precise floating-point type among the outputs that it is computed from, or else its answer's type.
+    """
     read = outputs_read(op, name)
     types = [chosen_types.dtype(argument, scope) for argument in op.arrays if argument.name in read]
     inexact = [element for element in types if not element.is_exact]

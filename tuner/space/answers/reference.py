@@ -1,4 +1,4 @@
-"""The answers that outputs are compared with: from expressions, and in the form that all references give them."""
+"""Answers from reference expressions, and the conversions that answers from every kind of reference share."""
 
 import ast
 import copy
@@ -28,12 +28,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def answers(
     reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Elements], cache: SetCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
-    """The correct contents of each output, and the names of the arrays that they were computed from.
+    """The answer of each output, and the names of the arrays that were read to compute them.
 
-    They are float64, complex128 where the output is complex, or int64 where the output and its reference hold integers.
-    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
-    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
-    computed, holds what its output cannot, or has another shape; a single number fits an output of one element.
+    Answers are complex128 if the output is complex, 64-bit integers if the output and its reference hold integers, and
+    otherwise float64. `cache` has the matrix products of these arrays, which do not depend on options. An output that
+    is not read (C at beta = 0) may have any content before the launch. Raises SpaceError if a reference cannot be
+    computed, has another shape than its output, or has values that the output's type cannot represent. A single number
+    fits an output of one element.
     """
     names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
@@ -48,55 +49,57 @@ def answers(
 
 
 def as_answer(value: Array, name: str, output: Elements | None, origin: str) -> Array:
-    """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers. A derived
-    value has no output.
+    """`value` as the answer for `output`: float64, complex128, or 64-bit integers if both hold integers.
 
-    Raises SpaceError, which begins with `origin`, where it has another shape or holds no numbers.
+    `output` is None for a derived value. Raises SpaceError, which begins with `origin`, if `value` has another shape
+    than the output, is not numeric, or has values that the output's type cannot represent.
     """
     if output is None:
-        held = dtypes.DTYPES.get(value.dtype.name, dtypes.DTYPES["float64"])
-        return value.astype(_answer_dtype(value, name, held, origin))
+        own = dtypes.DTYPES.get(value.dtype.name, dtypes.DTYPES["float64"])
+        return value.astype(_answer_dtype(value, name, own, origin))
     if value.ndim == 0 and output.size == 1:
         value = value.reshape(output.shape)
     if value.shape != output.shape:
         raise SpaceError(f"{origin} has shape {value.shape}; {name} has {output.shape}")
-    held = dtypes.of(output.dtype)
-    answer = value.astype(_answer_dtype(value, name, held, origin))
-    if held.is_exact:
-        _check_range(answer, name, held, origin)
+    element = dtypes.of(output.dtype)
+    answer = value.astype(_answer_dtype(value, name, element, origin))
+    if element.is_exact:
+        _check_range(answer, name, element, origin)
     return answer
 
 
-def _check_range(answer: Array, name: str, held: DType, origin: str) -> None:
-    """Raise SpaceError for an answer that no integer of the output's type can be."""
+def _check_range(answer: Array, name: str, element: DType, origin: str) -> None:
+    """Raise SpaceError if a value of the answer is out of the range of the output's type, `element`."""
     with np.errstate(invalid="ignore"):
-        outside = ~((answer >= held.low) & (answer <= held.high)) if answer.dtype.kind != "b" else np.zeros(1, bool)
+        outside = (
+            ~((answer >= element.low) & (answer <= element.high)) if answer.dtype.kind != "b" else np.zeros(1, bool)
+        )
     if outside.any():
         first = int(np.argmax(outside))
         index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
         raise SpaceError(
-            f"{origin} gives {answer.reshape(-1)[first]} for {name}[{index}], a {held.name}, which holds "
-            f"{held.low:.0f} to {held.high:.0f}; clip it, or declare a wider dtype"
+            f"{origin} gives {answer.reshape(-1)[first]} for {name}[{index}], a {element.name}, which holds "
+            f"{element.low:.0f} to {element.high:.0f}; clip it, or declare a wider dtype"
         )
 
 
 def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dtype[Any]:
-    """The type of the answer for an output. Raises SpaceError where `value` cannot be one."""
+    """The dtype of the answer for an output of type `output`. Raises SpaceError if `value` cannot be that answer."""
     given = dtypes.DTYPES.get(value.dtype.name)
     if given is None:
-        raise SpaceError(f"{origin} holds {shown(value.dtype)}, no numbers")
+        raise SpaceError(f"{origin} has dtype {shown(value.dtype)}, which holds no numbers")
     if given.kind == "complex" and output.kind != "complex":
-        raise SpaceError(f"{origin} holds complex numbers, and {name} {output.name}; take abs, real or imag of it")
+        raise SpaceError(f"{origin} is complex, but {name} is {output.name}; take its abs, real or imag")
     if output.is_exact and given.is_exact:
         return given.wide if given.name == "uint64" else np.dtype("int64")
     return np.dtype("complex128" if output.kind == "complex" else "float64")
 
 
 def as_space(space: Space, form: KernelReference) -> Space:
-    """The kernel that gives the answers of `space`, as a space of one configuration without parameters.
+    """The reference kernel of `space`, as a space without parameters: it has one configuration.
 
-    It has the arguments that the kernel takes, and those that it reaches otherwise: the arrays that its tensor maps
-    describe, and variables of its source. Raises SpaceError where the source cannot be read.
+    Its arguments are those that the kernel takes, and those that it accesses indirectly: the arrays that its tensor
+    maps describe, and `__constant__` variables of its source. Raises SpaceError if the source cannot be read.
     """
     by_name = {argument.name: argument for argument in space.operation.arguments}
     known = space.operation.types.keys()
@@ -116,7 +119,7 @@ def as_space(space: Space, form: KernelReference) -> Space:
         space,
         steps=(step,),
         operation=replace(
-            space.operation, arguments=tuple(by_name[name] for name in (*form.arguments, *_reached(space, step)))
+            space.operation, arguments=tuple(by_name[name] for name in (*form.arguments, *_indirect(space, step)))
         ),
         parameters={},
         restrictions=(),
@@ -127,13 +130,13 @@ def as_space(space: Space, form: KernelReference) -> Space:
 
 
 def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
-    """The tree with a name, such as `A @ B`, for each product of whole arrays."""
+    """A copy of `tree` in which each product of whole arrays is a name: its text, such as `A @ B`."""
     replaced: ast.expr = _ProductsByName(arrays).visit(copy.deepcopy(tree))
     return replaced
 
 
-def _reached(space: Space, step: Step) -> list[str]:
-    """The arguments that a step's kernel reaches without taking them."""
+def _indirect(space: Space, step: Step) -> list[str]:
+    """The arguments that a step's kernel accesses without taking them as parameters."""
     text, found = includes.without_comments(includes.inlined(step.source, space.include)), list[str]()
     for argument in space.operation.arguments:
         if argument.kind is None:
@@ -146,7 +149,7 @@ def _reached(space: Space, step: Step) -> list[str]:
 
 
 class _ProductsByName(ast.NodeTransformer):
-    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
+    """Replaces each product of whole arrays by a name."""
 
     def __init__(self, arrays: Container[str]) -> None:
         self._arrays = arrays
@@ -159,7 +162,7 @@ class _ProductsByName(ast.NodeTransformer):
 
 
 class _Names(dict[str, Any]):
-    """The values of a reference's names. An array is widened, and joins `read`, when it is first read."""
+    """The values of a reference's names. The first read of an array widens it, and adds its name to `read`."""
 
     def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], cache: SetCache) -> None:
         super().__init__(scalars)

@@ -1,4 +1,4 @@
-"""Whether what a file says of the right answers can be: its text, and what an expression gives at small sizes."""
+"""Check a declared reference: its text, and the result of an expression at small sizes."""
 
 import re
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from tuner.space.values.forms import ExpressionReference, KernelReference, Pytho
 
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
 
-Found = tuple[tuple[str | int, ...], str]  # a fault: the key that it belongs to, and the message
+Found = tuple[tuple[str | int, ...], str]  # an error: the path of the key at fault, and the message
 
 
 def fault_of_text(space: Space) -> Found | None:
-    """What is wrong with the reference as far as its text tells."""
+    """The first error in the text of the reference, or None. Nothing is evaluated."""
     return _code_fault(space) or _role_fault(space.operation)
 
 
 def fault_of_values(space: Space, scope: Scope) -> str | None:
-    """What is wrong with the reference at small sizes: nothing, if one set of them shows no fault."""
+    """The first error in evaluating the reference at small sizes; None if it succeeds at one of several choices."""
     op, message = space.operation, None
     if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
-        return None  # nothing is run that the file names
+        return None  # code that the file names is not run
     for small in _small(space, scope):
         try:
             small = nominal(space, small)
@@ -45,40 +45,40 @@ def fault_of_values(space: Space, scope: Scope) -> str | None:
                 continue
             arrays = operation.inputs(_tiled(op), small)
         except (SpaceError, NoConfiguration):
-            continue  # the kernel has no such sizes
+            continue  # the space does not allow these sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
                 answers, _ = reference.answers(op.reference, small, arrays)
                 derivation.check(op, small, arrays, held(answers))
             return None
         except OutOfBounds:
-            continue  # the indices are meant for larger arrays
+            continue  # the indices need larger arrays
         except SpaceError as error:
             message = message or f"{error}, at {size_text(small.sizes)}"
     return message
 
 
 def _code_fault(space: Space) -> Found | None:
-    """What is wrong with a function or a kernel that gives the answers, as far as its text tells."""
-    where, form = ("operation", "reference"), space.operation.reference
+    """The first error in the source of a reference function or kernel, or None."""
+    key, form = ("operation", "reference"), space.operation.reference
     try:
         if isinstance(form, PythonReference):
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
-            of_reference = reference.as_space(space, form)
-            source = of_reference.steps[0].source
+            reference_space = reference.as_space(space, form)
+            source = reference_space.steps[0].source
             text = inlined(source, space.include)
             if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
-                return (*where, "kernel"), f"{shown(source)} has no kernel {form.kernel}"
-            for fault in agreement.faults(of_reference, {source: text}):
-                return where, fault.message
+                return (*key, "kernel"), f"{shown(source)} has no kernel {form.kernel}"
+            for fault in agreement.faults(reference_space, {source: text}):
+                return key, fault.message
     except SpaceError as error:
-        return where, str(error)
+        return key, str(error)
     return None
 
 
 def _role_fault(op: Operation) -> Found | None:
-    """An output that the reference reads, though its role says that the kernel does not."""
+    """The error for an output with `role: out` that the reference reads; None if there is none."""
     if not isinstance(op.reference, ExpressionReference):
         return None
     read = {name for expression in op.reference.outputs.values() for name in expression.names}
@@ -90,14 +90,17 @@ def _role_fault(op: Operation) -> Found | None:
 
 
 def _tiled(op: Operation) -> Operation:
-    """The operation with files that fit any size."""
+    """The operation with fills from files repeated, so that they fit any size."""
     arguments = (replace(a, fill=a.fill and replace(a.fill, tile=True)) for a in op.arguments)
     return replace(op, arguments=tuple(arguments))
 
 
 def _small(space: Space, scope: Scope) -> list[Scope]:
-    """Small sizes that differ from each other, so that shapes in the wrong order do; alike ones, where the space allows
-    no such sizes."""
+    """`scope` at several choices of small sizes.
+
+    Within each choice the sizes differ, to find axes in the wrong order. If the space allows none of these, all sizes
+    are equal.
+    """
     count = len(space.operation.sizes)
     distinct = (
         [5 + i for i in range(count)],
@@ -111,6 +114,6 @@ def _small(space: Space, scope: Scope) -> list[Scope]:
 
 
 def _of_sizes(space: Space, scope: Scope, values: Sequence[int]) -> Scope:
-    """`scope` at these sizes, none of them larger than its default."""
+    """`scope` at these sizes, each limited to its default."""
     given = zip(space.operation.sizes.items(), values, strict=True)
     return replace(scope, sizes={name: min(default or value, value) for (name, default), value in given})

@@ -1,4 +1,4 @@
-"""How a kernel gets an argument: each kind is a class in a module of this folder, found by its name."""
+"""Argument kinds: tensor maps, textures, constant and local memory, each a subclass of Kind in its own module."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @cache
 def table() -> Mapping[str, type[Kind]]:
-    """The kinds by their names in space files."""
-    import pkgutil  # a launch of a kernel without kinds needs none of this
+    """The Kind classes, by name in space files."""
+    import pkgutil  # imported here, because most launches have no kinds
 
     modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    found = (value for module in modules for value in vars(module).values())
-    kinds = (value for value in found if isinstance(value, type) and issubclass(value, Kind) and value is not Kind)
+    members = (value for module in modules for value in vars(module).values())
+    kinds = (value for value in members if isinstance(value, type) and issubclass(value, Kind) and value is not Kind)
     return {kind.name: kind for kind in kinds}
 
 
 def made(name: str, values: Mapping[str, Any]) -> Kind:
-    """A kind with these values of its keys, where texts may stand for expressions."""
+    """A kind of this name with these values of its keys. Expressions may be given as texts."""
     kind = table()[name]
     return kind(**{key: _expressions(v) if kind.keys[key].has_expressions else v for key, v in values.items()})
 
 
 def settings(kind: Kind, scope: Scope) -> dict[str, Any]:
-    """The values of its keys in a configuration, which `scope` includes: words, numbers, or lists of numbers."""
+    """The values of its keys for the configuration in `scope`: strings, integers, or lists of integers."""
     values = {field.name: getattr(kind, field.name) for field in fields(kind)}
     for name, value in values.items():
         if isinstance(value, tuple):
@@ -55,11 +55,11 @@ def from_json(data: Mapping[str, Any]) -> Kind:
 
 
 def text(kind: Kind) -> str:
-    """The kind in a signature."""
+    """The text that stands for the kind in a signature."""
     data = to_json(kind)
     return f"kind {data['name']} {sorted(data['values'].items())}"
 
 
 def _expressions(values: Any) -> tuple[Expression, ...]:
-    every = values if isinstance(values, list | tuple) else [values]
-    return tuple(value if isinstance(value, Expression) else parse(value) for value in every)
+    items = values if isinstance(values, list | tuple) else [values]
+    return tuple(item if isinstance(item, Expression) else parse(item) for item in items)

@@ -1,4 +1,4 @@
-"""Constant memory: in CUDA a `__constant__` variable of the source, elsewhere a pointer parameter."""
+"""Constant memory: a `__constant__` variable of the source in CUDA, a pointer parameter in OpenCL C and C."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from tuner.space.dtypes import DTYPES
 if TYPE_CHECKING:
     from tuner.space.argument import Argument, Declared
 
-# Of all `__constant__` variables of a program: CUDA C++ Programming Guide, Technical Specifications.
+# The limit for all `__constant__` variables together: CUDA C++ Programming Guide, Technical Specifications.
 MOST_BYTES = 1 << 16
 
 
 class Constant(Kind):
-    """In CUDA, the `__constant__` variable of its name in the source, into which each launch copies the caller's array
-    first. OpenCL C and C take a pointer, in OpenCL C a `__constant` one."""
+    """An array in constant memory.
+
+    In CUDA it is the `__constant__` variable with the argument's name. Each launch first copies the caller's array into
+    it. In OpenCL C the kernel takes a `__constant` pointer, in C a plain one.
+    """
 
     name = "constant"
     languages = ("cuda", "opencl", "c")
@@ -25,9 +28,9 @@ class Constant(Kind):
         return language != "cuda"
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """Of a chosen type, the smallest counts: the source declares as many elements as the largest needs."""
-        every = [_bytes(each, operation) for each in operation.arguments if isinstance(each.kind, Constant)]
-        return [(f"language != 'cuda' or {' + '.join(every)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
+        """The 64 KiB limit. If the user chooses the type, the smallest counts: the compiler checks the larger ones."""
+        nbytes = [_bytes(each, operation) for each in operation.arguments if isinstance(each.kind, Constant)]
+        return [(f"language != 'cuda' or {' + '.join(nbytes)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
         if self.is_parameter(assembly.scope.language):

@@ -1,4 +1,4 @@
-"""Dynamic local memory of OpenCL."""
+"""Dynamic local memory: `__local` pointer parameters of OpenCL kernels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class LocalMemory(Kind):
-    """Memory of a work-group, which OpenCL C takes as a `__local` pointer. CUDA has `shared_memory` for it."""
+    """Local memory of a work-group, passed as a `__local` pointer. In CUDA, use `shared_memory` of the step."""
 
     name = "local"
     languages = ("opencl",)
     roles = (None,)
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """Of a chosen type, the smallest counts: a device tells of each kernel what does not fit."""
+        """The device's limit. If the user chooses the type, the smallest counts: each launch checks the actual one."""
         itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
         nbytes = " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])
         return [(f"{nbytes} <= max_shared_memory", "the device's local memory per work-group")]

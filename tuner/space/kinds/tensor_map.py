@@ -1,6 +1,6 @@
-"""Tensor maps: descriptions of arrays by which Hopper's tensor memory accelerator (TMA) copies boxes of them.
+"""Tensor maps: array descriptors with which the tensor memory accelerator (TMA) of Hopper copies boxes of an array.
 
-What can be encoded: CUDA driver API, Tensor Map Object Management, cuTensorMapEncodeTiled.
+Source of the limits: CUDA driver API, Tensor Map Object Management, cuTensorMapEncodeTiled.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 BYTES = 128
 MOST_AXES, MOST_BOX = 5, 256
-UNIT = 16  # bytes: what rows of the array and of the box are multiples of
-# What the driver calls them: the numbers are those of cuda.h.
+UNIT = 16  # bytes: rows of the array and of the box are multiples of it
+# The values of the enumerations in cuda.h.
 TYPES = {
     "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
     "bfloat16": 9,
 }  # fmt: skip
-BY_SIZE = {1: 0, 2: 1, 4: 2, 8: 4}  # of types that the TMA has no word for: it moves their bits
+BY_SIZE = {1: 0, 2: 1, 4: 2, 8: 4}  # bytes per element: other types are copied as integers of their size
 SWIZZLES, INTERLEAVES = {0: 0, 32: 1, 64: 2, 128: 3}, {0: 0, 16: 1, 32: 2}
 PROMOTIONS, FILLS = {0: 0, 64: 1, 128: 2, 256: 3}, {"zeros": 0, "nan": 1}
 
@@ -43,8 +43,10 @@ return encode(value, {type}, {rank}, (void *)(size_t)address, extents, strides, 
 
 @dataclass(frozen=True)
 class Tiled:
-    """What cuTensorMapEncodeTiled is told, in its own numbers. Axes begin with the innermost one; `strides`, in bytes,
-    are those of the others."""
+    """The arguments of cuTensorMapEncodeTiled.
+
+    The innermost axis comes first. `strides` are in bytes and omit the innermost axis.
+    """
 
     type: int
     extents: tuple[int, ...]
@@ -58,10 +60,12 @@ class Tiled:
 
 @dataclass(frozen=True)
 class TensorMap(Kind):
-    """A `const __grid_constant__ CUtensorMap` over the array `of`, passed by value.
+    """A `const __grid_constant__ CUtensorMap` that describes the array `of`, passed by value.
 
-    `box` has the extents of what one instruction copies, in the order of the array's axes. `swizzle`, `interleave` and
-    `promotion` (of what is fetched into the L2 cache) are in bytes, 0 for none; `fill` is what lies outside the array.
+    box: the extents that one instruction copies, in elements, in the order of the array's axes.
+    swizzle, interleave: in bytes, 0 for none.
+    promotion: the size of an L2 fetch, in bytes, 0 for the default.
+    fill: what reads outside the array return.
     """
 
     of: str
@@ -87,8 +91,8 @@ class TensorMap(Kind):
     def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
         array = next((a for a in operation.arrays if a.name == self.of), None)
         if array is None or array.shape is None:
-            there = ", ".join(a.name for a in operation.arrays)
-            return "of", f"{self.of} is no array that the caller passes; there are: {there}"
+            names = ", ".join(a.name for a in operation.arrays)
+            return "of", f"{self.of} is no array that the caller passes; there are: {names}"
         if not 1 <= len(array.shape) <= MOST_AXES:
             return "of", f"{self.of} has {len(array.shape)} axes; the TMA takes 1 to {MOST_AXES}"
         if len(self.box) != len(array.shape):
@@ -98,7 +102,7 @@ class TensorMap(Kind):
                 return key, "write one number of bytes"
         sizes = {DTYPES[name].itemsize for name in operation.types.get(array.dtype, (array.dtype,))}
         if len(sizes) > 1 or DTYPES[operation.types.get(array.dtype, (array.dtype,))[0]].itemsize not in (1, 2, 4, 8):
-            return "of", f"{array.dtype} has elements of {sorted(sizes)} bytes; the TMA takes one of 1, 2, 4, 8"
+            return "of", f"{array.dtype} has elements of {sorted(sizes)} bytes; the TMA needs one size: 1, 2, 4 or 8"
         return None
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
@@ -108,23 +112,31 @@ class TensorMap(Kind):
         box = [f"({extent.text})" for extent in self.box]
         swizzle, interleave, promotion = (f"({e[0].text})" for e in (self.swizzle, self.interleave, self.promotion))
         unit = f"({UNIT} if {interleave} < 32 else 32)" if interleave != "(0)" else str(UNIT)
-        found = [("compute_capability >= 9.0", "tensor maps begin with compute capability 9.0")]
+        restrictions = [("compute_capability >= 9.0", "tensor maps need compute capability 9.0")]
         for axis in range(1, len(extents)):
             row = " * ".join(extents[axis:])
-            found.append(
+            restrictions.append(
                 (f"{row} * {itemsize} % {unit} == 0", f"the TMA takes rows of {self.of} that are multiples of 16 bytes")
             )
-        found += [
+        restrictions += [
             (f"1 <= {extent} <= {MOST_BOX}", f"the TMA copies 1 to {MOST_BOX} elements along an axis") for extent in box
         ]
-        found.append((f"{box[-1]} * {itemsize} % {UNIT} == 0", "the rows of a TMA's box are multiples of 16 bytes"))
+        restrictions.append(
+            (f"{box[-1]} * {itemsize} % {UNIT} == 0", "the rows of a TMA's box are multiples of 16 bytes")
+        )
         modes = {"swizzle": (swizzle, SWIZZLES), "interleave": (interleave, INTERLEAVES)}
         for key, (value, allowed) in {**modes, "promotion": (promotion, PROMOTIONS)}.items():
-            found.append((" or ".join(f"{value} == {n}" for n in allowed), f"what the TMA has as {key}"))
-        found.append((f"{swizzle} == 0 or {box[-1]} * {itemsize} <= {swizzle}", "the rows of a box fit the swizzle"))
+            restrictions.append(
+                (" or ".join(f"{value} == {n}" for n in allowed), f"the TMA supports only these values of {key}")
+            )
+        restrictions.append(
+            (f"{swizzle} == 0 or {box[-1]} * {itemsize} <= {swizzle}", "a row of the box must fit into the swizzle")
+        )
         if interleave != "(0)":
-            found.append((f"{interleave} != 32 or {swizzle} == 32", "an interleave of 32 bytes has a swizzle of 32"))
-        return [(that, because) for that, because in found if not _is_plain_truth(that)]
+            restrictions.append(
+                (f"{interleave} != 32 or {swizzle} == 32", "an interleave of 32 bytes needs a swizzle of 32 bytes")
+            )
+        return [(that, because) for that, because in restrictions if not _is_always_true(that)]
 
     @property
     def describes(self) -> tuple[str, ...]:
@@ -166,8 +178,8 @@ def _list(numbers: tuple[int, ...]) -> str:
     return f"{{{', '.join(map(str, numbers))}}}"
 
 
-def _is_plain_truth(that: str) -> bool:
-    """Whether a condition without names holds: it says nothing to a reader."""
+def _is_always_true(that: str) -> bool:
+    """Whether a condition uses no names and holds, so that it needs no restriction."""
     from tuner.space.expressions import parse
 
     expression = parse(that)

@@ -1,6 +1,6 @@
 """Texture objects over an array of the caller.
 
-What can be read so: CUDA C++ Programming Guide, Texture Object API, and Technical Specifications per Compute
+Source of the limits: CUDA C++ Programming Guide, Texture Object API, and Technical Specifications per Compute
 Capability (linear memory).
 """
 
@@ -22,11 +22,11 @@ BYTES = 8
 ALIGNMENT, ROW_UNIT = 512, 32  # bytes
 MOST_WIDTH, MOST_HEIGHT, MOST_ELEMENTS = 131072, 65000, 2**28
 CHANNELS = (1, 2, 4)
-# What the driver calls them: the numbers are those of cuda.h.
+# The values of the enumerations in cuda.h.
 FORMATS = {
     "uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32
 }  # fmt: skip
-LINEAR, PITCHED = 2, 3  # resources
+LINEAR, PITCHED = 2, 3  # resource types
 ADDRESSES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 FILTERS = {"point": 0, "linear": 1}
 READ_AS_INTEGERS, NORMALIZED = 1, 2  # flags
@@ -55,8 +55,10 @@ return create(value, &array, &reading, NULL);
 
 @dataclass(frozen=True)
 class Sampled:
-    """What cuTexObjectCreate is told of an array and how it is read, in its own numbers. `width` counts bytes where the
-    resource is linear."""
+    """The arguments of cuTexObjectCreate. `width` is in bytes for a linear resource, otherwise in elements.
+
+    `pitch` is in bytes; `outside` is the addressing mode.
+    """
 
     resource: int
     format: int
@@ -71,10 +73,12 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Texture(Kind):
-    """A `cudaTextureObject_t` over an array: of one axis, of rows and columns, or of rows, columns and 2 or 4 channels.
+    """A `cudaTextureObject_t` over an array of shape [n], [rows, columns] or [rows, columns, channels].
 
-    `filter` is what is between elements, `address` what is outside. `coordinates` count elements or go from 0 to 1.
-    `read` gives integers as they are, or as fractions of the largest.
+    filter: the filter mode, "point" or "linear".
+    address: the addressing mode, for reads outside the array.
+    coordinates: "elements", or "normalized" to 0 to 1.
+    read: integers as they are ("elements"), or divided by the largest value of their type ("normalized").
     """
 
     filter: str
@@ -98,7 +102,10 @@ class Texture(Kind):
         if not 1 <= len(shape) <= 3 or (len(shape) == 3 and shape[2].text not in map(str, CHANNELS)):
             return "shape", "a texture has one axis, rows and columns, or these and 1, 2 or 4 channels"
         if len(shape) == 1 and (self.filter, self.address, self.coordinates) != ("point", "clamp", "elements"):
-            return "filter", "a texture of one axis reads single elements by their numbers; leave filter, address out"
+            return (
+                "filter",
+                "a texture of one axis is read by index; leave out filter, address and coordinates",
+            )
         if self.address in ("wrap", "mirror") and self.coordinates != "normalized":
             return "address", f"`address: {self.address}` needs `coordinates: normalized`"
         if self.filter == "linear" and self.read == "elements" and any(DTYPES[name].is_exact for name in types):
@@ -108,13 +115,16 @@ class Texture(Kind):
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
         shape = [f"({extent.text})" for extent in argument.shape or ()]
         if len(shape) == 1:
-            return [(f"{shape[0]} <= {MOST_ELEMENTS}", "the elements of a texture of one axis")]
+            return [(f"{shape[0]} <= {MOST_ELEMENTS}", f"a texture of one axis has at most {MOST_ELEMENTS} elements")]
         sizes = {DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,))}
         row = " * ".join(shape[1:])
         rows = f"the rows of the texture {argument.name} begin at multiples of {ROW_UNIT} bytes"
         return [
             (f"{shape[0]} == 1 or {row} * {min(sizes)} % {ROW_UNIT} == 0", rows),
-            (f"{shape[1]} <= {MOST_WIDTH} and {shape[0]} <= {MOST_HEIGHT}", "the extents of a texture"),
+            (
+                f"{shape[1]} <= {MOST_WIDTH} and {shape[0]} <= {MOST_HEIGHT}",
+                f"a texture has at most {MOST_WIDTH} columns and {MOST_HEIGHT} rows",
+            ),
         ]
 
     def alignments(self, argument: Argument) -> dict[str, int]:
@@ -124,7 +134,7 @@ class Texture(Kind):
         sampled, textures = self._sampled(argument, assembly), dict[int, Any]()
 
         def encode(address: int) -> bytes:
-            if address not in textures:  # of two threads that make one, both use the first: none is destroyed in use
+            if address not in textures:  # if two threads create one, both use the first
                 textures.setdefault(address, assembly.device.texture(address, sampled))
             handle: bytes = textures[address].handle.value.to_bytes(BYTES, "little")
             return handle
@@ -145,7 +155,7 @@ class Texture(Kind):
             resource, channels, width, height = PITCHED, math.prod(shape[2:]), shape[1], shape[0]
             pitch = width * channels * element.itemsize
             if height == 1:
-                pitch += -pitch % ROW_UNIT  # one row has no second one that would begin too early
+                pitch += -pitch % ROW_UNIT  # with a single row, the pitch need not match the array
         return Sampled(
             resource=resource,
             format=FORMATS[element.name],
