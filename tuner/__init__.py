@@ -4,7 +4,7 @@
     kernel = tuner.load("sgemm/07_tiled_1xn", 4096)
     kernel(C, A, B)
 
-Importing it is fast: Kernel Tuner, Optuna, pydantic and YAML are imported only for tuning.
+Importing it is fast: Kernel Tuner, Optuna, pydantic and YAML are only imported for tuning.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""A made-up kernel: its time depends on its threads and on how many elements each of them takes."""
+"""A synthetic kernel, whose time depends on its threads per block and the elements per thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ valid = [c for c in itertools.product(*parameters.values()) if c[0] * c[1] <= 40
 
 
 def milliseconds(trial: optuna.Trial) -> float:
-    """The time of a configuration."""
+    """The time of a configuration in ms."""
     chosen = {name: trial.suggest_categorical(name, values) for name, values in parameters.items()}
     waste = abs(chosen["threads"] - 256) / 256 + abs(chosen["items"] - 8) / 8
     return 1.0 + waste + 0.5 / chosen["vector"]
