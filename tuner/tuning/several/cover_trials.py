@@ -129,7 +129,7 @@ class CoverTrials:
             checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
             with explored(self.crews, checked, self.progress, configs, size_independent, warm) as search:
                 self.table.add(sizes, kernel, search.trials)
-                self._look_around(search.crew)
+                self._determine_setting(search.crew)
                 if with_library and size_text(sizes) not in self.library:
                     with contextlib.suppress(WorkerDied):
                         times = with_retries(search.crew.lead.library, self.progress.noted, time.sleep)
@@ -142,7 +142,7 @@ class CoverTrials:
     def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
         """A kernel's best configurations at the nearest sizes: the best of each size, then the second best, and so on.
 
-        None before a device was opened.
+        Empty before a device was opened.
         """
         if not self.settings:
             return []
@@ -162,7 +162,7 @@ class CoverTrials:
                     configs.setdefault(config_key(config), config)
         return [*configs.values()]
 
-    def _look_around(self, crew: Crew) -> None:
+    def _determine_setting(self, crew: Crew) -> None:
         """Once, when a device is open: determine the setting, and recall its time tables and records."""
         if self.settings:
             return
@@ -182,7 +182,7 @@ class CoverTrials:
         """
         checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
         with self.crews.on(checked.task, checked.device_ids) as crew:
-            self._look_around(crew)
+            self._determine_setting(crew)
             self.sibling.recall_sibling(self.settings[0])
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
