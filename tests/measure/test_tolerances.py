@@ -201,7 +201,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "infinite": ({"tolerance": float("inf")}, "unknown name 'inf'"),
     "no fraction": ({"tolerance": {"wrong": 2}}, "operation.tolerance.wrong: wrong `2` is 2; it must be a fraction"),
     "an array": ({"tolerance": {"atol": "x"}}, "operation.tolerance.atol: `x`: unknown name 'x'"),
-    "empty": ({"tolerance": {}}, "operation.tolerance: it is empty; write an expression, or some of atol"),
+    "empty": ({"tolerance": {}}, "operation.tolerance: an empty mapping; write an expression, or some of atol"),
     "a list": ({"tolerance": {"y": [1]}}, "operation.tolerance: y: [1] is not an expression"),
     "too deep": ({"tolerance": {"y": {"atol": {"a": 1}}}}, "operation.tolerance.y.atol: a mapping"),
     "unknown mutant": ({"accept": ["ones"]}, "'ones': input should be 'zeros', 'shift' or 'replaced'"),

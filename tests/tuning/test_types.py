@@ -205,7 +205,7 @@ def test_a_type_is_given_once(tune: Tune, tmp_path: Path) -> None:
 
 
 FILES: dict[str, tuple[dict[str, Any], str]] = {
-    "an unknown dtype in the list": (changed(types={"real": ["float32", "int9"]}), "types.real.1: 'int9': no dtype"),
+    "an unknown dtype in the list": (changed(types={"real": ["float32", "int9"]}), "types.real.1: 'int9': not a dtype"),
     "a dtype twice": (changed(types={"real": ["float32", "float32"]}), "float32 appears twice; keep one"),
     "the name of a size": (changed(types={"n": ["float32"], "real": ["float32"]}), "types.n: this name is taken"),
     "the name of a parameter": (changed(types={"step": ["int32"], "real": ["float32"]}), "types.step: this name is"),

@@ -41,10 +41,8 @@ class OperationReader:
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.prefix: Where = () if shared is not document else ("operation",)
-        self.chosen = {
-            *model.parameters,
-            *model.derived,
-        } - self.scope_names  # names whose values depend on the configuration
+        # Names whose values depend on the configuration.
+        self.chosen = {*model.parameters, *model.derived} - self.scope_names
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
     def operation(self, languages: Collection[str]) -> Operation:
@@ -200,7 +198,7 @@ class OperationReader:
             raise document.error((*where, "zeroed"), f"{model.name}: only an array of role scratch is zeroed")
         for extent in model.shape or []:
             self._check_extent(document, where, model, kind, extent)
-        # The contents of an array are uploaded once, so they cannot depend on options, which each launch sets.
+        # An array is uploaded once, so its contents cannot depend on options, which each launch sets.
         names = {*self.scope_names, *self.chosen} if model.shape is None else self.scope_names - options.keys()
         for expression in value:
             check_names(document, (*where, "value"), expression, names)
