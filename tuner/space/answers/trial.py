@@ -23,7 +23,7 @@ from tuner.space.values import python_function
 from tuner.space.values.elements import held
 from tuner.space.values.forms import ExpressionReference, KernelReference, PythonReference
 
-MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
+MOST_BYTES = 1 << 22  # total size of the arrays on which a reference is evaluated
 
 Found = tuple[tuple[str | int, ...], str]  # an error: the path of the key at fault, and the message
 
@@ -34,7 +34,7 @@ def fault_of_text(space: Space) -> Found | None:
 
 
 def fault_of_values(space: Space, scope: Scope) -> str | None:
-    """The first error in evaluating the reference at small sizes; None if it succeeds at one of several choices."""
+    """The first error in evaluating the reference at small sizes; None if one choice of sizes shows no error."""
     op, message = space.operation, None
     if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
         return None  # code that the file names is not run

@@ -28,7 +28,7 @@ class Constant(Kind):
         return language != "cuda"
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """The 64 KiB limit. If the user chooses the type, the smallest counts: the compiler checks the larger ones."""
+        """The 64 KiB limit. The smallest allowed dtype counts, because restrictions do not know the chosen one."""
         nbytes = [_bytes(each, operation) for each in operation.arguments if isinstance(each.kind, Constant)]
         return [(f"language != 'cuda' or {' + '.join(nbytes)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
 

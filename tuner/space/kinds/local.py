@@ -19,7 +19,7 @@ class LocalMemory(Kind):
     roles = (None,)
 
     def restrictions(self, argument: Argument, operation: Declared) -> list[tuple[str, str]]:
-        """The device's limit. If the user chooses the type, the smallest counts: each launch checks the actual one."""
+        """The device's limit. The smallest allowed dtype counts, because restrictions do not know the chosen one."""
         itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
         nbytes = " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])
         return [(f"{nbytes} <= max_shared_memory", "the device's local memory per work-group")]

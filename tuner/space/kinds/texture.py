@@ -77,7 +77,7 @@ class Texture(Kind):
 
     filter: the filter mode, "point" or "linear".
     address: the addressing mode, for reads outside the array.
-    coordinates: "elements", or "normalized" to 0 to 1.
+    coordinates: in "elements", or "normalized" (0 to 1).
     read: integers as they are ("elements"), or divided by the largest value of their type ("normalized").
     """
 
