@@ -55,8 +55,8 @@ class Form:
 class Lines:
     """The readable lines of a file, as `data` (bytes) and as `entries`, and the unreadable ones, `torn`.
 
-    Trials have ids by position, so an empty trial replaces each one that cannot be read. If no line creates the study,
-    a line made from `form` does.
+    Optuna numbers trials by position, so an empty trial replaces each unreadable one. If no line creates the study, a
+    line made from `form` is inserted.
     """
 
     def __init__(self, data: bytes, form: Form | None = None) -> None:

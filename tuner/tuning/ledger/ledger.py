@@ -178,10 +178,10 @@ class Ledger:
             self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
-        """The trial of `config`; None if it is to be measured.
+        """The trial of `config`; None if `config` must be measured.
 
-        That is if there is none, if it timed out in less than `timeout` seconds, or if its outcome is doubtful and from
-        an earlier run.
+        It must be measured if it has no trial, if it timed out with a limit below `timeout` seconds, or if an earlier
+        run measured it with a doubtful outcome.
         """
         key = config_key(config)
         trial = self._trials.get(key)

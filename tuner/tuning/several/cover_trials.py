@@ -94,8 +94,9 @@ class CoverTrials:
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
         """Whether a kernel is too slow to be tried at a size.
 
-        That is if it was behind the best of its family at JUDGED near sizes of the same alignment; if it was slower in
-        all records, and they are SEVERAL; or if it was far behind at all sizes tried, and they are SEVERAL.
+        It is too slow if it was behind the best of its family at all of the JUDGED nearest sizes of the same alignment.
+        With fewer near sizes, it is too slow if it was slower at all of at least SEVERAL sizes of `history`, or far
+        behind at all of at least SEVERAL sizes tried.
         """
         ratios = {size_text(o): (o, _ratio(self.table, kernel, o)) for o in self.table.sizes_of(kernel)}
         ratios.pop(size_text(sizes), None)
