@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "itself": (lambda: tuner.matmul(SQUARE, SQUARE, SQUARE), "shares memory with"),
     "a masked array": (
         lambda: tuner.matmul(SQUARE, np.ma.masked_less(SQUARE, 0.5).T),
-        "of type MaskedArray: pass the pl",
+        "of type MaskedArray: pass a pl",
     ),
     "a class of its own": (
         lambda: tuner.matmul(SQUARE.view(Own), SQUARE),
