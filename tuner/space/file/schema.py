@@ -321,7 +321,7 @@ class SpaceModel(GeometryModel):
     source: str | None = Field(None, description=_SOURCE)
     include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
     languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
-        None, description="if omitted, determined by the suffix of the source"
+        None, description="of the source; determined by its suffix if omitted"
     )
     parameters: dict[
         Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
