@@ -42,7 +42,7 @@ def remaining() -> list[Miss]:
     return [miss for miss in misses if miss.key not in exact]
 
 
-def here(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
+def local_devices(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
     """The ids of those devices of this machine that occur in `misses`, by kind and name."""
     ids: dict[tuple[str, str], str] = {}
     for kind in dict.fromkeys(miss.kind for miss in misses):
@@ -60,8 +60,8 @@ def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> I
     Each has a share of the remaining time, in proportion to its count. Misses of devices that this machine lacks are
     skipped. A problem that cannot be tuned does not stop the others. A miss that now has a record is forgotten.
     """
-    deadline, devices_here = time.monotonic() + seconds, here(misses := list(misses))
-    rest = [miss for miss in misses if (miss.kind, miss.device) in devices_here]
+    deadline, device_ids = time.monotonic() + seconds, local_devices(misses := list(misses))
+    rest = [miss for miss in misses if (miss.kind, miss.device) in device_ids]
     with Crews(progress.noted) as crews:
         tables: dict[str, TrialTable] = {}
         while rest and (left := deadline - time.monotonic()) > 0:
@@ -69,7 +69,7 @@ def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> I
             miss = rest.pop(0)
             table = tables.setdefault(miss.kernel, TrialTable())
             try:
-                results = _tune(crews, miss, devices_here[miss.kind, miss.device], share, table, progress)
+                results = _tune(crews, miss, device_ids[miss.kind, miss.device], share, table, progress)
             except RequestError as error:
                 progress.noted(f"{miss.kernel}: {error}")
                 continue
