@@ -199,7 +199,7 @@ def test_a_macro_whose_default_is_a_word_is_told_in_a_comment(tmp_path: Path, tu
     guarded = "#ifndef SCHED\n#define SCHED static\n#endif\n#define UNUSED word\n#define real float\n" + code
     file = drafted(tmp_path, tune, "add.c", guarded)
     text = file.read_text()
-    assert "  # SCHED: [static]    # a macro whose default is a word: add others, and #ifndef SCHED" in text
+    assert "  # SCHED: [static]    # a macro whose value is a word: add others, and #ifndef SCHED" in text
     assert "UNUSED" not in text
     assert list(data_of(file)["parameters"]) == ["BLOCK"]
     file.write_text(answered(text).replace("  # SCHED: [static]", "  SCHED: [static, dynamic]").replace(
@@ -216,7 +216,7 @@ def test_threads_that_a_source_neither_names_nor_reads_are_asked_for(
     file = drafted(tmp_path, tune, "f.cu", f"__global__ void f(float *y, int n) {{ y[{index}] = 1; }}")
     text = file.read_text()
     assert f"block: [{block}]  # ? how many threads in x, y, z?" in text
-    ask = "  # ? nothing in the source reads it: which macro or number says how many threads there are in x?"
+    ask = "  # ? the source does not read the block size: which macro or number is it in x?"
     assert (ask in text) == (block == "block_size_x")
 
 
@@ -230,9 +230,9 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "code", "options", "message"),
     [
-        ("f.cu", RICH, [], "several kernels: ns::conv, other; name the one to tune with --entry NAME"),
+        ("f.cu", RICH, [], "several kernels: ns::conv, other; choose one with --entry NAME"),
         ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
-        ("f.cu", "int x;", [], "no kernel: none that can be seen"),
+        ("f.cu", "int x;", [], "no kernel found; tuner looks for __global__ and __kernel functions"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu"),
         ("f.cu", "\0\xff", [], "no kernel"),
         ("nowhere/f.cu", None, [], "cannot be read: No such file or directory; name a kernel file"),
@@ -282,7 +282,7 @@ __global__ void last(float *total, const float *partials, int n) { total[0] = pa
 def test_a_draft_of_steps_knows_their_order_scratch_and_constants(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "sum.cu").write_text(STEPS)
     done = tune("new", tmp_path / "sum.cu")
-    assert "several kernels: parts, last; name the one to tune with --entry NAME, or the steps of one" in done.err
+    assert "several kernels: parts, last; choose one with --entry NAME, or list the steps" in done.err
     data = data_of(drafted(tmp_path, tune, "sum.cu", STEPS, "--entry", "parts,last"))
     assert "kernel" not in data
     assert [(step["kernel"], step["arguments"], step["block"]) for step in data["steps"]] == [
@@ -554,10 +554,10 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
     assert "# ? how many bytes does a block need? sums is extern __shared__ in the source" in text
     for name, ask in {
         "y": "an element of uchar4 has 4 numbers: is that the last extent?",
-        "ab": "a scalar is one number, and float2 is none unless it is a complex number: take its numbers one by one",
-        "dims": "a scalar is one number, and int2 is none: take its numbers one by one",
-        "p": "a scalar is one number, and Params is none: take its numbers one by one",
-        "rows": "a pointer to pointers has no numbers: take one array in the source, and offsets in it",
+        "ab": "is it a complex number? if not, float2 is not supported as a scalar: pass its members one by one",
+        "dims": "int2 is not supported as a scalar: pass its members one by one",
+        "p": "Params is not supported as a scalar: pass its members one by one",
+        "rows": "pointers to pointers are not supported: use one array and offsets in the source",
     }.items():
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
     assert "# bytes: 4 * 1 + 12 * n" in text
@@ -593,5 +593,5 @@ void launch(float *y, int n) { scale<<<1, 2>>>(y, n); }
 
 def test_a_draft_asks_about_lines_that_are_for_the_host(tmp_path: Path, tune: Tune) -> None:
     text = drafted(tmp_path, tune, "f.cu", HOST, "--entry", "scale").read_text()
-    ask = "lines 2, 15, 17 are for the host: is all such code between #ifndef __CUDACC_RTC__ and #endif?"
+    ask = "lines 2, 15, 17 are host code: is all of it between #ifndef __CUDACC_RTC__ and #endif?"
     assert f"source: f.cu  # ? {ask}" in text

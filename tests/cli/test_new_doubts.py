@@ -11,7 +11,7 @@ from helpers.processes import Tune
 from tuner.space.file.yamlfile import read
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
-SHAPE = "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]"
+SHAPE = "which shape? slowest dimension first, such as [rows, columns]"
 ROLE = "in, out or inout?"
 
 

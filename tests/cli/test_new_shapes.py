@@ -236,7 +236,7 @@ def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) ->
         r"name: (\w+), .* which shape\? the source does not tell", text
     )
     assert {name: a["fill"]["integers"] for name, a in arguments.items() if "fill" in a} == fills
-    assert ("an element for each block? then name in `derive:`" in text) == (code == PARTS)
+    assert ("is it one element per block? then declare what is compared" in text) == (code == PARTS)
     assert ("how many blocks in x, y, z?" in text) == (grid is None and "grid:" in text)
     if grid is not None:
         assert (data["grid"], data["block"]) == (grid, block)
@@ -246,8 +246,8 @@ def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) ->
 def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) -> None:
     _, text = drafted(tmp_path, tune, ROWS)
     for name, ask in {
-        "start": "indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}",
-        "x": "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]",
+        "start": "indices are compared with it: which values may it have? such as fill: {python: data.py:make}",
+        "x": "which shape? slowest dimension first, such as [rows, columns]",
     }.items():
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
 
@@ -273,7 +273,7 @@ def test_of_an_index_that_is_not_understood_nothing_is_concluded(copy: str, tmp_
 def test_a_size_that_no_kernel_takes_is_said_to_be_one(tmp_path: Path, tune: Tune) -> None:
     data, text = drafted(tmp_path, tune, NORM)
     assert list(data["operation"]["sizes"]) == ["rows", "hidden"]
-    assert "rows, which no kernel takes, is how many blocks there are" in text
+    assert "rows, which no kernel takes, is the number of blocks" in text
     assert data["operation"]["options"] == {"eps": 0.00001}
 
 
@@ -361,7 +361,7 @@ def test_macros_are_seen_through_and_what_they_add_up_is_a_count(
     assert arguments["x"]["fill"] == {"integers": [0, "bins - 1"]}
     line = next(line for line in text.splitlines() if "name: in_" in line)
     assert ("# ? is it a mask? then fill: {choice: [0, 1]}" in line) == asks
-    assert "# `in` is a word of Python, which no reference can say" in line
+    assert "# `in` is a Python keyword, which references cannot use" in line
     assert (data["grid"], data["block"], list(data["parameters"])) == (["ceil_div(n, BX)"], ["BX"], ["BX"])
     assert f"# reference: {reference}    #" in text
     assert 'let it compute in float64, as of in_.astype("float64")' in text
@@ -384,7 +384,7 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
     assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
     data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
     assert data["operation"]["sizes"] == {"n": 1}
-    assert "sizes:  # ? the source fixes all extents, so that no size changes them" in text
+    assert "sizes:  # ? the source fixes all extents, but a space file needs a size" in text
     assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2
     assert (list(data["parameters"]), data["block"]) == (["BX"], ["32 * BX"])
 
@@ -392,8 +392,8 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
 @pytest.mark.parametrize(
     ("index", "ask"),
     [
-        ("(int)(x[i] * m)", "indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"),
-        ("k[i] / 4", "it holds indices: of how many? such as fill: {integers: [0, n - 1]}"),
+        ("(int)(x[i] * m)", "indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"),
+        ("k[i] / 4", "it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"),
         ("abs(k[i] % m)", ""),
     ],
 )
@@ -462,8 +462,8 @@ OTHERS: dict[str, tuple[str, dict[str, str], list[str], list[Any], list[str]]] =
     "compaction": (
         COMPACT,
         {
-            "dst": "atomics choose its elements, in another order each time: name in `derive:` what is compared",
-            "counter": "it counts elements that are written: does it begin at 0?",
+            "dst": "atomics return its indices, so its order varies: declare what is compared in `derive:`",
+            "counter": "it counts written elements: does it start at 0?",
             "src": "",
         },
         ["n"], ["ceil_div(n, block_size_x)"], ["dtype: int32, shape: [1], role: inout, fill: zeros}"],
@@ -477,10 +477,10 @@ OTHERS: dict[str, tuple[str, dict[str, str], list[str], list[Any], list[str]]] =
             "d": "it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}",
         },
         ["n"], ["ceil_div(n, block_size_x)"],
-        ["(any number is right for a loop that steps over the grid)", "returns {'call': ..., 'put': ...}"],
+        ["(any number works with a grid-stride loop)", "returns {'call': ..., 'put': ...}"],
     ),
     "rows that a cast pointer chooses": (
-        EMBEDDING, {"ids": "it holds indices: of how many? such as fill: {integers: [0, n - 1]}"},
+        EMBEDDING, {"ids": "it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"},
         ["tokens", "dim"], ["tokens"], ["options: {padding: 1}  # ?", "how many blocks in x, y, z?"],
     ),
     "the largest of rows": (
@@ -517,7 +517,7 @@ def test_what_steps_hand_on_has_an_element_for_each_block_of_the_first(tmp_path:
     assert tune("new", tmp_path / "f.cl", "--entry", "parts,last").status == 0
     text = (tmp_path / "f.yaml").read_text()
     assert 'name: part, dtype: float32, shape: ["ceil_div(n, WG)"], role: scratch}' in text
-    assert "is it how many elements part has? then value: ceil_div(n, WG) here, and no size" in line_of("count", text)
+    assert "is it the length of part? then write value: ceil_div(n, WG) here, and no size" in line_of("count", text)
     assert "    grid: [1]  # ? how many blocks" in text
 
 

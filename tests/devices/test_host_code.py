@@ -86,7 +86,7 @@ def test_the_file_of_the_page_is_drafted_and_compiles(tmp_path: Path, tune: Tune
     assert done.status == 0, done.err
     draft = (tmp_path / "draft.yaml").read_text()
     assert "kernel: clamp" in draft
-    assert "for the host" not in draft
+    assert "host code" not in draft
 
 
 def test_the_mathematics_of_the_page_is_of_floats_in_both_languages(opencl: Device) -> None:

@@ -26,7 +26,7 @@ class DraftedArguments:
 
     def lines(self) -> list[str]:
         """The lines of the key `arguments`."""
-        ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
+        ask = "the source does not show them; write all, as {name: x, dtype: float32, shape: [n], role: in}"
         ask = "" if self.facts.parameters else ask
         return [
             f"  arguments:{asked(ask)}",
@@ -37,25 +37,25 @@ class DraftedArguments:
     def _argument(self, parameter: Parameter) -> str:
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
-            asks.append(f"the steps take it as {' and '.join(types)}: one name is one argument; rename one")
+            asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
         if parameter.type in self.facts.types:
             dtype = parameter.type
         elif parameter.stars > 1:
             dtype = "uint64"
-            asks.append("a pointer to pointers has no numbers: take one array in the source, and offsets in it")
+            asks.append("pointers to pointers are not supported: use one array and offsets in the source")
         elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
             dtype = _complex(dtype) if parameter.is_pair else dtype
-            pair = " unless it is a complex number" if parameter.is_pair else ""
-            asks.append(f"a scalar is one number, and {parameter.type} is none{pair}: take its numbers one by one")
+            pair = "is it a complex number? if not, " if parameter.is_pair else ""
+            asks.append(f"{pair}{parameter.type} is not supported as a scalar: pass its members one by one")
         elif parameter.dtype is None:
-            hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
+            hidden = "" if parameter.is_pointer else "; if it is a pointer, add a shape and a role"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
         for array in self.arrays_between:
             if parameter.name in self.facts.shapes.limits_of(array) and (blocks := self._blocks(array)):
-                asks.append(f"is it how many elements {array} has? then value: {blocks[0]} here, and no size")
+                asks.append(f"is it the length of {array}? then write value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
         if parameter.is_pointer and self.facts.is_local(parameter):
-            asks.append("how many elements has a work-group of it? the threads of a block?")
+            asks.append("how many elements does a work-group need? one per thread?")
             if "portable.h" in self.facts.code:
                 asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
             body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
@@ -70,17 +70,15 @@ class DraftedArguments:
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
             asks += more
             if role != "in" and self.facts.choices.is_placed(parameter.name):
-                asks.append(
-                    "atomics choose its elements, in another order each time: name in `derive:` what is compared"
-                )
+                asks.append("atomics return its indices, so its order varies: declare what is compared in `derive:`")
             if self._blocks(parameter.name) and role != "scratch":
-                asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
+                asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
             elif self.facts.shapes.shape(parameter.name) is None and not self._blocks(parameter.name):
-                asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
+                asks.append("which shape? slowest dimension first, such as [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
                 body, asks = body + fill, asks + more
-        why = f"  # `{parameter.name}` is a word of Python, which no reference can say" * (
+        why = f"  # `{parameter.name}` is a Python keyword, which references cannot use" * (
             name_of(parameter) != parameter.name
         )
         return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
@@ -113,14 +111,14 @@ class DraftedArguments:
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The `fill` of an input, empty if it cannot be inferred, and questions about it."""
         if self.facts.choices.counts_places(parameter.name):
-            return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
+            return ", fill: zeros", ["it counts written elements: does it start at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
             return "", self._inputs_asked(parameter)
         if DTYPES[parameter.dtype].kind != "integer":
-            return "", ["indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"]
+            return "", ["indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"]
         if not extent:
-            return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
+            return "", ["it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []
 
     def _inputs_asked(self, parameter: Parameter) -> list[str]:
@@ -138,7 +136,7 @@ class DraftedArguments:
         if kind == "real" and roles.is_divisor(names, self.facts.body):
             return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
         if kind == "integer" and self.facts.choices.is_limit(parameter.name):
-            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
+            return ["indices are compared with it: which values may it have? such as fill: {python: data.py:make}"]
         return []
 
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
@@ -146,7 +144,7 @@ class DraftedArguments:
         asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
         extents = [self._evaluated(extent) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
-            asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
+            asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")
         shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
         body = f"name: {word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"

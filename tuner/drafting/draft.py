@@ -14,15 +14,15 @@ from tuner.space.sources.host_lines import GUARD
 from tuner.space.sources.prototype import Parameter, Prototype
 
 _REFERENCES = """\
-  # One of these, without the #:
+  # Uncomment one of these:
 {expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
-{rounding}  # reference: none    # nothing is compared, and every table says unverified"""
+{rounding}  # reference: none    # no verification: every table says unverified"""
 _EXPRESSION = """\
-  # reference: {0}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
+  # reference: {0}    # on arrays, as in NumPy; `tune schema --functions` lists the functions
 """
 _ROUNDING = """\
-  #   its arrays come as they are, {0}: let it compute in float64, as of {1}.astype("float64"); else its own
-  #   rounding makes right results wrong
+  #   its arrays are {0}: compute in float64, as in {1}.astype("float64"), so that rounding errors of the
+  #   reference do not fail correct results
 """
 
 
@@ -37,8 +37,8 @@ class Draft:
     def text(self) -> str:
         """The content of the space file."""
         lines = [
-            f"# Written by `tune new {self.source.name}`. Each comment `# ?` asks: answer on its line, and take it",
-            f"# away. `tune validate {self.output.name}` names those that are open.",
+            f"# Written by `tune new {self.source.name}`. Each `# ?` comment is a question: answer it on its line,",
+            f"# then remove the comment. `tune validate {self.output.name}` lists the open questions.",
             f"title: {word(self.facts.prototype.name)}",
             "operation:",
             *self._sizes(),
@@ -53,14 +53,14 @@ class Draft:
 
     def _sizes(self) -> list[str]:
         facts = self.facts
-        ask, default = "which sizes has the problem? the kernel takes none", ""
+        ask, default = "which sizes does the problem have? the kernel takes none", ""
         if self._is_fixed():
-            ask = "the source fixes all extents, so that no size changes them, but a file has one: is one of 1 right?"
+            ask = "the source fixes all extents, but a space file needs a size: is this one, of 1, right?"
             default = " 1"
         if facts.sizes:
-            ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
+            ask = "are these the sizes? `tune FILE SIZE` sets them; a number here is a default"
         if facts.shapes.new_sizes:
-            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
+            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
         lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
         if facts.options:
             whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
@@ -69,7 +69,7 @@ class Draft:
         if facts.types:
             other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
             types = ", ".join(f"{word(name)}: [float32, {other}]" for name in facts.types)
-            lines.append(f"  types: {{{types}}}{asked('which may they be? the first is the default')}")
+            lines.append(f"  types: {{{types}}}{asked('which types are allowed? the first is the default')}")
         return lines
 
     def _is_fixed(self) -> bool:
@@ -96,7 +96,7 @@ class Draft:
             return [f"  reference:{asked(ask)}", choices]
         choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
         each = ", ".join(f"{output}: ..." for output in outputs)
-        return [f"  reference:{asked(ask)}", choices, f"  # of several outputs, one each: reference: {{{each}}}"]
+        return [f"  reference:{asked(ask)}", choices, f"  # or one for each output: reference: {{{each}}}"]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:
@@ -130,7 +130,7 @@ class Draft:
             " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
             for shape, size in moved.items()
         )
-        return f"  # bytes: {amount or 4}    # that it must move, for GB/s; or flops: for GFLOP/s"
+        return f"  # bytes: {amount or 4}    # bytes moved, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
         facts = self.facts
@@ -146,7 +146,7 @@ class Draft:
         if not numbers:
             return ""
         named = f"line {numbers[0]} is" if len(numbers) == 1 else f"lines {', '.join(map(str, numbers[:3]))} are"
-        return f"{named} for the host: is all such code between #ifndef {GUARD} and #endif?"
+        return f"{named} host code: is all of it between #ifndef {GUARD} and #endif?"
 
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()
@@ -162,7 +162,7 @@ class Draft:
 
     def _words(self) -> list[str]:
         """Comments that suggest the macros whose values are words as parameters."""
-        why = "a macro whose default is a word: add others"
+        why = "a macro whose value is a word: add others"
         return [
             f"  # {name}: [{word}]    # {why}, and #ifndef {name} around its #define"
             for name, word in self.facts.words.items()
@@ -206,7 +206,7 @@ class Draft:
             )
             guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
             blocks = (guessed if reads else []) or ["1"]
-        over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
+        over = " (any number works with a grid-stride loop)" * self.facts.grids.steps_over(step)
         ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
@@ -217,7 +217,7 @@ class Draft:
             names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
             lines.append(f"  - kernel: {word(_entry(step))}")
-            lines.append(f"    arguments: [{names}]{asked('' if names else 'the text leaves them open: which?')}")
+            lines.append(f"    arguments: [{names}]{asked('' if names else 'the source does not show them: which?')}")
             if self.facts.has_grid:
                 lines.append(f"    grid: {self._grid(position, block)}")
                 lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")

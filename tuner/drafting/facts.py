@@ -31,6 +31,11 @@ _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
 
+_LOOKED_FOR = (
+    "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
+    "and does not expand macros in argument lists"
+)
+
 
 class Facts:
     """The facts about one kernel of a file, or about several steps; `entry` names them, separated by commas.
@@ -61,21 +66,19 @@ class Facts:
 
     def _chosen(self, entry: str | None) -> Prototype:
         found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
-        names = shown(", ".join(found)) or "none that can be seen"
+        names = shown(", ".join(found))
         if entry is None and len(found) == 1:
             return next(iter(found.values()))
         if entry is None:
-            reason = "several kernels" if found else "no kernel"
-            raise RequestError(
-                f"{shown(self.source)}: {reason}: {names}; name the one to tune with --entry NAME, or the "
-                "steps of one in their order with --entry NAME,NAME"
-            )
+            choose = "choose one with --entry NAME, or list the steps in their order with --entry NAME,NAME"
+            problem = f"several kernels: {names}; {choose}" if found else f"no kernel found; {_LOOKED_FOR}"
+            raise RequestError(f"{shown(self.source)}: {problem}")
         alike = [p for p in found.values() if p.name == entry]
         if entry not in found and len(alike) == 1:
             return alike[0]
         if entry not in found:
             raise RequestError(
-                f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names}"
+                f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
             )
         return found[entry]
 
@@ -174,7 +177,7 @@ class Facts:
         told = self._block(self.prototype, found) if self.has_grid else []
         for axis in ("xyz"[at] for at, extent in enumerate(told) if not extent):
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
-            ask = f"nothing in the source reads it: which macro or number says how many threads there are in {axis}?"
+            ask = f"the source does not read the block size: which macro or number is it in {axis}?"
             reads = self._reads_threads
             found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16, "" if reads else ask)
         return found
@@ -267,7 +270,7 @@ class Facts:
         """The question about the block size; empty if the source determines it or leaves it to the launch."""
         ask, bounds = "how many threads in x, y, z?", self.prototype.block
         if bounds and self.block != list(bounds)[: len(self.block)]:
-            return f"{ask} its bounds say {shown(', '.join(bounds))}"
+            return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         reads = self._reads_threads
         is_said = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
         known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)

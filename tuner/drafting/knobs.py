@@ -48,7 +48,7 @@ def _template_knob(name: str, kind: str, default: str | None) -> Knob:
     number = re.fullmatch(r"(\d+)[uUlL]*", default or "")
     if number:
         return Knob(around(int(number[1])), int(number[1]))
-    return guessed(name, f"`{default}` is its default; as a number?" if default else "it has no default in the source")
+    return guessed(name, f"its default is `{default}`" if default else "it has no default in the source")
 
 
 def guessed(name: str, why: str) -> Knob:

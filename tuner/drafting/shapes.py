@@ -198,7 +198,7 @@ class Shapes:
         return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
-        """Sizes for open extents, by index: the only size left that no kernel reads, or a new size for a block index."""
+        """Sizes for open extents, by index: the only unused size that no kernel reads, or a new one for blocks."""
         every = [extent for extents in found for extent in extents or ()]
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
