@@ -1,4 +1,4 @@
-"""Writes the `arguments` of a draft: what the source says about each, and a question about what it leaves open."""
+"""Writes the `arguments` of a draft: what the source says about each, and a question where it is unclear."""
 
 from __future__ import annotations
 

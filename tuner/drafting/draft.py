@@ -75,8 +75,8 @@ class Draft:
     def _is_fixed(self) -> bool:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
         shapes = self.facts.shapes
-        told = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
-        return bool(told) and all(told) and not self.facts.sizes and not shapes.new_sizes
+        known = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
+        return bool(known) and all(known) and not self.facts.sizes and not shapes.new_sizes
 
     def _reference(self) -> list[str]:
         arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
@@ -190,12 +190,12 @@ class Draft:
 
     def _grid(self, step: int, block: list[str]) -> str:
         """The grid of a step, with a question unless the source determines it."""
-        told = self.facts.grids.of(step, block)
-        said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
+        inferred = self.facts.grids.of(step, block)
+        used = set(re.findall(r"\w+", " ".join(each or "" for each in inferred)))
         guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
-        left = [size for size in reversed(guess) if size not in said]
+        left = [size for size in reversed(guess) if size not in used]
         blocks = list[str]()
-        for axis, each in enumerate(told):
+        for axis, each in enumerate(inferred):
             is_row = self.facts.grids.is_row(step, axis)
             size = left.pop(-1 if is_row else 0) if each is None and left else "1"
             each_of = axis < len(block) and size != "1" and not is_row
@@ -207,7 +207,7 @@ class Draft:
             guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
             blocks = (guessed if reads else []) or ["1"]
         over = " (any number works with a grid-stride loop)" * self.facts.grids.steps_over(step)
-        ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
+        ask = "" if inferred and None not in inferred and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:

@@ -174,8 +174,8 @@ class Facts:
             if name not in taken and name not in found:
                 why = "the source does not define it"
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
-        told = self._block(self.prototype, found) if self.has_grid else []
-        for axis in ("xyz"[at] for at, extent in enumerate(told) if not extent):
+        block_extents = self._block(self.prototype, found) if self.has_grid else []
+        for axis in ("xyz"[at] for at, extent in enumerate(block_extents) if not extent):
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
             ask = f"the source does not read the block size: which macro or number is it in {axis}?"
             reads = self._reads_threads
@@ -233,9 +233,9 @@ class Facts:
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
-        said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
-        if said and (len(said) > 1 or self.dimensions == 1):  # else launch bounds are the product of all axes
-            return said
+        declared = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
+        if declared and (len(declared) > 1 or self.dimensions == 1):  # else launch bounds are the product of all axes
+            return declared
         named = knobs.named_block(found, self.dimensions)
         blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
         indexed = [
@@ -244,8 +244,8 @@ class Facts:
         if named or (all(indexed) and not self._reads_threads):
             return named or indexed
         shared = knobs.shared_block(self.code, found, self.dimensions)
-        if said and not all(indexed):
-            return said
+        if declared and not all(indexed):
+            return declared
         return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
 
     def block_of(self, step: Prototype) -> list[str]:
@@ -272,9 +272,9 @@ class Facts:
         if bounds and self.block != list(bounds)[: len(self.block)]:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         reads = self._reads_threads
-        is_said = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
+        is_declared = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
         known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
-        return "" if is_said and len(self.block) == self.dimensions and all(known) else ask
+        return "" if is_declared and len(self.block) == self.dimensions and all(known) else ask
 
     def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
         """The dynamic shared memory arrays that a step may use, with bytes per element (4 if unknown)."""

@@ -1,7 +1,7 @@
 """Infers shapes of arrays from index expressions and the comparisons that bound them.
 
 An index is a sum of products. In `row * cols + col`, `row` has the stride `cols`, so `cols` is the extent of the faster
-dimension. The slowest dimension has no stride; its extent is the bound of `row`, as in `row < rows`.
+dimension. The extent of the slowest dimension is the bound of its index: `rows` if the kernel tests `row < rows`.
 """
 
 from __future__ import annotations
