@@ -61,14 +61,14 @@ class Child:
         with contextlib.ExitStack() as stack:
             self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps message boundaries
             stack.enter_context(line)
-            its_input, requests = os.pipe()
+            child_input, requests = os.pipe()
             self.stdin = os.fdopen(requests, "wb")
-            stack.callback(os.close, its_input)
-            replies, its_output = os.pipe()
+            stack.callback(os.close, child_input)
+            replies, child_output = os.pipe()
             self.stdout = os.fdopen(replies, "rb")
-            stack.callback(os.close, its_output)
+            stack.callback(os.close, child_output)
             self._server = _server(environment)
-            self._server.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
+            self._server.fork(request, [line.fileno(), child_input, child_output, log.fileno(), *share])
 
     @property
     def pid(self) -> int:
@@ -154,10 +154,8 @@ class _Server:
         """Ask the server to fork a child that gets the open `files` (descriptors)."""
         text = json.dumps(request).encode()
         message = len(text).to_bytes(fork_server.SIZE_BYTES, "big") + text
-        with (
-            self._sending,
-            contextlib.suppress(BrokenPipeError, ConnectionResetError),
-        ):  # the child counts as ended
+        # If the server has ended, the child counts as ended, too.
+        with self._sending, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             sent = socket.send_fds(self._control, [message], files)
             self._control.sendall(message[sent:])
 
