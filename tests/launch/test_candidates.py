@@ -30,7 +30,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
     file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")
     space = catalog.load(str(file))
     assert Store(space.name, tmp_path / "store").add(choosy(host, space, modes))
-    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because a better one does not run here: "):
+    with pytest.warns(UserWarning, match=f"mode={taken}>: used because a better configuration does not run here: "):
         kernel = tuner.load(file, 16, device=host, results=tmp_path / "store")
     C, A, B = (np.full((1, 16, 16), 9, np.float32) for _ in "CAB")
     kernel(C, A, B)
@@ -78,7 +78,7 @@ def test_a_configuration_in_which_a_derived_value_has_none_is_passed_over(
 def test_a_bundle_that_is_of_no_use_here_is_told_of(tune: Tune, opencl: Device, tmp_path: Path) -> None:
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80", "--output", tmp_path)
     assert tune(*asked).status == 0
-    with pytest.warns(UserWarning, match="holds sm_80; opencl:0 is "):
+    with pytest.warns(UserWarning, match="has builds for sm_80; opencl:0 is "):
         tuner.load("sgemm/03_naive", 64, device=opencl, binaries=tmp_path)
     with pytest.raises(RequestError, match="was exported for sgemm/03_naive, not for sgemm/06_tiled"):
         tuner.load("sgemm/06_tiled", 64, device=opencl, binaries=tmp_path)

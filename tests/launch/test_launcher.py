@@ -129,7 +129,7 @@ def test_load_refuses_what_cannot_be(host: Device) -> None:
     with pytest.raises(RequestError, match="no such option"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), gamma=1)
     for wrong, message in [
-        ({"config": {"openmp": 1}, "strict": True}, "a given configuration is not looked up"),
+        ({"config": {"openmp": 1}, "strict": True}, "`config` replaces the look-up"),
         ({"config": 5}, r"load\(config=5\): write names with values"),
         ({"options": [1]}, r"load\(options=\[1\]\): write names with values"),
         ({"results": 5}, r"load\(results=5\): write the path"),

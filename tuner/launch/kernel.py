@@ -95,7 +95,7 @@ class Kernel:
         self._scalars = self._pack({})
         self._scalars_by_options: dict[str, Any] = {}
         # A call writes its arrays and scalars into a launch, so a launch serves one call at a time. Concurrent calls
-        # (threads, or a signal handler that interrupts a call) each create one.
+        # (threads, or a signal handler that interrupts a call) each take an idle launch, or create one.
         self._idle: list[Launch] = []
         self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 

@@ -89,7 +89,7 @@ def load(
         mappings={"config": config, "options": options, "types": types},
     )
     if config is not None and strict:
-        raise RequestError("load(config=..., strict=True): a given configuration is not looked up; leave out one")
+        raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
     space = catalog.load(str(kernel))
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
@@ -103,11 +103,11 @@ def load(
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not builds and not (candidates and candidates[0].is_exact):
-            where = kernel_names.address(space)
-            if missed.note(where, chosen.sizes, opened, chosen.options, chosen.types, folder):
+            address = kernel_names.address(space)
+            if missed.note(address, chosen.sizes, opened, chosen.options, chosen.types, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not candidates:
-            raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))
+            raise RequestError(_no_exact_record(query, Store.of(space, folder).look_up(query)))
         instances = [(Instance(space, candidate.config, scope), candidate) for candidate in candidates]
     exported = _by_source(builds)
     choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in instances)
@@ -117,6 +117,7 @@ def load(
 
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
+    """The binaries of exported builds, by the digests of their sources."""
     return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}
 
 
@@ -140,7 +141,10 @@ def _bundled_builds(folder: Path, space: Space, device: Device) -> list[Exported
     usable = [build for build in builds if build.architecture == device.architecture]
     if not usable:
         architectures = ", ".join(sorted({build.architecture for build in builds})) or "nothing"
-        warnings.warn(f"{folder}: holds {architectures}; {device.id} is {device.architecture}", stacklevel=3)
+        warnings.warn(
+            f"{folder}: has builds for {architectures}; {device.id} is {device.architecture}, so they are not used",
+            stacklevel=3,
+        )
     return usable
 
 
@@ -159,23 +163,26 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
             defaults.append(Candidate(build.config, "default"))
         else:
             config = config_text(build.config)
-            warnings.warn(f"{query.space.name}: {config}, which was exported, is not valid here", stacklevel=3)
+            warnings.warn(
+                f"{query.space.name}: {config}: this exported configuration is not valid for this problem; skipped",
+                stacklevel=3,
+            )
     return [*defaults, *candidates]
 
 
-def _inexact(query: Query, best: Candidate) -> str:
+def _no_exact_record(query: Query, best: Candidate) -> str:
     """The error message if there is no exact record. It says where `best`, found without `strict`, was measured."""
     space, scope, record = query.space, query.scope, best.record
     others = scope.options if record is None else record.options
-    set_here, set_there = options_texts(scope.options, others, space.operation.options)
+    options, record_options = options_texts(scope.options, others, space.operation.options)
     why = ""
     if record is not None and best.match == "exact":
         why = "; the record is of an earlier version of the kernel"
     elif record is not None:
-        at = f"{problem_text(record.sizes, record.types)}{set_there}"
-        why = f"; the best known was measured on {record.device} at {at}"
-    here = f"{problem_text(scope.sizes, scope.types)}{set_here}"
-    return f"{space.name}: no exact record at {here} on {query.device}{why}; tune it, or drop strict=True"
+        measured = f"{problem_text(record.sizes, record.types)}{record_options}"
+        why = f"; the best known was measured on {record.device} at {measured}"
+    problem = f"{problem_text(scope.sizes, scope.types)}{options}"
+    return f"{space.name}: no exact record at {problem} on {query.device}{why}; tune it, or drop strict=True"
 
 
 def first_that_builds(
@@ -189,29 +196,31 @@ def first_that_builds(
     """
     failure: TrialError | DeviceError | None = None
     for name, candidate, build in choices:
-        where = f"{name}, {config_text(candidate.config)}, on {device.id}"
+        label = f"{name}, {config_text(candidate.config)}, on {device.id}"
         try:
             kernel = build()
         except (TrialError, DeviceError) as error:
-            failure = failure or _placed(error, where)
+            failure = failure or _labelled(error, label)
             continue
         if kernel is None:
             continue
-        logger.debug("%s: match %s", where, candidate.match)
+        logger.debug("%s: match %s", label, candidate.match)
         for note in candidate.notes:
             warnings.warn(note, stacklevel=stacklevel)
         if failure is not None:
             reason = str(failure).partition("\n")[0]
-            warnings.warn(f"{kernel!r}: taken because a better one does not run here: {reason}", stacklevel=stacklevel)
+            warnings.warn(
+                f"{kernel!r}: used because a better configuration does not run here: {reason}", stacklevel=stacklevel
+            )
         return kernel
     if failure is not None:
         raise failure
     return None
 
 
-def _placed(error: TrialError | DeviceError, where: str) -> TrialError | DeviceError:
-    """The same error, with `where` in front of its text."""
-    text = f"{where}: {error}"
-    placed = DeviceError(text) if isinstance(error, DeviceError) else type(error)(text, error.reason)
-    placed.__cause__ = error
-    return placed
+def _labelled(error: TrialError | DeviceError, label: str) -> TrialError | DeviceError:
+    """The same error, with `label` in front of its text."""
+    text = f"{label}: {error}"
+    labelled = DeviceError(text) if isinstance(error, DeviceError) else type(error)(text, error.reason)
+    labelled.__cause__ = error
+    return labelled
