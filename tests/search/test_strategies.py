@@ -256,7 +256,7 @@ def test_two_objectives_are_traded_off(name: str) -> None:
 def test_a_pool_refuses_what_is_no_list_of_configurations() -> None:
     for wrong, message in [
         ([], "without configurations"),
-        ([VALID[0], VALID[0]], "there twice"),
+        ([VALID[0], VALID[0]], "occurs twice"),
         ([(16, 3, 1, False, "row", 7)], r"block_size_y = 3; allowed: \[1, 2, 4, 8\]"),
     ]:
         with pytest.raises(ValueError, match=message):

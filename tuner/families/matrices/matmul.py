@@ -32,8 +32,8 @@ from tuner.store.lookup import Candidate
 
 FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # those that ship are used
 STRIDED = "strided rows"  # how arrays are passed, in an explanation
-MOST_PLANS = 1024
-_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: its shape, strides, dtype and device
+MOST_PLANS = 1024  # in the cache
+_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by array type: returns shape, strides, dtype, device
 
 
 @dataclass(frozen=True)
