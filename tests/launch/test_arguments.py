@@ -135,7 +135,7 @@ def test_a_stage_says_where_its_arrays_must_begin(stage: Stage, host: Device) ->
 def test_a_stream_that_is_none_is_refused(host: Device, opencl: Any) -> None:
     from pyopencl import array
 
-    with pytest.raises(ArgumentError, match="stream: the host has none"):
+    with pytest.raises(ArgumentError, match="stream: the host has no streams"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), stream=7)
     with pytest.raises(ArgumentError, match="stream: of type int; pass a queue"):
         tuner.load("sgemm/03_naive", SHAPE, device=opencl)(
