@@ -93,7 +93,7 @@ def test_the_mathematics_of_the_page_is_of_floats_in_both_languages(opencl: Devi
     row = (
         (ROOT / "docs" / "space-files.md")
         .read_text()
-        .partition("| mathematics that both have | ")[2]
+        .partition("| mathematics in both languages | ")[2]
         .partition(" |\n")[0]
     )
     reals, integers = (re.findall(r"`(\w+)`", part) for part in row.split("; of integers "))
