@@ -41,7 +41,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
             tuner.load(file, 16, device=host, results=tmp_path / "store", strict=True)
     else:
         better = f"/choosy, mode={modes[0]}, on host:0: "
-        with pytest.warns(UserWarning, match=f"mode={taken}>: taken because .* here: .*{better}"):
+        with pytest.warns(UserWarning, match=f"mode={taken}>: used because .* here: .*{better}"):
             tuner.dispatch(file, device=host, results=tmp_path / "store")(C, A, B)
         assert C[0, 0, 0] == taken
 
@@ -60,7 +60,7 @@ def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(stage: Stage,
     assert store.add(replace(choosy(host, space, [3]), signature="another"))
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*earlier version")
-        warnings.filterwarnings("ignore", ".*taken because")
+        warnings.filterwarnings("ignore", ".*used because")
         assert tuner.load(tmp_path / "choosy.yaml", 16, device=host, results=tmp_path / "store").match == "default"
 
 
@@ -71,7 +71,7 @@ def test_a_configuration_in_which_a_derived_value_has_none_is_passed_over(
     file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2]}", more=more)
     space = catalog.load(str(file))
     assert Store(space.name, tmp_path / "store").add(choosy(host, space, [2, 1]))
-    with pytest.warns(UserWarning, match=r"mode=1>: taken because .*division"):
+    with pytest.warns(UserWarning, match=r"mode=1>: used because .*division"):
         tuner.load(file, 16, device=host, results=tmp_path / "store")
 
 
