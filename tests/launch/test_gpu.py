@@ -204,7 +204,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_launch(
     file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2]}", "cuda", more)
     space = catalog.load(str(file))
     assert Store(space.name, tmp_path / "store").add(choosy(cuda, space, [1, 2]))
-    with pytest.warns(UserWarning, match="mode=2>: taken because .*: loading choosy: 1024 threads per block"):
+    with pytest.warns(UserWarning, match="mode=2>: used because .*: loading choosy: 1024 threads per block"):
         kernel = tuner.load(file, 16, device=cuda, results=tmp_path / "store")
     C, A, B = (Own(cuda, np.zeros((1, 16, 16), np.float32)) for _ in "CAB")
     kernel(C, A, B)
