@@ -32,6 +32,15 @@ from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need a GPU run only if -m names them."""
+    if "gpu" in config.option.markexpr:
+        return
+    deselected = [item for item in items if item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+
+
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times. No test

@@ -29,6 +29,8 @@ from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
 from tuner.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 LAUNCHING = {"kernel", "run", "record", "cover"}  # verbs whose device is one of this machine
 WRONG = {"sgemm/03_naive 128 --device host"}  # its page says that it is an error
 PLACEHOLDER = re.compile(r"[A-Z_/]{3,}")

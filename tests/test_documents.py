@@ -122,6 +122,7 @@ def test_the_tables_show_what_the_store_holds() -> None:
         assert len(table.splitlines()) >= 6
 
 
+@pytest.mark.slow
 def test_a_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[..., Done]) -> None:
     file = tmp_path / "page.md"
     assert tune("03_naive", "16", "--device", "opencl", "--budget", "3").status == 0
@@ -253,6 +254,7 @@ OF_GPUS = [(page, block) for page, block in BLOCKS if block.startswith(NEEDS_GPU
 OF_GPUS_IDS = [f"{page}: {block.splitlines()[0].split()[-1]}" for page, block in OF_GPUS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "block"), PYTHON, ids=[page for page, _ in PYTHON])
 def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
     import pyopencl as cl
@@ -305,6 +307,7 @@ def test_the_python_of_gpus_runs(page: str, block: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_architecture_has_the_tables_of_modules_as_they_are() -> None:
     written = subprocess.run(
         [sys.executable, "-c", "import rooms; print(rooms.page(rooms.PAGE.read_text()), end='')"],

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SCRIPTS = Path(__file__).resolve().parent.parent / "benchmarks"
 ONE = ["sum", "--device", "opencl"]
 

@@ -40,6 +40,7 @@ def test_one_licence_and_one_author_are_stated_everywhere() -> None:
     assert CITATION["version"] == VERSION
 
 
+@pytest.mark.slow
 def test_setup_that_has_nothing_to_do_says_so(tmp_path: Path) -> None:
     for name in (".ci/setup", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -114,6 +115,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"tuner-{VERSION}"
 
 
+@pytest.mark.slow
 def test_the_sdist_installs_and_the_command_runs_from_it(sdist: Path, tmp_path: Path) -> None:
     pip = [
         sys.executable,
@@ -138,6 +140,7 @@ tuner.__main__.main()"""
     assert "exact" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_sampler_of_optunahub_runs_without_this_package(tmp_path: Path) -> None:
     """Its examples, loaded as OptunaHub loads a module, where `tuner` cannot be imported."""
     subprocess.run([sys.executable, ROOT / "optunahub/assemble.py", tmp_path], check=True, capture_output=True)

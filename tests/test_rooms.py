@@ -140,6 +140,7 @@ def test_every_room_has_its_place() -> None:
     assert {room_of(module) for module in MODULES} == LEVELS.keys()
 
 
+@pytest.mark.slow
 def test_no_room_imports_from_one_above_it() -> None:
     upward = [str(a) for a in inside() if LEVELS[room_of(a.module)] > LEVELS[room_of(name_of(a.file))]]
     assert not upward, "\n".join(["imports that run up:", *upward])
@@ -207,6 +208,7 @@ def packages() -> list[str]:
     return [module for module, file in MODULES.items() if file.name == "__init__.py"]
 
 
+@pytest.mark.slow
 def test_no_folder_has_a_circle_of_imports_even_of_those_in_functions_or_for_types() -> None:
     for folder in packages():
         print(View.of(folder))  # raises CycleError, which names the circle
@@ -220,6 +222,7 @@ def test_modules_form_no_circle_even_by_imports_in_functions_or_for_types() -> N
     assert longest_chain(graph)  # raises CycleError, which names the circle
 
 
+@pytest.mark.slow
 def test_a_room_inside_a_room_imports_what_its_line_in_the_table_allows() -> None:
     allowed = table("The rooms inside")
     inner = {module.removeprefix("tuner.").replace(".", "/") for module in packages() if module.count(".") > 1}
@@ -262,6 +265,7 @@ def test_a_package_of_others_is_imported_where_it_belongs(package: str) -> None:
     assert not elsewhere, "\n".join([f"imports of {package} elsewhere:", *elsewhere])
 
 
+@pytest.mark.slow
 def test_no_two_classes_have_one_name() -> None:
     classes = [
         (node.name, f"{file.relative_to(ROOT)}:{node.lineno}")

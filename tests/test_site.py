@@ -59,6 +59,7 @@ def build(folder: Path) -> None:
     assert "WARNING" not in done.stderr, "with --quiet, --strict counts no warnings"
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_every_link_leads_somewhere(site: dict[Path, Links]) -> None:
     pages = {page.resolve(): links for page, links in site.items()}
     dead = []
@@ -86,6 +87,7 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
     assert documents | {"contributing", "changelog"} <= names
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) -> None:
     shown = ROOT / "docs/notebooks/kernel_tuner_tutorial.ipynb"
     copy = tmp_path / shown.name

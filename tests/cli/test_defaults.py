@@ -51,6 +51,7 @@ def test_a_table_of_a_pyproject_serves_too_and_that_of_a_verb_precedes_the_gener
     assert tune(*BEST, "--json").json["device"] == "NVIDIA H200"
 
 
+@pytest.mark.slow
 def test_paths_are_from_the_folder_of_the_file_and_the_environment_precedes_them(
     home: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_what_a_file_may_not_say_is_one_message_with_file_and_key(
     assert tune("show", "vision/blur", "8").err.count("is not TOML") == (table == "x"), "and is told once"
 
 
+@pytest.mark.slow
 def test_a_shell_completes_verbs_kernels_and_options() -> None:
     def completed(*words: str) -> list[str]:
         environment = {
@@ -131,6 +133,7 @@ def test_a_shell_completes_verbs_kernels_and_options() -> None:
     assert completed("compare", "sgemm/02", "sgemm/03") == ["sgemm/03_naive"]
 
 
+@pytest.mark.slow
 def test_the_line_for_bash_completes_in_bash() -> None:
     line = 'eval "$(_TUNE_COMPLETE=bash_source tune)"'
     assert line in (ROOT / "docs/defaults.md").read_text()

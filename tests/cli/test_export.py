@@ -13,6 +13,7 @@ from helpers.records import KERNEL
 from tuner.devices import Device
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -72,6 +73,7 @@ def test_what_is_written_goes_through_a_link(to: str, tune: Tune, tmp_path: Path
         target.write_text("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link", "loop"])
 def test_what_another_has_open_is_not_replaced(name: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/stdout")

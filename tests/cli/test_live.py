@@ -38,6 +38,7 @@ def faulty(stage: Stage) -> Path:
     return stage(c_kernel("faulty", FAULTY), "faulty", f"{{v: {list(range(5))}, w: [1, 2]}}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "environment", "later"),
     [(60, {"NO_COLOR": "1"}, []), (80, {}, [50, 120, 64]), (200, {"PYTHONIOENCODING": "ascii"}, [])],
@@ -87,6 +88,7 @@ def block_of(rows: list[str]) -> list[str]:
     return [row for row in rows[numbers[-1] :] if row] if numbers else []
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_plain_lines(faulty: Path) -> None:
     request = (str(faulty), "8", "--repeats", "3", "--budget", "5")
     shown = terminal.tune(*request, columns=200, environment={"TERM": "dumb"})
@@ -110,6 +112,7 @@ def test_a_second_run_says_which_doubtful_times_it_measures_again(
     assert "interrupted after 1 of 2 configurations" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_wrong_request_leaves_its_message_alone_on_a_terminal() -> None:
     shown = terminal.tune("sgemm/03_naive", "8", "--device", "opencl:99", columns=200)
     assert shown.status == 2
@@ -118,6 +121,7 @@ def test_a_wrong_request_leaves_its_message_alone_on_a_terminal() -> None:
     assert rows[0].startswith("error: ")
 
 
+@pytest.mark.slow
 def test_a_pipe_hears_of_the_start_and_then_something_again_and_again(stage: Stage) -> None:
     file = stage(c_kernel("slow", f"usleep(150000); {MULTIPLY}"), "slow", "{v: [1]}")
     sooner = "from tuner.cli.screen import progress; progress.QUIET_SECONDS = 0.1; progress.START_SECONDS = 0.05"

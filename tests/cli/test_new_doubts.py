@@ -96,6 +96,7 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_is_concluded_only_where_no_other_one_is_likely(what: str, tmp_path: Path, tune: Tune) -> None:
     body, shape = SHAPES[what]

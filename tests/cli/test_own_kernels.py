@@ -161,6 +161,7 @@ def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
     assert (tmp_path / "results/tuning/blur.jsonl").exists(), "nothing is lost"
 
 
+@pytest.mark.slow
 def test_a_shared_study_goes_on_under_the_name_that_it_has(tune: Tune, tmp_path: Path) -> None:
     file, url = scaled(tmp_path / "home" / "tuning", "blur"), f"sqlite:///{tmp_path}/study.db"
     assert tune(file, "--device", "host", "--storage", url).status == 0
@@ -193,6 +194,7 @@ def test_a_record_of_other_code_under_an_earlier_name_is_taken_only_if_no_other_
     assert match(tune, other) == ("other/tuning/blur", "exact", False), "the name is still that of the file before it"
 
 
+@pytest.mark.slow
 def test_sizes_and_the_default_come_from_the_file_everywhere(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "mine", "double")
     assert tune("show", file, "--json").json["default"] == {"unroll": 1}
@@ -231,6 +233,7 @@ tables:
 """
 
 
+@pytest.mark.slow
 def test_an_experiment_reproduces_a_row_of_a_kernel_of_ones_own_without_a_default(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +261,7 @@ BAD_PROJECTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toml", BAD_PROJECTS)
 def test_a_faulty_project_is_one_warning_of_the_list_and_takes_no_kernel_of_ours_away(
     toml: str, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

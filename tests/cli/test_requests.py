@@ -85,6 +85,7 @@ BAD_REQUESTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", BAD_REQUESTS, ids=" ".join)
 def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tune: Tune) -> None:
     done = tune(*request_)
@@ -111,6 +112,7 @@ LONG_REQUESTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", LONG_REQUESTS, ids=lambda request: " ".join(request).replace(LONG, "LONG"))
 def test_a_value_of_11000_characters_is_not_echoed_whole(request_: tuple[str, ...], tune: Tune) -> None:
     done = tune(*request_)
@@ -177,6 +179,7 @@ def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None
     assert all(line.count("  ") >= 3 and len(line) < 160 for line in shown.splitlines()[:2])
 
 
+@pytest.mark.slow
 def test_a_full_standard_output_is_one_message() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "tuner", "list"]
@@ -208,6 +211,7 @@ def test_the_command_line_says_what_it_lacks() -> None:
 WRONG_FROM_THE_START = ("failures nope 12", "history 03_naive 0", "report nope 12", "explain nope 12", "record nope 12")
 
 
+@pytest.mark.slow
 def test_a_wrong_request_does_not_wait_for_what_it_would_need() -> None:
     script = f"""
 import contextlib, sys

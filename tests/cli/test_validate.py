@@ -43,6 +43,7 @@ def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: P
     assert done.err.startswith("error: cuda: a=1 does not compile: f.cu(7): error: identifier")
 
 
+@pytest.mark.slow
 def test_a_convolution_is_checked_without_scipy_which_takes_a_second_to_import() -> None:
     file = paths.shipped("spaces") / "gallery/convolution.yaml"
     done = run(sys.executable, "-X", "importtime", "-m", "tuner", "validate", file)

@@ -18,6 +18,8 @@ from helpers.processes import Tune
 from tuner import paths
 from tuner.catalog import wheels
 
+pytestmark = pytest.mark.slow
+
 POINTS = "mine-1.0.dist-info/entry_points.txt"
 CONTENTS = {
     "fast_scaling/__init__.py": "raise ImportError('it is not to be imported')\n",

@@ -15,6 +15,8 @@ import pytest
 from helpers import ROOT
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 
+pytestmark = pytest.mark.slow
+
 TOY = '''\
 """The host under another name."""
 

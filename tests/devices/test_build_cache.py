@@ -50,6 +50,7 @@ except DeviceError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says_what_is_missing() -> None:
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
@@ -90,6 +91,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
             bundles.read(bundle, "sgemm/03_naive")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
 def test_a_damaged_build_is_made_again(

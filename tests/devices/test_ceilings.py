@@ -34,6 +34,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(devices.open_device(name)), "last_cache", 1 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried")
 def test_what_is_measured_once_is_known_from_then_on(tune: Tune) -> None:
     before = tune("devices", "--json").json
@@ -54,6 +55,7 @@ def test_what_is_measured_once_is_known_from_then_on(tune: Tune) -> None:
         assert f" {ceiling} " in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["host", "opencl"])
 def test_a_kernel_that_leaves_words_out_is_wrong(name: str) -> None:
     device = devices.open_device(name)
@@ -82,6 +84,7 @@ def test_multiply_adds_that_are_left_out_are_wrong(name: str, monkeypatch: pytes
             kernel.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "ways"), [("sm_75", set()), ("sm_80", {"mma"}), ("sm_90a", {"mma", "wgmma"})])
 def test_every_kernel_compiles_for_a_gpu_without_spills(architecture: str, ways: set[str]) -> None:
     capability = {"sm_75": 7.5, "sm_80": 8.0, "sm_90a": 9.0}[architecture]

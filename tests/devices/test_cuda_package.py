@@ -67,6 +67,7 @@ def tune_with(
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 @without_driver
 @pytest.mark.parametrize("use", ["", "bindings"])
 def test_a_gpu_is_reached_through_cuda_bindings_where_pycuda_cannot_be_imported(use: str, tmp_path: Path) -> None:
@@ -86,6 +87,7 @@ def test_a_package_that_is_asked_for_and_cannot_be_imported_is_one_message(tmp_p
     assert done.err == f"error: TUNER_CUDA=pycuda: {reason}\n"
 
 
+@pytest.mark.slow
 @without_driver
 def test_without_any_package_there_is_no_gpu_and_a_message_says_why(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda", broken=("pycuda", "cuda"))
@@ -94,12 +96,14 @@ def test_without_any_package_there_is_no_gpu_and_a_message_says_why(tmp_path: Pa
     assert done.err.endswith("pip install cuda-bindings\n")
 
 
+@pytest.mark.slow
 @without_driver
 def test_a_driver_that_refuses_is_one_message(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda", refused=2)
     assert (done.status, done.err) == (2, "error: device 'cuda': the driver reports CUDA_ERROR_OUT_OF_MEMORY\n")
 
 
+@pytest.mark.slow
 @without_driver
 def test_a_gpu_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "show", "sgemm/03_naive", "16", "--device", "cuda:1")
@@ -116,6 +120,7 @@ def test_a_word_that_names_no_package_is_one_message(tune: Tune, monkeypatch: py
         assert done.err == "error: TUNER_CUDA='cupy': not supported; write pycuda or bindings\n"
 
 
+@pytest.mark.slow
 def test_the_headers_of_a_conda_environment_are_found(tmp_path: Path) -> None:
     headers = tmp_path / "environment/targets/x86_64-linux/include"
     headers.mkdir(parents=True)

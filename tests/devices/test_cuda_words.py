@@ -30,6 +30,7 @@ def compiled(device: Device, body: str, before: str = "") -> None:
     device.compiler.compile(Source(text, ("f",), ()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", USES)
 def test_the_definition_that_a_message_gives_makes_the_kernel_compile(word: str, opencl: Device) -> None:
     with pytest.raises(

@@ -17,6 +17,7 @@ from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 
 
+@pytest.mark.slow
 def test_pocl_compiles_each_kernel_once_for_the_block_that_it_is_launched_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

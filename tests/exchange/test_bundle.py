@@ -85,6 +85,7 @@ PRODUCT = """
 """
 
 
+@pytest.mark.slow
 @no_driver
 @pytest.mark.parametrize(
     ("capability", "architecture"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), None), ((7, 5), None)]

@@ -70,6 +70,7 @@ RESULTS = {
 STATED = ("--kernel", KERNEL, "--size", "64", "--device", RTX)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_others_is_one_message(tune: Tune, tmp_path: Path) -> None:
     cache = json.loads(cache_of(tmp_path, {8: 2.0, 16: 1.0, 4: None}, about=SIZES).read_text())
     draw, file = random.Random(1), tmp_path / "x.json"
@@ -86,6 +87,7 @@ def test_a_damaged_file_of_others_is_one_message(tune: Tune, tmp_path: Path) -> 
         assert done.status == 0 or not (tmp_path / f"r{number}").exists(), "nothing is written"
 
 
+@pytest.mark.slow
 def test_a_damaged_recording_is_replayed_or_is_one_message(tune: Tune, tmp_path: Path) -> None:
     recording.write(tmp_path / "whole.json", RECORDED)
     whole = json.loads((tmp_path / "whole.json").read_text())
@@ -174,6 +176,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "content"),
     [("import", bomb), ("import", lists), ("replay", bomb), ("replay", zeros), ("merge", zeros), ("validate", zeros)],

@@ -90,6 +90,7 @@ def test_an_exported_family_runs_at_any_size_and_compiles_nothing(
     assert len(builds()) >= 1
 
 
+@pytest.mark.slow
 def test_a_bundle_serves_a_kernel_under_another_name_and_refuses_another_kernel(
     exported: Path, scales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_builds_of_what_tables_know_are_in_it(
     assert (told.kernel, told.config) == ("mine/twice", config(2)), "its table serves under any name"
 
 
+@pytest.mark.slow
 def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
     done = tune("export", "gallery/vector_add", "--to", "dispatch", "--device", "H200", "--output", tmp_path, "--json")
     assert done.status == 0, done.err
@@ -147,6 +149,7 @@ def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
     } == {*done.json["kernels"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "device"), [(["--device", "H100"], "NVIDIA H100 80GB HBM3"), ([], "NVIDIA H200")])
 def test_a_device_that_tables_alone_know_is_exported_where_it_is_named(
     tune: Tune, tmp_path: Path, asked: list[str], device: str

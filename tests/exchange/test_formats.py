@@ -92,6 +92,7 @@ def test_an_export_says_the_types_and_options_that_its_code_depends_on(tune: Tun
         assert "add_6" in out.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "device", "suffix"),
     [
@@ -206,6 +207,7 @@ def test_kernel_tuner_replays_an_exported_cache_and_reads_the_results(tune: Tune
     assert tuple(found["tunable_parameters"].values()) == best
 
 
+@pytest.mark.slow
 def test_a_storage_that_is_named_holds_the_trials_or_is_refused(tune: Tune, tmp_path: Path, opencl: Device) -> None:
     file = tmp_path / "study.db"
     asked = ["export", "sgemm/03_naive", "16", "--to", "csv", "--output", tmp_path / "x.csv"]

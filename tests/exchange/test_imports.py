@@ -118,6 +118,7 @@ def test_a_metadata_file_of_another_shape_says_nothing(tune: Tune, tmp_path: Pat
 SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "hints", "message"),
     [

@@ -124,6 +124,7 @@ def test_a_cut_plain_gzip_is_told_from_no_gzip(tmp_path: Path) -> None:
     assert len(recording.read(plain).entries) == 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", recording.files(ROOT / "results/recordings"), ids=lambda path: path.name)
 def test_a_shipped_recording_is_described_in_t4_metadata(path: Path) -> None:
     import jsonschema

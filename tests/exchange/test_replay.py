@@ -17,6 +17,7 @@ from tuner.exchange.replay import replay
 from tuner.search.budget import Budget
 
 
+@pytest.mark.slow
 def test_replay_prints_one_document(tmp_path: Path, tune: Tune) -> None:
     path = tmp_path / "made.json.gz"
     recording.write(path, RECORDED)
@@ -63,6 +64,7 @@ def test_several_workers_give_one_trace_for_a_seed() -> None:
     assert len(first.evaluations) == 16
 
 
+@pytest.mark.slow
 def test_the_benchmark_makes_table_json_and_plot(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     recording.write(folder / "made.json.gz", RECORDED)

@@ -26,6 +26,7 @@ HOST = """\
 """
 
 
+@pytest.mark.slow
 def test_rows_are_measured_with_the_published_constants_and_tuned(tmp_path: Path, tune: Tune) -> None:
     file, folder = tmp_path / "own.yaml", tmp_path / "out"
     file.write_text(EXPERIMENT + HOST)
@@ -74,6 +75,7 @@ def test_rows_are_measured_with_the_published_constants_and_tuned(tmp_path: Path
     assert table["rows"][4]["tuned"]["config"] == by16["tuned"]["config"]
 
 
+@pytest.mark.slow
 def test_an_opencl_processor_reproduces_at_a_small_size_and_says_so(tmp_path: Path, tune: Tune) -> None:
     done = tune("reproduce", "studylog", "--device", "opencl", "--no-tune", "--output", tmp_path)
     assert done.status == 0, done.err
@@ -133,6 +135,7 @@ def test_a_row_that_fails_costs_that_row(tmp_path: Path, tune: Tune, stage: Stag
     assert "- Failed, published constants: mode 2: wrong result" in (tmp_path / "own.md").read_text()
 
 
+@pytest.mark.slow
 def test_interrupting_keeps_what_was_measured(tmp_path: Path, stage: Stage) -> None:
     file = faulty(tmp_path, stage, [3])
     first = "      - {name: first, stage: sgemm/00_host_simple, config: {openmp: 0}, time: 1 ms}\n"

@@ -31,6 +31,7 @@ def test_every_published_row_is_a_valid_point_of_the_space_of_its_stage(name: st
         checked(row.space, row.config, Scope(table.sizes, row.space.operation.options, language, AMPERE))
 
 
+@pytest.mark.slow
 def test_the_published_figures_fit_one_another_as_their_sources_say() -> None:
     counts = {name: len(rows(name)) for name in reading.names()}
     assert counts == {
@@ -53,6 +54,7 @@ def test_the_published_figures_fit_one_another_as_their_sources_say() -> None:
     assert batched["a simple first attempt"].share == pytest.approx(1 / 12)
 
 
+@pytest.mark.slow
 def test_the_experiments_are_listed_and_found_by_a_part_of_their_name(tune: Tune) -> None:
     for arguments in ((), ("--list",)):
         done = tune("reproduce", *arguments)

@@ -556,6 +556,7 @@ def test_a_fork_goes_on_while_a_thread_of_its_parent_loads(products: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_dispatched_call_imports_nothing_heavy_and_a_new_size_does_not_either() -> None:
     script = f"""
 import sys, numpy as np, tuner

@@ -105,6 +105,7 @@ def test_a_sibling_whose_model_is_not_to_be_trusted_tells_by_its_nearest_size(tm
     assert (choice.candidate.match, choice.candidate.sibling) == ("architecture", "NVIDIA H900")
 
 
+@pytest.mark.slow
 def test_a_sibling_lends_its_times_where_a_device_has_few(tmp_path: Path) -> None:
     """At the sizes that were measured on the device the first kernel is faster, but at large ones it is not."""
     tried = [64 * n for n in (4, 5, 6, 7, 8, 9, 10, 11, 12, 18, 24, 30, 36, 42, 48)]
@@ -123,6 +124,7 @@ def test_a_sibling_lends_its_times_where_a_device_has_few(tmp_path: Path) -> Non
     assert names == ["sgemm/06_tiled", "sgemm/09_coarsened_2d"]
 
 
+@pytest.mark.slow
 def test_a_sibling_lends_what_was_measured_there_alone(tmp_path: Path) -> None:
     """A configuration that is faster than the others, but at one size, by which the nearest size is misled."""
     tried = [64 * n for n in (4, 5, 6, 7, 8, 9, 10, 11, 12, 18, 24, 30, 36, 42, 48)]

@@ -77,17 +77,20 @@ def on_processor(spaces: list[Space]) -> list[ParameterSet]:
     return problems(others, sizes) + problems(products, [SMALLER.get(size, size) for size in sizes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("space", "size"), on_processor(HOST))
 def test_a_host_stage_is_right(space: Space, size: tuple[int, ...], host: Device) -> None:
     right(space, host, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", HOST, ids=name)
 def test_configurations_of_a_host_stage_are_right_at_a_ragged_size(space: Space, host: Device) -> None:
     for config in spread_out(space, scope_of(space, host, sized(space, RAGGED)), 16):
         right(space, host, RAGGED, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("space", "size"), on_processor(OPENCL))
 def test_a_gpu_stage_is_right_on_opencl(
     space: Space, size: tuple[int, ...], opencl: Device, request: pytest.FixtureRequest
@@ -97,6 +100,7 @@ def test_a_gpu_stage_is_right_on_opencl(
     right(space, opencl, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", OPENCL, ids=name)
 def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
     for config in spread_out(space, scope_of(space, opencl, sized(space, RAGGED)), 2):
@@ -130,6 +134,7 @@ def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
             right(space, cuda, size, dict(config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:

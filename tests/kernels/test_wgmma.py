@@ -79,6 +79,7 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     assert built.figures["wgmma_persistent"].spills == 0
 
 
+@pytest.mark.slow
 def test_the_prompt_stage_compiles_with_its_sizes() -> None:
     space = catalog.load("gemm16_nt/wgmma_prompt")
     scope = with_type(on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200), "bfloat16")
@@ -90,6 +91,7 @@ def test_the_prompt_stage_compiles_with_its_sizes() -> None:
     assert built.figures["wgmma_prompt"].spills == 0
 
 
+@pytest.mark.slow
 def test_the_space_of_the_persistent_stage_is_large() -> None:
     space = catalog.load(PERSISTENT)
     scope = on(space, {"M": 1024, "N": 1024, "K": 1024, "batch": 1}, H200)

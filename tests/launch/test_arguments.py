@@ -99,6 +99,7 @@ print(handle.kernel(C, A, B).device.id)
 """
 
 
+@pytest.mark.slow
 def test_a_family_runs_on_the_opencl_device_of_its_arrays() -> None:
     environment = {**os.environ, "POCL_DEVICES": "basic basic"}
     done = subprocess.run([sys.executable, "-c", ON_THE_SECOND], capture_output=True, text=True, env=environment)

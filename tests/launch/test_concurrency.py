@@ -15,6 +15,7 @@ from helpers.arrays import SHAPE, arrays, in_threads
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
 
 
+@pytest.mark.slow
 def test_threads_share_a_kernel(opencl: Any) -> None:
     import pyopencl as cl
     from pyopencl import array

@@ -21,6 +21,7 @@ from helpers.scripts import HEAVY, LAUNCH
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
 def test_a_launch_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side(kernel: str, device: str) -> None:
     for sealed in (False, True):
@@ -51,6 +52,7 @@ def install(site: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "kernel", "library"),
     [
@@ -65,6 +67,7 @@ def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_devi
     assert alone(script, installed, ["numpy", *library], tmp_path).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_launch_forms_of_a_wheel_are_made_with_what_the_build_asks_for(tmp_path: Path) -> None:
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     names = [re.split("[<>=]", each)[0] for each in asked["hooks"]["custom"]["dependencies"]]

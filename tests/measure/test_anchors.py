@@ -113,6 +113,7 @@ void f(float *y, const float *x, int n) {
 """
 
 
+@pytest.mark.slow
 def test_what_is_wrong_run_after_run_fails_and_the_next_is_the_best(host: HostDevice, tmp_path: Path) -> None:
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
     space = catalog.load(str(written(tmp_path, SPOILS, arguments, "2 * x", parameters={"a": [1, 2]})))

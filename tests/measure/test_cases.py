@@ -33,6 +33,7 @@ def missed(file: Path, device: Device, size: str = "500") -> list[str]:
     return Workbench(device, space, scope_of(space, device, size)).missed_cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int8", "bool"])
 def test_a_kernel_that_ignores_a_mask_of_whole_numbers_is_wrong(dtype: str, tmp_path: Path, host: Device) -> None:
     assert outcome_of(catalog.load(str(masked(tmp_path, dtype, "m ? v : 0"))), host, "500") is None

@@ -47,6 +47,7 @@ def test_no_cheat_of_a_host_kernel_is_stored(tune: Tune, tmp_path: Path) -> None
     assert record["input_sets"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "int8", "uint16", "float16", "complex64"])
 def test_every_cheat_is_caught_for_every_kind_of_number(dtype: str, host: Device, tmp_path: Path) -> None:
     found = outcomes(tmp_path, host, dtype, CHEATS.values())
@@ -54,6 +55,7 @@ def test_every_cheat_is_caught_for_every_kind_of_number(dtype: str, host: Device
     assert {outcome.failure for outcome in found.values()} <= {"wrong in a later run", "wrong result"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint16"])
 def test_what_a_cheat_leaves_is_seen_on_opencl(dtype: str, opencl: Device, tmp_path: Path) -> None:
     found = outcomes(tmp_path, opencl, dtype, ON_OPENCL)
@@ -77,6 +79,7 @@ def test_no_cheat_of_a_cuda_kernel_is_stored(tune: Tune, tmp_path: Path) -> None
     assert done.json["best"]["config"] == {"cheat": 0}
 
 
+@pytest.mark.slow
 def test_the_cheats_compile_for_nvidia(tmp_path: Path) -> None:
     space = cheats.loaded(tmp_path, "cuda", "float32")
     scope = Scope({"n": 100}, {}, "cuda", Limits())
@@ -101,6 +104,7 @@ operation:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "role", "reference", "body", "failure"),
     [

@@ -71,6 +71,7 @@ def near(answers: Array, bound: Bound, random: np.random.Generator) -> Array:
     return np.asarray((answers.astype(np.uint64) + offset.astype(np.uint64)).astype(dtype.numpy))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["host", "opencl"])
 @pytest.mark.parametrize("terms", TERMS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
@@ -100,6 +101,7 @@ def test_both_find_the_same_elements_wrong(
     assert host.unwritten >= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["host", "opencl"])
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES.values() if dtype.is_exact], ids=lambda dtype: dtype.name)
 def test_an_integer_that_nobody_has_written_is_a_quarter_of_the_range_off(
@@ -118,6 +120,7 @@ def test_an_integer_that_nobody_has_written_is_a_quarter_of_the_range_off(
     assert min(distance) >= 2 ** (8 * dtype.itemsize - 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
 def test_the_kernels_that_compare_compile_for_nvidia(dtype: DType) -> None:
     text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()

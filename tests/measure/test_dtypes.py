@@ -71,6 +71,7 @@ def copy(folder: Path, name: str, language: str, **fill: Any) -> Path:
     return written(folder, code, arguments, "x", language, parameters={"wrong": [0, 1]}, tolerance="epsilon", **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", LANGUAGES)
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_is_right_and_one_wrong_element_refused(
@@ -122,6 +123,7 @@ def test_a_dtype_is_tuned(name: str, tune: Tune, tmp_path: Path) -> None:
     assert done.json["best"]["config"] == {"wrong": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", LANGUAGES)
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_every_pattern_of_bits_is_the_number_that_it_is(
@@ -144,6 +146,7 @@ SCALARS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", LANGUAGES)
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_is_passed_as_a_scalar_and_launched(
@@ -215,6 +218,7 @@ def test_languages_have_the_types_that_the_table_says(host: Device, opencl: Devi
     assert compiler.compile_cubin(source(text, "f"), "sm_90a").binary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DTYPES)
 def test_the_comparison_of_every_dtype_compiles_for_nvidia(name: str) -> None:
     text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()

@@ -62,6 +62,7 @@ def test_a_full_disk_is_no_failure_of_a_configuration_and_with_room_the_run_goes
     assert all(count == 1 for count in finished(tmp_path).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "said"), [("--fsize=4000", "no space is left|File too large"), ("--nofile=13", "Too many open files")]
 )
@@ -86,6 +87,7 @@ exec cc "$@"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "reason", "kept"), [((), "compile memory", 3), (("--as=1000000000",), "no memory", 2)]
 )
@@ -103,6 +105,7 @@ def test_a_compiler_that_needs_more_than_its_part_fails_and_where_the_machine_ha
     assert len(outcomes(tmp_path)) == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [(workers, workers), (fork_servers,)], ids=["worker", "fork server"])
 def test_a_process_that_somebody_kills_costs_no_configuration(
     killed: Sequence[Callable[[int], list[int]]], stage: Stage, tmp_path: Path

@@ -66,6 +66,7 @@ def refuses(space: Space, device: Device, size: str) -> None:
     assert bench.finals([{"all": 0}], 0.1).candidates[0].failure is not None
 
 
+@pytest.mark.slow
 def test_a_time_in_which_memory_cannot_be_read_is_refused(
     host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

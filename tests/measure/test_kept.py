@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from helpers.own_kernels import scaled
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
@@ -23,6 +25,7 @@ def space(folder: Path, stem: str, factor: str = "2", reference: str = "2 * x") 
     return catalog.load(str(file))
 
 
+@pytest.mark.slow
 def test_kernels_of_one_problem_are_verified_on_the_same_arrays(tmp_path: Path, host: Device) -> None:
     workbenches, seeds = WorkbenchCache(host), list[int]()
     buffers = []

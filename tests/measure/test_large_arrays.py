@@ -67,6 +67,7 @@ def drawn_by(device: Device, drawn: Drawn) -> tuple[bool, bytes]:
     return is_drawn, found.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", DTYPES)
 def test_device_and_host_draw_the_same_elements(name: str, kind: str, request: pytest.FixtureRequest) -> None:
@@ -131,6 +132,7 @@ def test_drawn_numbers_have_the_distribution_that_they_are_named_for() -> None:
     assert np.bincount(integers + 2).min() == pytest.approx(integers.size / 5, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DTYPES)
 def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
     dtype = DTYPES[name]
@@ -193,6 +195,7 @@ def both(space: Space, scope: Any, contents: Mapping[str, Elements], device: Dev
     return (on_device[0]["z"].array(), on_device[1]), (answers["z"], read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
@@ -206,6 +209,7 @@ def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
     assert found[1] == right[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     "expression", ["x @ y", "a * (x @ y) + 2 * c", "c - x @ y / a + (x @ y)", "x @ y + x @ transpose(t, (0, 2, 1))"]
@@ -290,6 +294,7 @@ def large(folder: Path, device: Device) -> Bench:
     return Bench(device, space, scope_of(space, device, str(LARGE)), Method(repeats=3))
 
 
+@pytest.mark.slow
 def test_one_wrong_element_of_a_large_array_is_found(tmp_path: Path, opencl: Device) -> None:
     bench = large(tmp_path, opencl)
     assert isinstance(bench.workbench.inputs.answers["y"], Placed)
@@ -301,6 +306,7 @@ def test_one_wrong_element_of_a_large_array_is_found(tmp_path: Path, opencl: Dev
     assert f"1 of {LARGE} elements" in wrong.log
 
 
+@pytest.mark.slow
 def test_an_answer_that_a_stray_write_has_hit_is_computed_again(tmp_path: Path, opencl: Device) -> None:
     bench = large(tmp_path, opencl)
     answer = bench.workbench.inputs.answers["y"]
@@ -313,6 +319,7 @@ def test_an_answer_that_a_stray_write_has_hit_is_computed_again(tmp_path: Path, 
     )
 
 
+@pytest.mark.slow
 def test_the_host_never_holds_a_large_array(tmp_path: Path, opencl: Device) -> None:
     tracemalloc.start()
     try:

@@ -155,6 +155,7 @@ def equal(inputs: input_sets.InputSet) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("space", "size"), problems(STAGES, [(1,), (2,), (5,), (31,), (100,)]))
 def test_the_tolerance_of_every_stage_rejects_all_mutants(space: Space, size: tuple[int, ...], host: Device) -> None:
     op = space.operation

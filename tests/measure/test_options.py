@@ -27,6 +27,7 @@ def scaled(folder: Path, body: str, a: float, dtype: str = "float32", option: st
     return written(folder, code, arguments, "s * x", options={"s": a})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [0.0, 1.0, 2.0, 0.5, -1.0, 0.01])
 def test_a_kernel_that_ignores_its_option_is_refused_whatever_the_default(
     a: float, host: Device, tmp_path: Path
@@ -36,6 +37,7 @@ def test_a_kernel_that_ignores_its_option_is_refused_whatever_the_default(
     assert found.startswith("wrong result: with s="), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [0, 1, 5])
 def test_a_whole_option_is_varied_too(a: int, host: Device, tmp_path: Path) -> None:
     assert failure(scaled(tmp_path, "s * x[i]", a, "int32", "int32"), host) is None

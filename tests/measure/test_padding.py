@@ -28,6 +28,7 @@ def failure(file: Path, device: Device, **config: Any) -> str | None:
     return final.failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alignment", [4, 64])
 def test_a_kernel_that_takes_its_leading_dimensions_is_right(
     alignment: int, host: Device, opencl: Device, tmp_path: Path
@@ -42,6 +43,7 @@ def test_a_kernel_that_takes_its_leading_dimensions_is_right_on_a_gpu(cuda: Devi
     assert "C[1, 0]" in (failure(product(tmp_path, a_row="K"), cuda, threads=32) or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("taken", "told"),
     [
@@ -77,6 +79,7 @@ def doubled(folder: Path, body: str = "", dtype: str = "float32", **more: Any) -
     return written(folder, code, arguments, "2 * x", **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(
     ("body", "told"),
@@ -175,6 +178,7 @@ void give(float *y, float *rows, int n, int ldy) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("zeroed", "left", "told"),
     [

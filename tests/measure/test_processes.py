@@ -80,6 +80,7 @@ def test_whatever_a_kernel_does_to_its_process_every_answer_belongs_to_its_quest
 SLOW_TO_COMPILE = ENDLESS_MACRO + HOST.replace("if (v != 7 && fault == 0) usleep(3000);", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["the command", "its reapers", "nothing"])
 def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage) -> None:
     file = stage(SLOW_TO_COMPILE, "faulty", "{v: [0, 1, 2], fault: [2]}")
@@ -103,6 +104,7 @@ def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage)
     assert of_this_test() == []
 
 
+@pytest.mark.slow
 def test_compilers_have_a_limit_of_time_and_memory_and_the_worker_has_none(stage: Stage) -> None:
     file = stage(SLOW_TO_COMPILE, "faulty", "{v: [0], fault: [2]}")
     process = start(str(file), "8", "--device", "host", "--timeout", "100")

@@ -16,6 +16,8 @@ from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.space.model import Space
 
+pytestmark = pytest.mark.slow
+
 DEVICES = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 

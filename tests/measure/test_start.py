@@ -55,6 +55,7 @@ def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
     assert imported.exists() == uses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "model"), [("1", False), ("2", True)])
 def test_the_model_of_times_is_imported_where_a_search_may_ask_it(budget: str, model: bool, tmp_path: Path) -> None:
     (tmp_path / "twice.c").write_text(KERNEL)

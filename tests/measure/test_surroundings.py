@@ -14,6 +14,8 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import outcomes
 from helpers.processes import PATIENCE_SECONDS, Tune, of_this_test, start, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def plain(stage: Stage) -> Path:

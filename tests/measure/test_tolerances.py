@@ -66,6 +66,7 @@ EDGES: dict[str, tuple[str, Any, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["c", "opencl"])
 @pytest.mark.parametrize("what", EDGES)
 def test_a_tolerance_accepts_what_is_inside_and_nothing_outside(
@@ -80,6 +81,7 @@ def test_a_tolerance_accepts_what_is_inside_and_nothing_outside(
     assert outcome_of(catalog.load(str(refused)), device, "100") in WRONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["c", "opencl"])
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float32"])
 def test_an_element_that_is_left_out_is_wrong_whatever_may_be(
@@ -141,6 +143,7 @@ DERIVED = {  # what a kernel does to its partial sums: whether it is right
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["c", "opencl"])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("end", DERIVED)

@@ -124,6 +124,7 @@ void quick(float *C, const float *A, const float *B, int M, int N, int K, int ba
 """
 
 
+@pytest.mark.slow
 def test_a_run_measures_nothing_in_the_turn_of_another_one_and_its_timeouts_begin_with_its_own(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_the_honest_twin_is_tuned_and_the_broken_one_is_refused(name: str, tune:
     assert "y[" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_the_honest_twin_is_right_on_opencl_and_the_broken_one_is_refused(
     name: str, opencl: Device, tmp_path: Path

@@ -68,6 +68,7 @@ WRONG = {"wrong result", "not a number", "writes outside"}
 NO_FAULT_ON_POCL = "no barrier after the multiplication"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [fault for fault in GPU_FAULTS if fault != NO_FAULT_ON_POCL])
 def test_a_broken_gpu_kernel_is_caught_on_opencl(fault: str, opencl: Device, tmp_path: Path) -> None:
     assert outcome_of(broken(*GPU_FAULTS[fault], tmp_path), opencl, RAGGED) in WRONG
@@ -84,6 +85,7 @@ def test_a_broken_gpu_kernel_is_caught_on_cuda(fault: str, cuda: Device, tmp_pat
     assert outcome_of(space, cuda, size, config) in WRONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", HOST_FAULTS)
 def test_a_broken_host_kernel_is_caught(fault: str, host: Device, tmp_path: Path) -> None:
     assert outcome_of(broken(*HOST_FAULTS[fault], tmp_path), host, RAGGED) in WRONG

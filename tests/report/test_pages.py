@@ -22,6 +22,8 @@ from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
 
+pytestmark = pytest.mark.slow
+
 WIDE, NARROW = 1600, 380
 RECORDED = ROOT / "results/recordings/12_warptiled-4096.json.gz"
 CHARTS = {"contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices"}

@@ -242,6 +242,7 @@ def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, t
     assert "as fast" not in tune("explain", *about, "--no-measure").out
 
 
+@pytest.mark.slow
 def test_the_share_of_valid_combinations_is_counted_or_has_its_error(tune: Tune, tmp_path: Path) -> None:
     space = catalog.load("sgemm/16_stream_k")
     scope = Problem.parse(space, "4096", {}).scope("cuda", BACKENDS["cuda"].limits_of("sm_90a"))
@@ -295,6 +296,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", WRONG, ids=lambda words: " ".join(words[:5]))
 def test_a_wrong_request_is_one_message(request_: tuple[str, ...], tune: Tune, tmp_path: Path) -> None:
     done = tune(*request_)

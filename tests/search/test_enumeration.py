@@ -61,6 +61,7 @@ def conditions(draw: st.DrawFn) -> str:
     return f"{draw(st.sampled_from(['not ', '']))}({compared}) {draw(st.sampled_from(['and', 'or']))} {draw(side)} > 1"
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=3))
 def test_kernel_tuners_enumeration_agrees_with_our_evaluator(restrictions: list[str]) -> None:
@@ -95,6 +96,7 @@ def test_words_and_truth_values_are_parameters_too() -> None:
     assert found(made, scope()) == by_definition(made, scope())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "restrictions",
     [

@@ -10,6 +10,7 @@ from tuner.search.sampler import PoolGPSampler
 from tuner.space.config import Value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("direction", "sign"), [("minimize", 1), ("maximize", -1)])
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_the_sampler_serves_any_study(direction: str, sign: int, jobs: int) -> None:

@@ -48,6 +48,7 @@ def trace(
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_same_for_a_seed(name: str) -> None:
     first = trace(name, Budget(evaluations=40), seed=5)
@@ -59,6 +60,7 @@ def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_
     assert (trace(name, Budget(evaluations=40), seed=6) == first) == ("brute_force" in name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_exhausts_a_small_space_and_stops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel Tuner's genetic algorithm never comes to an end on some of these."""
@@ -158,6 +160,7 @@ def test_a_strategy_for_one_objective_refuses_two() -> None:
         Search("kt:pso", Pool(PARAMETERS, VALID), objectives=2)
 
 
+@pytest.mark.slow
 def test_the_default_finds_the_best_in_a_fraction_of_the_space_and_beats_chance() -> None:
     def best(name: str, seed: int) -> float:
         found = [time_of(dict(zip(PARAMETERS, c, strict=True))) for c in trace(name, Budget(evaluations=40), seed)]
@@ -220,6 +223,7 @@ def test_what_is_to_be_first_is_likely_and_where_it_spends_the_budget_no_strateg
         wait_until(lambda: strategies_of(os.getpid()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])
 def test_what_others_have_measured_is_not_asked_for(name: str) -> None:
     pool = Pool(PARAMETERS, VALID)

@@ -15,6 +15,7 @@ from helpers.references import DEVICES, KERNEL, PYTHON, REFERENCES, WRONG, space
 SAID = {"kernel": "; compared with the kernel naive", "config": "; compared with a configuration of its own: "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", DEVICES)
 @pytest.mark.parametrize("kind", REFERENCES)
 def test_a_right_kernel_is_stored_with_what_verified_it_and_a_wrong_one_refused(

@@ -52,6 +52,7 @@ def write(folder: Path, **changes: Any) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_file_is_evaluated_for_its_configurations_at_a_size(tmp_path: Path, tune: Tune) -> None:
     done = tune("validate", write(tmp_path))
     assert (done.status, done.err) == (0, "")
@@ -166,6 +167,7 @@ def test_a_fault_of_a_shared_operation_names_its_own_file(tmp_path: Path, tune: 
     assert tune("validate", file, "64").status == 0, "it has a value there"
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_one_message(tmp_path: Path, tune: Tune) -> None:
     write(tmp_path)
     draw, file = random.Random(1), tmp_path / "damaged.yaml"

@@ -111,6 +111,7 @@ def formulas() -> st.SearchStrategy[str]:
     return st.recursive(leaves, extend, max_leaves=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(formulas())
 @example("(not (not ((a and a) + (zero - a))))")
@@ -152,6 +153,7 @@ def mixtures() -> st.SearchStrategy[str]:
     return st.recursive(leaves, extend, max_leaves=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(mixtures())
 @example("([1] == (1,))")

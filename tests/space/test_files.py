@@ -104,6 +104,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_file_is_one_message_with_file_line_and_key(fault: str, tmp_path: Path, tune: Tune) -> None:
     text, expected = FAULTS[fault]
@@ -151,6 +152,7 @@ def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) 
         reader.read(tmp_path / "space.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_shipped_file_is_valid_and_survives_its_launch_form(name: str) -> None:
     path, _ = catalog.find(name)
@@ -167,6 +169,7 @@ def published() -> Validator:
     return validator(schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "spaces").rglob("[0-9]*.yaml")), ids=lambda p: p.stem)
 def test_the_published_schema_accepts_every_shipped_file(path: Path, published: Validator) -> None:
     published.validate(yaml.safe_load(path.read_text()))

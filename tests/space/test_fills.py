@@ -54,6 +54,7 @@ def of(folder: Path, dtype: str, fill: Any, condition: str) -> Path:
     return written(folder, code, arguments, "ones(n) + 0 * abs(x)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", HELD)
 def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune, host: Device) -> None:
     file = of(tmp_path, *HELD[what])
@@ -61,6 +62,7 @@ def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune, h
     assert outcome_of(catalog.load(str(file)), host, "200") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "condition"),
     [

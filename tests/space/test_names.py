@@ -46,6 +46,7 @@ def of(folder: Path, kernel: str, code: str = ADD, language: str = "cuda", **cha
     return written(folder, code, [Y, X], "x", language, kernel=kernel, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "entry"),
     [

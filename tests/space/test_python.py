@@ -328,6 +328,7 @@ def drawn(rng, n):
 """
 
 
+@pytest.mark.slow
 def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", PYTHON, fill={"python": "check.py:drawn"})
     (tmp_path / "mine" / "check.py").write_text(TRAP)

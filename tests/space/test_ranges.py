@@ -23,6 +23,7 @@ def of(folder: Path, values: Any) -> Path:
     return written(folder, CODE, [Y], "ones(n)", parameters={"a": values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "expanded"),
     [
@@ -78,6 +79,7 @@ CUDA = 'extern "C" __global__ void f(float *y, int n) { y[threadIdx.x] = a; }'
 PORTABLE = '#include "portable.h"\nKERNEL void f(GLOBAL float *y, int n) { y[threadIdx.x] = a; }'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code", "languages"),
     [

@@ -102,6 +102,7 @@ def in_c(arguments: Arrays, body: str) -> str:
     return f"#include <math.h>\nvoid f({listed}, int n) {{\n{body}\n}}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", RIGHT)
 def test_a_reference_has_the_meaning_that_numpy_gives_it(what: str, host: Device, tmp_path: Path) -> None:
     arguments, body, reference = RIGHT[what]
@@ -135,6 +136,7 @@ def test_an_option_that_the_kernel_takes_as_an_integer_is_one_in_its_reference(
     assert outcome_of(catalog.load(str(file)), host, "37") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
 def test_convolutions_of_any_size_mean_what_scipy_means(dtype: str) -> None:
     from scipy import signal
@@ -200,11 +202,13 @@ def on_gpu(name: str, folder: Path, text: str = "", becomes: str = "") -> Path:
     return written(folder, code, arguments, reference, "opencl", extent=["n", "n"], **block, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GPU)
 def test_the_honest_twin_is_right_on_opencl(name: str, opencl: Device, tmp_path: Path) -> None:
     assert outcome_of(catalog.load(str(on_gpu(name, tmp_path))), opencl, "37") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_broken_twin_is_caught_on_opencl(twin: str, opencl: Device, tmp_path: Path) -> None:
     assert outcome_of(catalog.load(str(on_gpu(*TWINS[twin][:1], tmp_path, *TWINS[twin][1:]))), opencl, "37") in (
@@ -247,6 +251,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", REFUSED)
 def test_what_a_reference_may_not_say_is_one_message(reference: str, tmp_path: Path, tune: Tune) -> None:
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]

@@ -270,6 +270,7 @@ def answered(tune: Tune, *arguments: str | Path) -> str:
     return done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_one_message_with_file_line_key_and_what_is_allowed(fault: str, tmp_path: Path, tune: Tune) -> None:
     text, expected = FAULTS[fault]

@@ -27,6 +27,7 @@ for size in range(int(sys.argv[1]), int(sys.argv[2])):
 """
 
 
+@pytest.mark.slow
 def test_a_load_without_an_exact_record_is_noted_once_per_process(tmp_path: Path, host: Device) -> None:
     file = scaled(tmp_path, "twice")
     for _ in range(3):

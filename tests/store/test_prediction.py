@@ -80,6 +80,7 @@ def test_the_model_is_right_at_sizes_of_a_recorded_space_where_the_nearest_size_
     assert {one.match for one in others} <= {"predicted", "nearest_size", "default"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in catalog.names() if "cuda" in catalog.load(name).languages])
 def test_every_kernel_with_records_is_found_at_a_size_between_them(name: str) -> None:
     space = catalog.load(name)
@@ -153,6 +154,7 @@ def by_lines(size: int) -> Record:
     return measured(size, (LARGE, work * (1.0 if size % 32 == 0 else 2.0)), (SMALL, 1.4 * work))
 
 
+@pytest.mark.slow
 def test_rows_that_begin_amid_a_line_of_the_cache_are_told_from_others() -> None:
     records = [by_lines(size) for start in range(1024, 3200, 192) for size in (start, start + 100)]
     assert [found(records, size)[0].config["BM"] for size in (1536, 1540, 2560, 2564)] == [128, 64, 128, 64]
@@ -166,6 +168,7 @@ def with_fewer(size: int) -> Record:
     return measured(size, (LARGE, waves[128] / 2.4e8), (SMALL, waves[64] / 2e8))
 
 
+@pytest.mark.slow
 def test_what_runs_on_fewer_multiprocessors_is_known_by_its_times() -> None:
     tried = [64 * blocks for blocks in (5, 7, 9, 11, 13, 15, 16, 19, 22, 25, 28, 31, 35, 39, 43, 48)]
     records = [with_fewer(size) for size in tried]
@@ -179,6 +182,7 @@ def with_five_at_once(size: int) -> Record:
     return measured(size, (LARGE, large * 132 * 128**2 * size / 2e8), (SMALL, small * 600 * 64**2 * size / 2e8))
 
 
+@pytest.mark.slow
 def test_how_many_blocks_run_at_once_is_known_by_the_times() -> None:
     tried = (5, 7, 9, 12, 14, 15, 17, 20, 22, 27, 29, 30, 32, 37, 38, 40, 41, 44, 47, 51)
     records = [with_five_at_once(64 * blocks) for blocks in tried]
@@ -186,6 +190,7 @@ def test_how_many_blocks_run_at_once_is_known_by_the_times() -> None:
     assert taken == {24: 64, 26: 128, 34: 64, 36: 128}  # 576, 676, 1156 and 1296 small tiles
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_depth_are_known_by_the_times() -> None:
     """Each block walks the depth in whole steps of BK; those of 8 take a tenth longer."""
     fine = {**LARGE, "BK": 8}
@@ -203,6 +208,7 @@ def test_the_steps_of_the_depth_are_known_by_the_times() -> None:
             assert (large < finer) == is_even
 
 
+@pytest.mark.slow
 def test_blocks_that_share_the_depth_of_tiles_are_known_to_wait_for_one_another() -> None:
     """Steps along the depth are split evenly; but the sums of those that share a tile are added one after the other."""
     space = catalog.load("sgemm/16_stream_k")
@@ -224,6 +230,7 @@ def test_blocks_that_share_the_depth_of_tiles_are_known_to_wait_for_one_another(
         assert told == pytest.approx(time_ms(*at), rel=0.1)
 
 
+@pytest.mark.slow
 def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
     """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""
     rare = {**LARGE, "TM": 4}
@@ -236,6 +243,7 @@ def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> 
     assert found(records, 4096)[0].config == rare
 
 
+@pytest.mark.slow
 def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise() -> None:
     def time_ms(size: int) -> float:
         return math.ceil((size / 64) ** 2 / UNITS) * size / 1e6
@@ -252,6 +260,7 @@ def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise
             assert (one < min(rest)) == is_far
 
 
+@pytest.mark.slow
 def test_a_library_that_was_measured_at_few_of_many_sizes_is_not_asked_for_its_tiles() -> None:
     def tiles(at: Scope) -> Tiles:
         raise AssertionError(f"asked at {at.sizes}")
@@ -264,6 +273,7 @@ def test_a_library_that_was_measured_at_few_of_many_sizes_is_not_asked_for_its_t
     assert math.isinf(library)
 
 
+@pytest.mark.slow
 def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() -> None:
     """What jumps from size to size is no faster than the other on average."""
     records = []
@@ -311,6 +321,7 @@ def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host
     assert (loaded.match, loaded.config) == ("predicted", steady)
 
 
+@pytest.mark.slow
 def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
     def tiles(at: Scope) -> Tiles:
         there = math.ceil(at.sizes["M"] / 128) ** 2
@@ -331,6 +342,7 @@ def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
         assert abs(told - 1) < abs(untold - 1)
 
 
+@pytest.mark.slow
 def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
     asked: list[int] = []
 
@@ -347,6 +359,7 @@ def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
     assert asked == [2048]
 
 
+@pytest.mark.slow
 def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_own_times() -> None:
     """One takes three times as long for the same tiles."""
 
@@ -367,6 +380,7 @@ def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_ow
         assert model.times(sizes(size))[1] == pytest.approx(library(size), rel=0.1)
 
 
+@pytest.mark.slow
 def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:
     """Which is faster follows from no sum of parts, at more sizes than are inverted at once."""
     tried = {(64 * m, 64 * n, 1024, 1): m * n % 3 == 0 for m in range(8, 23) for n in range(8, 23)}
@@ -382,6 +396,7 @@ def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:
         assert (large < small) == is_third
 
 
+@pytest.mark.slow
 def test_what_was_learnt_is_kept_and_learnt_again_where_it_is_damaged_or_the_cache_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +425,7 @@ def test_what_was_learnt_is_kept_and_learnt_again_where_it_is_damaged_or_the_cac
     assert predicted() == learnt
 
 
+@pytest.mark.slow
 def test_what_a_library_told_is_kept_until_it_tells_other_things(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from tuner.errors import RequestError
 from tuner.store import locks
 from tuner.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 # On a busy machine each of twenty writers waits for the nineteen others longer than a user's patience would last, which
 # is not what these tests are about.
 WRITERS = """

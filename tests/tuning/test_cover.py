@@ -224,6 +224,7 @@ def test_weights_decide_between_builds_that_reach_as_far() -> None:
     assert choose(times, [1.0, 1.0, 5.0, 1.0], 1.03)[0] == B
 
 
+@pytest.mark.slow
 def test_a_winner_that_other_sizes_tell_to_be_far_behind_is_not_measured(host: Device) -> None:
     kernel, sizes = "sgemm/01_host_blocked", range(32, 512, 32)
     space, table = catalog.load(kernel), TrialTable()

@@ -27,6 +27,8 @@ from helpers.processes import (
 )
 from tuner.search import foreign
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def many(stage: Stage) -> Path:

@@ -101,6 +101,7 @@ def test_a_run_goes_on_after_a_ledger_that_was_cut(tune: Tune, stage: Stage, tmp
     assert "5 measured before" in tune(*request).err
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("busy", f"usleep(300000); {MULTIPLY}"), "busy", f"{{a: {list(range(40))}}}")
     first = start(str(file), "8", "--repeats", "1")
@@ -129,6 +130,7 @@ def close_lapsed(other: ledger.Ledger) -> None:
     other.news()
 
 
+@pytest.mark.slow
 def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_had_it(
     shared: Callable[[], ledger.Ledger],
 ) -> None:

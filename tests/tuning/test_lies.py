@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.records import sizes
@@ -94,6 +96,7 @@ def mutations(lines: list[str]) -> Iterator[list[str]]:
         yield [*lines[: i + 1], *lines[i:]]
 
 
+@pytest.mark.slow
 def test_whatever_a_journal_says_it_costs_no_more_than_what_it_lies_about(tmp_path: Path) -> None:
     opened()
     (journal,) = (tmp_path / "state").rglob("*.log")
@@ -111,6 +114,7 @@ def test_whatever_a_journal_says_it_costs_no_more_than_what_it_lies_about(tmp_pa
         assert said == [], what
 
 
+@pytest.mark.slow
 def test_whatever_a_database_says_it_costs_no_more_than_what_it_lies_about(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/lies.db"
     opened(url)

@@ -22,6 +22,8 @@ from tuner.tuning.ledger.ledger import Ledger
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
+pytestmark = pytest.mark.slow
+
 SECRET = "s3cr3t"
 KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
 

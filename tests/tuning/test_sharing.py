@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from optuna.trial import TrialState
 
 from helpers.databases import Server, measured, workers_of
@@ -37,6 +38,7 @@ void shared(float *C, const float *A, const float *B, int M, int N, int K, int b
 """
 
 
+@pytest.mark.slow
 def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
     stage: Stage, postgresql: Server, tmp_path: Path
 ) -> None:
@@ -64,6 +66,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
     assert trials[0].params.keys() == {"v"}
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_in_a_database(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     file = stage(KERNEL, "shared", "{v: [16, 17, 18, 19]}")
     url = f"sqlite:///{tmp_path}/studies.db"
@@ -100,6 +103,7 @@ def on_two_devices(names: str, *request: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_two_devices_of_a_kind_share_the_work(tmp_path: Path) -> None:
     request = ("sgemm/03_naive", "33", "--devices", "opencl:0,opencl:1", "--budget", "12", "--json")
     status, out, err = on_two_devices("pthread pthread", *request, "--strategy", "brute_force")
@@ -146,6 +150,7 @@ def right(x):
     assert len(sets) == len(set(sets)) > 1
 
 
+@pytest.mark.slow
 def test_devices_of_different_kinds_refuse_to_share(tune: Tune) -> None:
     status, _, err = on_two_devices("basic pthread", "sgemm/03_naive", "33", "--devices", "all", "--json")
     assert status == 2

@@ -12,6 +12,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
 def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: str, tune: Tune) -> None:
