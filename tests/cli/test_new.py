@@ -163,7 +163,7 @@ def test_a_parameter_by_value_of_an_open_type_is_a_scalar(tmp_path: Path, tune: 
     assert list(operation["options"]) == ["alpha", "beta"]
     assert [a["dtype"] for a in operation["arguments"]] == ["T", "T", "float32", "T", "float32", "T", "int32"]
     line = next(line for line in file.read_text().splitlines() if "name: beta" in line)
-    assert "its type is real: which dtype is it?; an array, if that is a pointer?" in line
+    assert "its type is real: which dtype is it?; if it is a pointer, add a shape and a role" in line
     file.write_text(answered(file.read_text()).replace("reference: a + b", "reference: alpha * x[0]"))
     assert tune("validate", file).status == 0
 

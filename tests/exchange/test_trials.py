@@ -50,7 +50,7 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
     assert tune("failures", times, "500", "--json").json["failed"] == {}
     assert tune("failures", times, "500", "--set", "a=2", "--json").json["failed"] == {"wrong result": 2}
     assert "no ledger has trials" in tune("history", times, "500", "--set", "a=3").err
-    assert "n=500, a=2: none of 2" in tune("report", times, "500", "--set", "a=2").err
+    assert "n=500, a=2: all 2 measured configurations failed" in tune("report", times, "500", "--set", "a=2").err
     journals = list((tmp_path / "state").rglob("*.log"))
     assert len(journals) == 2
     for _ in range(2):

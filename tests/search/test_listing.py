@@ -82,7 +82,7 @@ def test_a_list_that_others_may_write_is_refused() -> None:
 
 
 def test_old_lists_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "KEPT", 3)
+    monkeypatch.setattr(listing, "MOST_LISTS", 3)
     for size in range(1, 8):
         configs(made(), scope(size))
     assert len(files()) == 3
