@@ -54,6 +54,13 @@ def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
     return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 
 
+def thinned(entries: Sequence[Measured], every: int) -> list[Measured]:
+    """The entries with SEVERAL of every `every`-th size."""
+    sizes = {*sorted({sizes for entry in entries for sizes in entry.times})[::every]}
+    left = (replace(entry, times={s: t for s, t in entry.times.items() if s in sizes}) for entry in entries)
+    return [entry for entry in left if len(entry.times) >= SEVERAL]
+
+
 def share(values: Sequence[float]) -> str:
     """Median, mean and worst, and at how many of the sizes much is lost."""
     much = mean(value > MUCH for value in values)
@@ -82,10 +89,11 @@ def main() -> None:
     parser.add_argument("--device", default="NVIDIA H200")
     parser.add_argument("--units", type=int, default=132, help="multiprocessors of the device")
     parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last-level cache")
-    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--parts", type=int, default=8, help="number of parts; each is left out once")
+    parser.add_argument("--every", type=int, default=1, help="use only every Nth size, to learn from and to leave out")
     parser.add_argument("--ask", metavar="DEVICE", help="device whose library provides its tiles")
     options = parser.parse_args()
-    entries = [entry for entry in entries_of(options.family, options) if len(entry.times) >= SEVERAL]
+    entries = thinned(entries_of(options.family, options), options.every)
     if len(entries) < LEAST:
         parser.error(f"{options.results}: has {len(entries)} configurations of {options.family} at {SEVERAL} sizes")
     names = family.find(options.family).operation
