@@ -68,8 +68,9 @@ class Built:
 def build(compiler: Compiler, instance: Instance, exported: Mapping[str, Build] | None = None) -> Built:
     """Build an instance: render its sources, compile them or read the cache, and check the builds against the limits.
 
-    Needs no device. `exported` maps digests of sources to builds. Raises GeometryError, BuildError, ResourceError if
-    the device could not launch it, or LaunchError if the declared arguments do not match the kernels' parameters.
+    Needs no device. `exported` maps digests of sources to builds, which replace compilation. Raises GeometryError or
+    BuildError. Raises ResourceError if one block of a step does not fit the device, and LaunchError if the declared
+    arguments do not match the kernels' parameters.
     """
     steps = render(instance)
     sources = dict.fromkeys(step.source for step in steps)
@@ -103,7 +104,7 @@ class Program:
     """
 
     def __init__(self, device: Device, built: Built) -> None:
-        """Raises LaunchError, or GeometryError if a shape cannot be evaluated."""
+        """Raises LaunchError if a build cannot be loaded, or GeometryError if a shape cannot be evaluated."""
         self.device, self._built = device, built
         self.space = space = built.instance.space
         try:
@@ -137,7 +138,7 @@ class Program:
         return assembly.work(self._scalars() if scalars is None else scalars)
 
     def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
-        """As `Device.bind`, but threads may share the function of any work.
+        """Like `Device.bind`, but the returned function is thread-safe for any work.
 
         A launch with several actions is enqueued as a whole: threads wait for each other, and a call from a signal
         handler that interrupts a call is enqueued after it. If a launch did not complete, the next one first zeroes the
@@ -156,7 +157,7 @@ class Program:
             while True:
                 with lock:
                     if is_running:  # in this thread: a signal handler interrupted the call
-                        deferred += 1  # the interrupted call makes this one
+                        deferred += 1  # the interrupted call runs this one when it is done
                         return
                     is_running = True
                     try:

@@ -47,7 +47,7 @@ class Blocks:
         return ""
 
     def _polynomials(self) -> Iterator[tuple[Polynomial, list[Polynomial]]]:
-        """Every expression of the kernel, with the steps of the loop if it is the start of a loop variable."""
+        """Every expression of the kernel. The start value of a loop variable comes with the steps of its loop."""
         indices = self._indices
         for polynomials in indices.accesses.values():
             yield from ((polynomial, []) for polynomial in polynomials)
@@ -56,7 +56,10 @@ class Blocks:
         yield from indices.loops.values()
 
     def _of_thread(self, polynomial: Polynomial, axis: str) -> Iterator[tuple[Monomial, int, Ratio]]:
-        """The only product with the thread index: product, factor, and threads per unit (a warp index counts 32)."""
+        """The term that contains the thread index of `axis`: its product, its factor, and the threads per index value.
+
+        A thread index has one thread per value, a warp index 32. Yields nothing unless exactly one term contains it.
+        """
         found = [(product, factor) for product, factor in polynomial.items() if self._thread(product, axis)]
         if len(found) == 1 and (warp := self._thread(found[0][0], axis)):
             yield *found[0], warp
@@ -70,7 +73,7 @@ class Blocks:
         return None
 
     def _steps(self, steps: list[Polynomial], unit: Ratio) -> Iterator[Ratio]:
-        """The steps, in threads, of a loop whose variable starts at the thread index."""
+        """The steps of a loop whose variable starts at the thread index, in units of the thread stride `unit`."""
         for step in steps:
             for product, factor in step.items() if len(step) == 1 else ():
                 rest = tuple(name for name in product if not name.startswith("gridDim."))
@@ -78,7 +81,7 @@ class Blocks:
                     yield ratio
 
     def _ratios(self, polynomial: Polynomial, thread: Monomial, unit: Ratio) -> Iterator[tuple[str, Ratio]]:
-        """The strides, in threads, of the other index variables, such as a block index or a loop variable."""
+        """The strides of the block indices, loop variables and other thread indices, in units of the thread stride."""
         uses = Counter(variable for product in polynomial if (variable := self._variable(product)))
         for product, factor in polynomial.items():
             variable = self._variable(product)
@@ -119,7 +122,7 @@ class Blocks:
 
 
 def _common_stride(strides: Collection[Ratio]) -> str:
-    """The stride that divides all others, as an expression; empty if there is none, or if it has several names."""
+    """The stride that divides all others, as an expression; empty if there is none or it multiplies several names."""
     least = [each for each in strides if all(_divides(each, other) for other in strides)]
     if len(least) != 1 or len(least[0][1]) > 1:
         return ""

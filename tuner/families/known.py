@@ -23,15 +23,15 @@ from tuner.store.record import Record
 if TYPE_CHECKING:
     from tuner.store.time_tables import TimeTable
 
-LOSING = 2.0  # a configuration that is slower than this times the family's best at every measured size is dropped
+LOSING = 2.0  # a configuration is dropped if, at every measured size, it takes more than LOSING times the best
 
 
 @dataclass(eq=False)
 class Known:
     """The measured times of a configuration, or of the library if `space` is None.
 
-    `times` are in ms, by sizes. `records` has, by sizes, the record that contains the time, and the configuration's
-    rank in it. `sibling` is the device from which the times are taken, empty if they are this device's.
+    `times` maps sizes to times in ms. `records` maps sizes to the record that contains the time, and the
+    configuration's rank in it. `sibling` is the device on which the times were measured, empty if it is this device.
     """
 
     space: Space | None
@@ -52,7 +52,7 @@ class Known:
         return self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
 
     def has_code(self, code: SizedCode, scope: Scope) -> bool:
-        """Whether its code for this problem equals that at a size at which it was measured."""
+        """Whether the code for this problem is the same as at one of the measured sizes."""
         values = code.values_at(self.config, scope)
         while values not in self._codes and self._unevaluated:
             self._codes.add(code.values_at(self.config, scope, self._unevaluated.pop()))
@@ -126,7 +126,7 @@ class Knowledge:
     def add_records(self, records: Iterable[Record], query: Query) -> None:
         """Add the comparable records of the query's kernel."""
         space, names = query.space, list(query.space.operation.sizes)
-        signatures: dict[Sizes, str] = {}  # of the best-fitting record by sizes; with other inputs, times differ
+        signatures: dict[Sizes, str] = {}  # of each size's best-fitting record; others had other inputs and are skipped
         # The look-up needs some size; its order by distance does not matter here.
         any_size = replace(query, scope=_scope_at(query.scope, names, (1,) * len(names)))
         for record in lookup.comparable(records, any_size):
@@ -140,7 +140,7 @@ class Knowledge:
                     self._added.append((known, {sizes: time_ms}, record.launch_ms))
             if self._with_library and record.library_ms:
                 present, _ = self._library.records.get(sizes, (None, 0))
-                # The library's time counts from the record whose own configuration is fastest.
+                # Of several records of a size, the one with the fastest configuration provides the library's time.
                 if (
                     present is None
                     or launch_overhead.adjusted(record.time_ms, record.launch_ms, present.launch_ms) < present.time_ms

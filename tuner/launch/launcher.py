@@ -1,6 +1,6 @@
 """`tuner.load`: look up the best configuration, build it and load it.
 
-It imports neither Kernel Tuner nor Optuna, and neither pydantic nor YAML if the space has a launch form.
+It does not import Kernel Tuner or Optuna. If the space has a launch form, it does not import pydantic or YAML either.
 """
 
 import functools
@@ -55,14 +55,15 @@ def load(
             {"M": 100, "N": 37, "K": 53}. Not needed if the operation has a default for every size.
         device: A name such as "cuda:1", or an open device. Default: the first device that runs the kernel's language.
             Kernels loaded on one OpenCL device share its context, and thus its arrays.
-        config: The configuration to load, by parameter name. It replaces the look-up; its match is "default".
+        config: The configuration to load, by parameter name, instead of a look-up. `Kernel.match` is then "default".
         options: Values for the operation's options, such as {"alpha": 2.0}. Each launch can override them. Default:
             those of the space file.
-        types: Data types for a kernel that offers several, such as {"real": "float16"}. Default: the first of each.
+        types: Data types for a kernel that offers several, such as {"real": "float16"}. Default: the first type
+            that it offers for each name.
         strict: Load only an exact record, which is neither stale nor known to be wrong.
-        results: A folder of records. Default: the user's own, over those that ship.
+        results: A folder of records, instead of the user's. The records that ship with tuner are read too.
         binaries: A folder written by `tune export --to cubin`. Its configuration is tried first, and needs no
-            compiler; its match is "default".
+            compiler. If it is loaded, `Kernel.match` is "default".
 
     Raises RequestError for an invalid request, and if `strict` finds no exact record. Raises DeviceError if the device
     does not exist, or if there is neither a build nor a compiler. Raises the TrialError of the best configuration if
@@ -112,7 +113,7 @@ def load(
     exported = _by_source(builds)
     choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in instances)
     loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
-    assert loaded is not None  # there is at least one
+    assert loaded is not None  # `choices` is not empty, so the result is a kernel
     return loaded
 
 

@@ -37,7 +37,7 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-SHORT_MS = 1.0  # many times the launch overhead; the finals of a shorter candidate also measure that
+SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
 
 
 def _with_file(message: str, space: Space) -> str:
@@ -60,8 +60,8 @@ class Bench:
     ) -> None:
         """Allocate the workbench and check that verification rejects the mutants.
 
-        `cache` holds the reference's matrix products. `predecessor` is a workbench that is no longer used and serves
-        this problem: its arrays are taken over.
+        `cache` holds the reference's matrix products. `predecessor` is a workbench of this problem that is no longer
+        used: its arrays are reused.
 
         Raises DeviceError if the arrays do not fit, and SpaceError if reference or tolerance cannot be evaluated, or if
         the tolerance would accept a mutant.
@@ -72,7 +72,7 @@ class Bench:
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
             raise SpaceError(_with_file(str(error), space)) from None
-        self._options_bench: Workbench | None = None  # the same arrays, with other options
+        self._options_bench: Workbench | None = None  # the same arrays, with other values of the options
         self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
@@ -91,7 +91,7 @@ class Bench:
         return bench.bind(Program(self.device, built)), built
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Verify `config`, time it, and verify the outputs of every timed run. A failure is an Outcome too.
+        """Verify `config`, time it, and verify the outputs of every timed run. A failure is returned, not raised.
 
         `best_ms` is the median time of the best configuration so far (see `Race`).
         """
@@ -121,7 +121,8 @@ class Bench:
     ) -> tuple[float, ...]:
         """Time `call` and return its times in ms, normalised by input set.
 
-        If the first run loses the race, no further runs follow. `first_ms` is the time of the verified run before.
+        If the first run loses the race, it is repeated only while its time is doubtful (see `Race`). `first_ms` is the
+        time of the earlier run that was verified, infinite if there was none.
         """
         self.workbench.rotation.begin()
         times = [self._stopwatch.time(call)]
@@ -156,7 +157,7 @@ class Bench:
             return ()
 
     def renew(self) -> None:
-        """Prepare the additional checks of the finals: inputs that the search has not used, and other options.
+        """Prepare the additional checks of the finals: inputs and option values that the search has not used.
 
         Does so only once, because it may take as long as preparing the first input set.
         """
@@ -176,7 +177,7 @@ class Bench:
     ) -> Finals:
         """Verify and time the configurations again, interleaved with the vendor library's default and best algorithm.
 
-        Configurations are verified on inputs that the search has not used, with other options, and on padded rows if
+        Configurations are verified with inputs and option values that the search has not used, and on padded rows if
         they take leading dimensions. A configuration that fails has a Final with a `failure`. `found_wrong` is called
         at once for each one whose result is wrong.
 
@@ -185,7 +186,7 @@ class Bench:
         seconds.
         """
         self.renew()
-        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's follow
+        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's calls come after these
         end = len(configs)
         failures = FailedConfigs(end, found_wrong)
         for position, config in enumerate(configs):
@@ -243,8 +244,8 @@ class Bench:
     ) -> None:
         """Run the best configuration and the anchors back to back, and put their sustained times into `finals`.
 
-        Each runs in periods of `seconds`. If the best configuration becomes wrong, it fails and the next best takes its
-        place.
+        Each runs in periods of `seconds`. If an output of the best configuration becomes wrong, the configuration fails
+        and the next best takes its place.
         """
         while right := [position for position in range(failures.count) if position not in failures]:
             best = min(right, key=lambda position: self._objective_value(finals[position]))
@@ -269,7 +270,8 @@ class Bench:
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Run the checks of the finals without timing.
 
-        Returns for each configuration why it is wrong, or None if it is right. `found_wrong` is called as in `finals`.
+        Returns an error message for each configuration, or None if its result is right. `found_wrong` is called as in
+        `finals`.
         """
         self.renew()
         failures = FailedConfigs(len(configs), found_wrong)
@@ -283,8 +285,8 @@ class Bench:
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """Bind `config` to the workbench and verify it. Returns the launch.
 
-        Also verifies it on `other` if `config` is valid with its options, and on padded arrays if the operation has
-        leading dimensions.
+        Also verifies it with the options of the workbench `other`, if `config` is valid with them, and on padded arrays
+        if the operation has leading dimensions.
         """
         if other is not None and self.space.valid(config, other.scope):
             self._verify_with(config, other)
@@ -307,7 +309,7 @@ class Bench:
             other.release()
 
     def healthy(self) -> bool:
-        """Whether the device still responds. After an asynchronous fault it may not, until the process ends."""
+        """Whether the device still responds. An asynchronous fault may disable it until this process ends."""
         try:
             self.device.synchronize()
         except LaunchError:

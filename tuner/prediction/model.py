@@ -8,20 +8,20 @@ interpolated from nearby sizes (D. G. Krige, "A statistical approach to some bas
 Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006,
 chapter 2).
 
-Two sizes are near for a kernel if they have similar sizes, similar numbers of blocks and waves with similar work per
-block, and the same alignment of rows. If the library reports its tiles without running anything, as cuBLASLt's
-heuristics do, these take the place of a kernel's blocks, and each algorithm chosen at many sizes has coefficients of
-its own; otherwise only the sizes count. A kernel without a training size nearby gets a longer predicted time. There is
-no prediction for a kernel that was measured at few of the sizes, nor for unaligned rows if it was never measured with
-them.
+Two problems are near for a kernel if they have similar sizes, similar numbers of blocks and waves with similar work per
+block, and the same alignment of rows. For the library, its tiles take the place of a kernel's blocks if it reports them
+without running anything, as cuBLASLt's heuristics do. Each library algorithm that is chosen at many sizes then has
+coefficients of its own. If the library reports no tiles, only the sizes count. A kernel without a training size nearby
+gets a longer predicted time. A kernel that was measured at few of the sizes has no prediction. A kernel that was never
+measured with unaligned rows has no prediction for unaligned rows.
 
 Cross-validation decides whether the model is trusted. Each fold of the sizes is held out once and predicted from the
-others. The model is used only if its choices beat those of the nearest size, over at least LEAST_SIZES held-out sizes.
-The same predictions determine by how much a kernel must be predicted to beat the library (the caution), so that it is
-rarely slower. They also show where predictions err. Among several configurations with similar predicted times, the
-minimum is probably an underestimate (the winner's curse), so times are lengthened if predictions at nearby sizes were
-wrong. In `benchmarks/lookup.py`, which compares both look-ups on recordings, this rule was never worse than the nearest
-size.
+others. The model is used only if, over at least LEAST_SIZES held-out sizes, its choices have a lower mean regret than
+the best configuration of the nearest size. The same predictions determine the caution: the share by which a kernel must
+be predicted to beat the library, so that the chosen kernel is rarely slower than the library. They also show where
+predictions err. Among several configurations with similar predicted times, the minimum is probably an underestimate
+(the winner's curse), so times are lengthened if predictions at nearby sizes were wrong. `benchmarks/lookup.py` compares
+the look-up by this model with the look-up by the nearest size on recordings; the model was never worse.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ from tuner.space.scope import Scope
 MOST_SIZES = 6144  # training sizes; those with the most entries come first
 BATCH = 24  # entries whose residuals are predicted at once, in the order of their sums of cost terms
 FIRST = -1e300  # sorts the library before all kernels
-LEAST_CACHED = 1 << 10  # times; a model trained on fewer is not cached on disk
-ANSWERS = "answers"  # the library's tiles, in the cache file
-ASKED = 32  # sizes at which the library's tiles are part of the cache file's name
+LEAST_CACHED = 1 << 10  # measured times; a model trained on fewer is not cached on disk
+ANSWERS = "answers"  # the key of the library's tiles in the cache file
+ASKED = 32  # sizes at which the library's tiles are hashed into the cache file's name
 
 
 class TimeModel:
@@ -82,10 +82,11 @@ class TimeModel:
     ) -> None:
         """Train a model on these measured times, or read it from the cache.
 
-        All are of one operation. `scope` has its options, types and limits, and defines the order of sizes. `units` is
-        the number of multiprocessors, `cache` the size of the last-level cache in bytes, 0 if unknown. `tiles` returns
-        how the library tiles a problem. `serves` drops configurations that are redundant (see `candidates`). With
-        `keep`, a model trained on many times is cached on disk.
+        All entries of `measured` are of one operation. `scope` has its options, types and limits, and defines the order
+        of sizes. `units` is the number of multiprocessors, `cache` the size of the last-level cache in bytes, 0 if
+        unknown. `tiles` returns how the library tiles a problem, None if unknown. `serves` is the slowdown within which
+        a configuration may represent others, which are then not modelled (see `candidates`). With `keep`, a model
+        trained on many times is cached on disk.
         """
         modelled = [(number, measured[number]) for number in candidates(measured, serves)]
         problems = [scope_at(scope, sizes) for _, entry in modelled if entry.space is None for sizes in entry.times]
@@ -138,7 +139,7 @@ class TimeModel:
         schedule = self._cost.schedule(amounts, self._capacity)
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
         times *= math.exp(RISK * PRIOR_ERROR)
-        # Entries with a finite time have training sizes; of the library, that is the routine that runs at this size.
+        # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time.
         best, done = math.inf, 0
@@ -186,7 +187,8 @@ def _training_data(
 ) -> Iterator[Array | str]:
     """All data that determine the trained model, for the cache file's name.
 
-    `tiles` are the library's at a few sizes only, because asking at all sizes takes as long as everything else.
+    `tiles` are the library's tiles at a few sizes only, because asking the library at all sizes would double the time
+    that a cached model takes to load.
     """
     spaces = {id(entry.space): entry.space for _, entry in modelled if entry.space is not None}
     numbers = {key: number for number, key in enumerate(spaces)}

@@ -21,24 +21,25 @@ START = 10  # space-filling configurations before the model chooses
 MOST_FITTED = 160  # configurations that the hyperparameters are fitted to
 MOST_TRAINING = 1000  # configurations that a prediction is based on
 MOST_CANDIDATES = 20_000  # configurations whose improvement is computed; a larger pool is sampled at each fit
-CELLS = 5_000_000  # elements of the candidates' one-hot matrix: many values per parameter leave fewer candidates
-AT_RANDOM = 3_000  # candidates in that sample; the others are neighbours of the best
+CELLS = 5_000_000  # most elements of the candidates' one-hot matrix; if it is wide, there are fewer candidates
+AT_RANDOM = 3_000  # candidates that are drawn at random; the others are neighbours of the best configurations
 PARENTS = 5  # the best configurations, whose neighbours are candidates
-FAILURE_PERCENTILE = 90  # of the costs: the cost of a failure
-EARLY, ITERATIONS_EARLY, ITERATIONS = 30, 25, 12  # iterations of a fit: more up to EARLY results
-ROOM = 32  # further training points until the next fit, for outstanding configurations
-CHEBYSHEV_REST = 0.05  # share of the sum in the scalarised objective
+FAILURE_PERCENTILE = 90  # a failure costs this percentile of the successes' costs
+# Iterations of a fit: ITERATIONS_EARLY with up to EARLY results, ITERATIONS with more.
+EARLY, ITERATIONS_EARLY, ITERATIONS = 30, 25, 12
+ROOM = 32  # spare training points of a posterior, for outstanding configurations
+CHEBYSHEV_REST = 0.05  # weight of the sum that ParEGO adds to the largest objective
 
 
 class PoolGP(Proposer):
     """Bayesian optimisation over a pool; lower values are better.
 
     1. The `warm` configurations come first, then START space-filling ones (`pool.farthest_points`), and more of the
-       latter until two succeed. While the best is a warm configuration or was chosen by the model, space-filling
-       configurations alternate with the model's choices.
-    2. If all values are positive, such as times, the cost is minus the inverse, a rate: slow configurations then differ
-       little in cost, and improvement is measured as the user perceives it. Otherwise the cost is the value. A failure
-       costs the 90th percentile of the costs. Costs are then standardised.
+       latter until two succeed. If there are warm configurations, and the best so far is one of them or was chosen by
+       the model, space-filling configurations alternate with the model's choices.
+    2. If all values are positive, as times are, the cost of a value is -1 / value, which is a negative throughput. Slow
+       configurations then differ little in cost, and an improvement is a gain in throughput. Otherwise the cost is the
+       value. A failure costs the 90th percentile of the successes' costs. Costs are then standardised.
     3. The model is a Gaussian process with `covariance.Covariance`, whose hyperparameters maximise the posterior
        density. It is fitted again whenever the number of results has grown by a tenth, and at least by two.
     4. The next configuration is the one with the largest expected improvement (Jones, Schonlau, Welch, 1998).
@@ -58,7 +59,8 @@ class PoolGP(Proposer):
         self._rng = np.random.default_rng(seed)
         self._covariance = Covariance(Encoding(pool, block))
         self._values: dict[int, Values | None] = {}  # the results, by row
-        self._guesses: dict[int, float] = {}  # predicted costs of outstanding rows; nan (no model yet): the mean
+        # Predicted costs of outstanding rows; NaN, which counts as the mean cost, if the model did not choose the row.
+        self._guesses: dict[int, float] = {}
         self._warm = pool.rows_of(warm)
         self.free[self._warm] = False
         start = farthest_points(pool, START, self._warm, self.free, self._rng)
@@ -108,7 +110,7 @@ class PoolGP(Proposer):
     def _warm_leads(self) -> bool:
         """Whether the best so far is a warm configuration or was chosen by the model.
 
-        Then exploiting the model pays more than filling the space, so the two alternate.
+        If so, exploiting the model pays more than filling the space, so the two alternate.
         """
         successes = {row: values for row, values in self._values.items() if values is not None}
         if not self._warm or len(successes) < 2 or any(row in self._queue for row in self._warm):
@@ -186,7 +188,7 @@ class PoolGP(Proposer):
         return self._posterior
 
     def _sample(self, costs: Mapping[int, float], most: int) -> list[int]:
-        """At most `most` rows with a result: one half the best, the other at random."""
+        """At most `most` rows with a result: half of them are the best, the others are drawn at random."""
         rows = sorted(costs, key=costs.__getitem__)
         if len(rows) <= most:
             return rows

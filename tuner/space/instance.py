@@ -45,7 +45,10 @@ class Instance:
 
     @cached_property
     def geometries(self) -> tuple[Geometry, ...]:
-        """The geometry of each step. Raises ExpressionError unless all can be launched."""
+        """The geometry of each step.
+
+        Raises ExpressionError if one cannot be computed, has an extent below 1, or has negative shared memory.
+        """
         return tuple(step.geometry(self.names) for step in self.space.steps)
 
     @cached_property
@@ -57,8 +60,8 @@ class Instance:
     def broken(self) -> Restriction | None:
         """The first restriction that the configuration breaks, or None.
 
-        Raises ExpressionError if a restriction cannot be evaluated (for example, a division by zero) and no other is
-        broken, whatever their order.
+        A broken restriction is returned even if an earlier one cannot be evaluated (for example, because it divides by
+        zero). Raises ExpressionError if one cannot be evaluated and none is broken.
         """
         undecided: ExpressionError | None = None
         for restriction in self.space.restrictions:
@@ -73,7 +76,7 @@ class Instance:
 
 
 def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instance:
-    """The Instance of a configuration from outside: a user's or a file's. Raises SpaceError if it is not valid."""
+    """The Instance of a configuration that a user or a file gave. Raises SpaceError if it is not valid."""
     for name, values in space.parameters.items():
         if name not in config:
             raise SpaceError(f"{space.name}: the configuration lacks {name}; allowed: {shown(list(values))}")
@@ -90,9 +93,10 @@ def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instan
 
 
 def nominal(space: Space, problem: Scope) -> Scope:
-    """`problem`, with the first valid configuration if the shape or type of an array that the caller passes needs one.
+    """The scope in which to evaluate the shapes and types of the caller's arrays.
 
-    Raises NoConfiguration if none is valid.
+    This is `problem`. If shapes or types depend on the configuration, it includes the first valid one. Raises
+    NoConfiguration if one is needed and none is valid.
     """
     if not space.varying & {argument.name for argument in space.operation.arrays}:
         return problem

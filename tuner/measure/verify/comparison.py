@@ -27,7 +27,7 @@ CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 class Verdict:
     """The largest error among the right elements of an output, its bound, and the number of wrong elements.
 
-    If elements have different bounds, errors are multiples of each element's bound, and `bound` is 1.
+    If elements have different bounds, `error` is relative to the bound of its element, and `bound` is 1.
     """
 
     error: float
@@ -43,7 +43,7 @@ class Verdict:
     def of(worst: float, wrong: int, bound: Bound) -> Verdict:
         """The verdict on an output; `worst` is the largest error of a right element.
 
-        If `bound` is not uniform, `worst` is a multiple of the element's bound.
+        If `bound` is not uniform, `worst` is relative to the bound of that element.
         """
         return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
 
@@ -65,7 +65,7 @@ class Tally:
         return self.wrong <= self._most and not self.unwritten
 
     def add(self, start: int, actual: Array, expected: Array, poison: Array | None = None) -> None:
-        """Count a chunk that begins at element `start`. `poison` is the content of unwritten integers."""
+        """Count a chunk that begins at element `start`. `poison` is its content before the run, for integers."""
         dtype = dtypes.of(actual.dtype)
         if dtype.kind == "boolean":
             actual = actual.view(dtype.bits)  # any byte other than 0 and 1 is wrong
@@ -90,8 +90,8 @@ def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison:
     """The verdict on `output`, given its `answer` of the same shape.
 
     An element is right if it is within its bound, if both are the same infinity, or if both are NaN. It is wrong if it
-    still holds the poison: the NaN of all ones or, for integers, the element of `poison`. Raises WrongResult, which
-    names the first wrong element.
+    still holds the poison, which is the NaN whose bits are all 1 or, for integers, the element of the array `poison`.
+    Raises WrongResult, which names the first wrong element, if more elements are wrong than `bound` allows.
     """
     tally = Tally(bound, output.size)
     with np.errstate(all="ignore"):
@@ -142,7 +142,7 @@ def error_of(actual: Array, expected: Array) -> Array:
 
 
 def _difference(element: str, actual: Array, expected: np.generic) -> str:
-    """What is wrong with an element, with enough digits to show it."""
+    """The written and the expected value of an element, with enough digits to distinguish them."""
     dtype = dtypes.of(actual.dtype)
     if not dtype.is_exact and _is_poison(actual, dtype).any():
         return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"

@@ -2,8 +2,8 @@
 
 A process claims a configuration before it measures it, by adding a running trial. If several processes claim it, the
 trial with the lowest number wins, so processes that share a storage measure no configuration twice. The owner of a
-claim writes heartbeats. After a lease without a heartbeat the claim is closed, and the configuration is free again.
-Trials that are closed unmeasured are PRUNED.
+claim writes heartbeats. A claim without a heartbeat for LEASE_SECONDS is closed, and the configuration is free again.
+A trial that is closed without a measurement is PRUNED.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, 
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
-HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; without one for a lease, a claim expires
-END_SECONDS = 2.0  # that closing waits for an unanswered request
+HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # heartbeat interval; a claim expires this long after its last heartbeat
+END_SECONDS = 2.0  # how long closing the ledger waits for a request to the storage
 MOST_LOSSES = 3  # a configuration is not tried again after so many processes ended while measuring it
 
 
@@ -60,9 +60,10 @@ class _Claim:
 class Ledger:
     """The trials of one space and StudyKey, as a context manager. Its methods are thread-safe.
 
-    If either changes, another study is opened, so old times are never mixed with new ones. Without a URL the study is
-    in a journal file, which one process at a time owns. At a URL, processes on several machines share it. Corrupt
-    trials count as not measured. Every method raises RequestError if the storage cannot be read or written.
+    If either changes, another study is opened, so old times are never mixed with new ones. Without a URL, the study is
+    in a journal file, which one process at a time owns. With a URL, the study is in a database, which processes on
+    several machines share. Corrupt trials count as not measured. Every method raises RequestError if the storage cannot
+    be read or written.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class Ledger:
     def begin(self, config: Config) -> bool:
         """Record that the device starts measuring `config`. False if the claim has expired.
 
-        If this process then dies, `config` may be the cause, while claims that still wait for the device are not.
+        If this process then dies, `config` is suspected as the cause; claims that have not begun are not.
         """
         key = config_key(config)
         with self._access:
@@ -244,7 +245,7 @@ class Ledger:
             trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
-            counts = True  # also if interrupted, because that may be right after the last write
+            counts = True  # also after KeyboardInterrupt, because the trial may already have been written
             try:
                 counts = self._written(trial_id, trial)
             except Exception:
@@ -263,7 +264,7 @@ class Ledger:
             self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
             self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
         except UpdateFinishedTrialError:
-            # If the connection broke, an earlier attempt may have been executed although its answer was lost.
+            # If the connection broke, an earlier attempt may have succeeded although the response was lost.
             return bool(self._storage.get_trial(trial_id).state == state_of(trial))
         return True
 
@@ -318,7 +319,7 @@ class Ledger:
 
     def _read_claim(self, frozen: FrozenTrial, claims: dict[ConfigKey, _Claim]) -> None:
         """Add a running trial of another process to `claims`; a configuration's first claim wins."""
-        if frozen.user_attrs.get("worker") == self._worker:  # this process created it, but the answer was lost
+        if frozen.user_attrs.get("worker") == self._worker:  # this process created it, but the response was lost
             self._close(frozen._trial_id)
             return
         trial = self._measured(frozen)
@@ -328,7 +329,7 @@ class Ledger:
             claims.setdefault(key, self._observe(frozen, self._other_claims.get(key)))
 
     def _read_closed(self, frozen: FrozenTrial) -> None:
-        """Read a closed trial: its result, or the loss of the process that measured it."""
+        """Read a closed trial: its result, or that its process ended while measuring it."""
         trial = self._measured(frozen)
         if trial is not None:
             key = config_key(trial.config)
@@ -348,9 +349,9 @@ class Ledger:
             return None
 
     def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
-        """The claim with its latest heartbeat; while that is unchanged, `seen_at` stays.
+        """The claim with its latest heartbeat; if the heartbeat is unchanged, so is `seen_at`.
 
-        After an outage the lease starts again, because the owner could not write heartbeats.
+        After an outage of the storage the lease starts again, because the owner could not write heartbeats.
         """
         heartbeat = trial.user_attrs.get("beat", 0)
         if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
@@ -358,7 +359,7 @@ class Ledger:
         return _Claim(trial, heartbeat, time.monotonic())
 
     def _close_abandoned(self, keys: list[ConfigKey]) -> None:
-        """Close the claims of processes that have ended. A trial that was measured but not closed counts."""
+        """Close the claims of processes that have ended. If the trial was already measured, its result counts."""
         for key in keys:
             claim = self._other_claims.pop(key).trial
             trial = self._measured(claim)
