@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +17,13 @@ from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
 from tuner.families.forecast import Forecast
 from tuner.families.known import Known, distance
+from tuner.lockless import cached_property
 from tuner.prediction.grids import Sizes
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
+from tuner.space.sources.source import StepSource
 from tuner.store import time_tables
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.rejected import Rejections
@@ -35,15 +36,27 @@ NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling
 
 @dataclass(frozen=True)
 class Choice:
-    """A configuration of a kernel, or the vendor library if `space` is None."""
+    """A configuration of a kernel for a problem, or the vendor library if `instance` is None.
 
-    space: Space | None
+    `candidate` has the same configuration, with its match.
+    """
+
+    instance: Instance | None
     candidate: Candidate
+
+    @property
+    def space(self) -> Space | None:
+        return None if self.instance is None else self.instance.space
 
     @property
     def name(self) -> str:
         """The kernel's name, or `library`."""
         return "library" if self.space is None else self.space.name
+
+    @cached_property
+    def steps(self) -> tuple[StepSource, ...]:
+        """The rendered steps; none for the library. Raises TrialError if they cannot be rendered."""
+        return () if self.instance is None else rendering.render(self.instance)
 
 
 class _Entry(NamedTuple):
@@ -131,7 +144,7 @@ class FamilyTable:
             return
         others: list[Choice] = []
         for choice in self._judged(scope):
-            if choice.space is None or self._sources(choice, scope) <= self._exported:
+            if self._is_exported(choice):
                 yield choice
             else:
                 others.append(choice)
@@ -165,7 +178,7 @@ class FamilyTable:
         try:
             for space, candidate in self._fallback.candidates(scope, judge):
                 is_empty = False
-                yield Choice(space, candidate)
+                yield Choice(Instance(space, candidate.config, scope), candidate)
         except NoConfiguration as error:
             failure = error
         if self._library:
@@ -177,15 +190,19 @@ class FamilyTable:
         """`entries`, given best first, as valid choices in the order that `choices` describes."""
         uncompiled: list[_Entry] = []
         for_one_size: list[_Entry] = []
+        better: Choice | None = None  # the first valid one of `uncompiled`, once it is needed
+        is_better_built = False
         for entry in entries:
             known = entry.known
             if known.space is None or entry.match == "exact" or known.has_code(self._code[id(known.space)], scope):
                 for choice in self._valid([entry], scope):
-                    better = list(itertools.islice(self._valid(uncompiled, scope), 1))
+                    if better is None:
+                        better = next(self._valid(uncompiled, scope), None)
+                        is_better_built = better is not None and self._is_built(better)
                     # If this choice is not built either, one of the two must be compiled anyway: the better one.
-                    if better and (self._is_built(better[0], scope) or not self._is_built(choice, scope)):
+                    if better is not None and (is_better_built or not self._is_built(choice)):
                         yield from self._valid(uncompiled, scope)
-                        uncompiled = []
+                        uncompiled, better = [], None
                     yield choice
             elif self._code[id(known.space)].is_for_one_size(known.config, scope):
                 for_one_size.append(entry)
@@ -193,25 +210,21 @@ class FamilyTable:
                 uncompiled.append(entry)
         yield from self._valid([*uncompiled, *for_one_size], scope)
 
-    def _is_built(self, choice: Choice, scope: Scope) -> bool:
+    def _is_built(self, choice: Choice) -> bool:
         """Whether a choice has a build, exported or in the build cache."""
-        if choice.space is None:
-            return True
         try:
-            sources = {step.source for step in rendering.render(Instance(choice.space, choice.candidate.config, scope))}
+            sources = {step.source for step in choice.steps}
             compiler = self.device.compiler
             return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
         except (TrialError, DeviceError, OSError):
             return False
 
-    def _sources(self, choice: Choice, scope: Scope) -> frozenset[str]:
-        """The digests of the sources of a choice other than the library."""
-        assert choice.space is not None
+    def _is_exported(self, choice: Choice) -> bool:
+        """Whether the exported builds serve a choice."""
         try:
-            steps = rendering.render(Instance(choice.space, choice.candidate.config, scope))
+            return all(step.source.digest in self._exported for step in choice.steps)
         except TrialError:
-            return frozenset([""])  # matches no build
-        return frozenset(step.source.digest for step in steps)
+            return False
 
     def _comparable(self, scope: Scope) -> Iterator[_Entry]:
         """The measured configurations, best first: exact matches, then the predicted ones.
@@ -265,4 +278,5 @@ class FamilyTable:
                 continue
             is_predicted = match in ("predicted", "architecture")
             record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
-            yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret, sibling=sibling))
+            instance = None if known.space is None else Instance(known.space, known.config, scope)
+            yield Choice(instance, Candidate(known.config, match, record, rank=rank, regret=regret, sibling=sibling))

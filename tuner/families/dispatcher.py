@@ -26,7 +26,6 @@ from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
 from tuner.space import operation
 from tuner.space.default import is_any_valid
-from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
 from tuner.store import missed
@@ -287,10 +286,9 @@ class Dispatcher:
         return any(noted)
 
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
-        if choice.space is None:
+        if choice.instance is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
-        instance = Instance(choice.space, choice.candidate.config, scope)
-        return Kernel(instance, device, choice.candidate, self._exported.builds)
+        return Kernel(choice.instance, device, choice.candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         op, key = self.family.operation, (device.id, types_text(types))
