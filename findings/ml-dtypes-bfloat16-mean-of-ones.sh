@@ -1,8 +1,8 @@
 #!/bin/sh
 # The mean of 4,096 ones in bfloat16 is 0.0625, and their sum 256: ml_dtypes adds in bfloat16, one by one, so the sum stops growing
-# at 256. One would expect 1.0, as of NumPy's own float16, whose mean is taken in float32. No warning is given.
+# at 256. One would expect 1.0, as with NumPy's float16, whose mean is computed in float32. No warning is given.
 # Packages: ml_dtypes 0.6.0 with numpy 2.4.6.
-# A reference that is computed with NumPy on bfloat16 arrays condemns every right kernel; convert to float32 first.
+# A reference that is computed with NumPy on bfloat16 arrays rejects every correct kernel; convert to float32 first.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# NVRTC reports one missing include and nothing else: a second one, and the errors of the code below, are told only once the first is
-# there. One would expect all of them, as of other errors. Packages: nvidia-cuda-nvrtc 13.5.37, cuda-bindings 13.5.0; no GPU is needed.
+# NVRTC reports one missing include and nothing else: a second one, and the errors of the code below, appear only when the first one is
+# found. One would expect all of them, as with other errors. Packages: nvidia-cuda-nvrtc 13.5.37, cuda-bindings 13.5.0; no GPU is needed.
 # Whoever brings a .cu file with five host headers compiles it six times to see what is wrong with it.
 set -eu
 folder=$(mktemp -d)

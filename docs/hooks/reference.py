@@ -13,6 +13,7 @@ import click
 import tuner
 from tuner import errors
 from tuner.cli import app
+from tuner.cli.verb_names import VERBS
 from tuner.search import PoolGPSampler
 from tuner.space.expressions import arithmetic, array_expressions
 from tuner.space.file import schema
@@ -107,7 +108,7 @@ def command_line() -> str:
     """Every verb, with its arguments and options."""
     parts = ["Each verb prints this with `--help`. [Using `tune`](../using.md) shows which verb to use when."]
     context = click.Context(app.cli, info_name="tune")
-    for verb in ["kernel", *app.VERBS]:
+    for verb in ["kernel", *VERBS]:
         command = app.cli.get_command(context, verb)
         assert command
         usage = command.get_usage(click.Context(command, info_name=f"tune {verb}")).partition(" ")[2]

@@ -20,8 +20,9 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import build_cache, bundles
 from tuner.errors import RequestError
-from tuner.exchange.exports.formats import ExportRequest, export
+from tuner.exchange.exports.request import ExportRequest
 from tuner.exchange.exports.target import Problem
+from tuner.exchange.formats import export
 from tuner.space.argument import Argument, Arguments, Exported, Kind
 from tuner.space.instance import Instance
 from tuner.space.scope import Scope

@@ -109,8 +109,15 @@ def test_a_turn_that_lasts_longer_than_patience_is_not_waited_for(
 def test_a_block_within_a_turn_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
     monkeypatch.setattr(turns, "PATIENCE_SECONDS", 3600.0)
-    with turns.taken(PLACE), turns.taken(PLACE):
-        pass
+
+    def run() -> None:
+        with turns.taken(PLACE), turns.taken(PLACE):
+            pass
+
+    nested = threading.Thread(target=run, daemon=True)
+    nested.start()
+    nested.join(PATIENCE_SECONDS)
+    assert not nested.is_alive(), "the inner block waits for the outer one"
 
 
 QUICK = """

@@ -16,7 +16,7 @@ from helpers.references import DATA, PYTHON, space
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.exchange.exports.formats import FORMATS
+from tuner.exchange.formats import FORMATS
 from tuner.measure.answers.referee import Referee
 from tuner.measure.benchmark import Bench
 from tuner.measure.verify import input_sets

@@ -15,14 +15,11 @@ from click.shell_completion import CompletionItem
 
 from tuner.cli import defaults, options, output
 from tuner.cli.interrupts import Terminated
+from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import shown
 from tuner.version import VERSION
 
-VERBS = (
-    "best", "compare", "cover", "devices", "explain", "export", "failures", "history", "import", "list", "merge",
-    "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
-)  # fmt: skip
 _MODULES = {"import": "import_", "kernel": "tune"}  # verbs whose module has another name
 _IN_FILES = {"kernel": defaults.TUNE}  # verbs that have another name in project files
 _DEFAULTS = defaults.Defaults()

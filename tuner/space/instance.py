@@ -22,7 +22,8 @@ class Instance:
     """One configuration of a space for one `problem`.
 
     Each property is computed once, when it is first read. The build, the verification and the launches share one
-    Instance. A property that cannot be computed for this configuration raises ExpressionError.
+    Instance. A property that cannot be computed for this configuration raises SpaceError, as a rule its
+    subclass ExpressionError.
     """
 
     space: Space
@@ -56,7 +57,7 @@ class Instance:
         """The shape of each array that the caller passes, by name. Raises SpaceError for an extent below 1."""
         return {a.name: operation.shape(a, self.scope) for a in self.space.operation.arrays}
 
-    @property
+    @cached_property
     def broken(self) -> Restriction | None:
         """The first restriction that the configuration breaks, or None.
 

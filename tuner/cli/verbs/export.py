@@ -8,7 +8,8 @@ import click
 from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, output_option, storage_option
 from tuner.errors import RequestError
-from tuner.exchange.exports.formats import FORMATS
+from tuner.exchange.exports.request import ExportRequest
+from tuner.exchange.formats import FORMATS, export
 from tuner.quoting import quoted
 
 
@@ -53,7 +54,6 @@ def command(
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """
     from tuner.catalog import catalog
-    from tuner.exchange.exports import formats
     from tuner.exchange.exports.target import Problem
     from tuner.families import family
 
@@ -63,25 +63,25 @@ def command(
             raise RequestError(f"--to {to}: it serves every size; leave out {quoted(size)}")
         exported = family.find(kernel)
         problem = Problem.sizeless(exported.spaces[0], options, types, results)
-        export_request = formats.ExportRequest(problem, spaces=exported.spaces, name=exported.name, **request)
+        export_request = ExportRequest(problem, spaces=exported.spaces, name=exported.name, **request)
         about = {"family": exported.name, "types": problem.types}
     else:
         problem = Problem.parse(catalog.load(kernel), size, options, types, results)
-        export_request = formats.ExportRequest(problem, **request)
+        export_request = ExportRequest(problem, **request)
         about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
-    export = formats.export(to, export_request)
-    output.warn(export.notes)
-    files = [str(file) for file in export.files]
-    data = {**about, "to": to, "files": files, **export.summary}
+    result = export(to, export_request)
+    output.warn(result.notes)
+    files = [str(file) for file in result.files]
+    data = {**about, "to": to, "files": files, **result.summary}
     lines = [*files]
-    if "builds" in export.summary:
-        folder = export.files[-1].parent
-        kernels = ", ".join(export.summary["kernels"])
+    if "builds" in result.summary:
+        folder = result.files[-1].parent
+        kernels = ", ".join(result.summary["kernels"])
         lines = [
             lines[-1],
-            f"{export.summary['builds']} builds of {kernels}",
+            f"{result.summary['builds']} builds of {kernels}",
             f'tuner.dispatch("{kernel}", binaries="{folder}") uses them on machines with these kernels, under any name',
         ]
-    if "from" in export.summary:
-        lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))
+    if "from" in result.summary:
+        lines.append("{trials} trials on {device}, from a {from}".format(**result.summary))
     output.answer(as_json, data, "\n".join(lines))

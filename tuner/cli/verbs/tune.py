@@ -24,6 +24,7 @@ from tuner.cli.options import (
     storage_option,
 )
 from tuner.cli.screen.result import document, lines
+from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.quoting import quoted
@@ -106,7 +107,6 @@ def command(
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner.catalog import catalog
-    from tuner.cli.app import VERBS
     from tuner.families import family
 
     try:

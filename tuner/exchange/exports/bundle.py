@@ -13,8 +13,8 @@ from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.exchange.exports import launch_header
 from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
-from tuner.exchange.exports.formats import Export, ExportRequest
 from tuner.exchange.exports.names import identifier
+from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
 from tuner.quoting import shown
 from tuner.space import kinds

@@ -17,7 +17,7 @@ from tuner.devices.bundles import binary_json
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.program import build
 from tuner.errors import RequestError, TrialError
-from tuner.exchange.exports.formats import Export, ExportRequest
+from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.exchange.exports.target import TargetDevice, stored_devices
 from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import Code, SizedCode

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tuner import devices
 from tuner.errors import NoConfiguration
-from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import comment, identifier
+from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import operation
 from tuner.space.default import first_valid

@@ -3,8 +3,8 @@
 from tuner import devices
 from tuner.devices.host.compiler import OPTIONS
 from tuner.errors import DeviceError, RequestError, TrialError
-from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import comment
+from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
 from tuner.languages import LANGUAGES
 from tuner.space import kinds, operation

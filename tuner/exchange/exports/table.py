@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from tuner.exchange.exports.formats import Export, ExportRequest, write
+from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.trials import Trials, gather
 
 

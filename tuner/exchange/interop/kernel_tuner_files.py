@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
-from tuner.exchange.exports.formats import Export, ExportRequest, write
 from tuner.exchange.exports.names import beside
+from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem
 from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.quoting import quoted, shown

@@ -65,13 +65,14 @@ class StepReader:
 
     def first_source(self) -> Path:
         """The kernel file of the first step, which determines the languages."""
-        return self._source(*next(self._models))
+        where, _, _, own_source = next(self._models)
+        return self._source(where, own_source)
 
     def steps(self, operation: Operation, languages: tuple[str, ...], include: tuple[Path, ...]) -> tuple[Step, ...]:
         """The steps. Raises SpaceError for the first error."""
         steps: list[Step] = []
         for where, model, kernel, own_source in self._models:
-            source = self._source(where, model, kernel, own_source)
+            source = self._source(where, own_source)
             self.sources.check_languages(source, languages, where)
             self.sources.check_kernel(source, include, kernel, where)
             steps.append(
@@ -89,7 +90,7 @@ class StepReader:
         self._check_used(steps, operation, languages)
         return tuple(steps)
 
-    def _source(self, where: Where, model: GeometryModel, kernel: str, own: str | None) -> Path:
+    def _source(self, where: Where, own: str | None) -> Path:
         return self.sources.source() if own is None or not where else self.sources.named(own, (*where, "source"))
 
     def _arguments(self, where: Where, operation: Operation, languages: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.space.scope import Scope
 from tuner.tuning.crew.run import CrewRun, TrialListener
+from tuner.tuning.ledger.patience import RESUME
 
 if TYPE_CHECKING:
     from tuner.search.strategies import Search
@@ -68,7 +69,7 @@ class Crew:
             yield self
         except EnvironmentTrouble as error:
             self.close()
-            text = f"{error}; all measurements are kept, and the same command continues from there"
+            text = f"{error}; {RESUME}"
             raise EnvironmentTrouble(text, error.reason) from None
         except BaseException:
             self.close()

@@ -1,0 +1,80 @@
+"""The table of `tune export` formats, which help, validation and export read."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tuner.errors import RequestError
+from tuner.exchange.exports.request import Export, ExportRequest
+from tuner.quoting import shown
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of `tune export`.
+
+    module: has a function `export` from ExportRequest to Export, which writes the files. It raises RequestError if
+        there is nothing to write, and OSError if a file cannot be written.
+    holds_trials: the files hold all trials, which may come from a shared ledger.
+    holds_family: the files hold the kernels of a family, at any size.
+    has_architectures: the files hold one binary per requested architecture.
+    """
+
+    name: str
+    description: str
+    module: str
+    holds_trials: bool = False
+    holds_family: bool = False
+    has_architectures: bool = False
+
+
+FORMATS: Mapping[str, Format] = {
+    form.name: form
+    for form in (
+        Format("header", "the best as a C header of macros", "tuner.exchange.exports.header"),
+        Format(
+            "cubin",
+            "the best as cubins for NVIDIA GPUs, with a C example",
+            "tuner.exchange.exports.bundle",
+            has_architectures=True,
+        ),
+        Format(
+            "dispatch",
+            "builds for any device and size, for tuner.dispatch",
+            "tuner.exchange.exports.dispatch_bundle",
+            holds_family=True,
+        ),
+        Format("cu", "the best as one specialised source", "tuner.exchange.exports.single_file"),
+        Format(
+            "kernel-tuner", "all trials as its cache", "tuner.exchange.interop.kernel_tuner_files", holds_trials=True
+        ),
+        Format("t4", "all trials as FAIR T4 results", "tuner.exchange.interop.t4", holds_trials=True),
+        Format("csv", "a table of all trials", "tuner.exchange.exports.table", holds_trials=True),
+    )
+}
+
+
+def export(to: str, request: ExportRequest) -> Export:
+    """Write the files of the format `to`.
+
+    Raises RequestError if an option does not apply to the format, there is nothing to write, or a file cannot be
+    written.
+    """
+    if request.architectures is not None and not FORMATS[to].has_architectures:
+        raise RequestError(f"--architecture applies to --to {_names('has_architectures')}, not to --to {to}")
+    if request.storage is not None and not FORMATS[to].holds_trials:
+        raise RequestError(f"--storage applies to --to {_names('holds_trials')}, not to --to {to}")
+    try:
+        result: Export = importlib.import_module(FORMATS[to].module).export(request)
+        return result
+    except OSError as error:
+        where = shown(error.filename or request.path(""))
+        raise RequestError(f"{where}: cannot be written: {error.strerror}; name another file with --output") from None
+
+
+def _names(attribute: str) -> str:
+    """The names of the formats with this attribute: `kernel-tuner, t4 and csv`."""
+    names = [form.name for form in FORMATS.values() if getattr(form, attribute)]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
