@@ -13,7 +13,7 @@ from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
 from tuner.space.config import Config, ConfigKey, config_key
-from tuner.space.instance import checked
+from tuner.space.instance import Instance, checked
 from tuner.space.texts import size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
@@ -56,6 +56,7 @@ class Stage:
     ) -> None:
         self._worker, self._rows, self._request, self._audience = worker, rows, request, audience
         self._space, self._scope, self._device = worker.task.space, worker.scope, worker.device
+        self._instances: dict[ConfigKey, Instance | str] = {}  # why a configuration is invalid, in place of an Instance
         self._finals: dict[ConfigKey, tuple[Final, Final | None]] = {}  # with the library's in the same rounds
 
     def measure(self) -> list[RowResult]:
@@ -64,7 +65,8 @@ class Stage:
         self._audience.say(f"{problem}, for {len(self._rows)} published row{'s' * (len(self._rows) > 1)}")
         tuned, origin = self._tuned()
         self._audience.say(f"  tuned: {origin}")
-        configs = [row.config for row in self._rows if self._fault(row.config) is None] + ([tuned] if tuned else [])
+        configs = [row.config for row in self._rows if isinstance(self._instance(row.config), Instance)]
+        configs += [tuned] if tuned else []
         self._time(list({config_key(config): config for config in configs}.values()))
         results = []
         for row in self._rows:
@@ -112,13 +114,15 @@ class Stage:
         record = best.record
         return record if record and best.is_exact and record.is_plain and record.config == best.config else None
 
-    def _fault(self, config: Config) -> str | None:
-        """Why `config` is invalid for this problem and device; None if it is valid."""
-        try:
-            checked(self._space, config, self._scope)
-        except SpaceError as error:
-            return str(error)
-        return None
+    def _instance(self, config: Config) -> Instance | str:
+        """The instance of `config`; if it is invalid for this problem and device, why."""
+        key = config_key(config)
+        if key not in self._instances:
+            try:
+                self._instances[key] = checked(self._space, config, self._scope)
+            except SpaceError as error:
+                self._instances[key] = str(error)
+        return self._instances[key]
 
     def _time(self, configs: Sequence[Config]) -> None:
         """Verify and time `configs` in the same rounds; each by itself if one of them kills the worker."""
@@ -140,13 +144,12 @@ class Stage:
         return self._finals.get(config_key(config), (None, None))[1]
 
     def _measurement(self, row: PublishedRow, config: Config) -> Measurement:
-        """The measurement of `config`, with the row's loads."""
-        fault = self._fault(config)
-        if fault is not None:
-            return Measurement(config, reason=fault)
+        """The measurement of `config`, with its number of loads from global memory if the row counts them."""
+        instance = self._instance(config)
+        if isinstance(instance, str):
+            return Measurement(config, reason=instance)
         final, library = self._finals[config_key(config)]
-        names = self._space.names(config, self._scope)
-        loads = int(row.loads.counted.evaluate(names)) if row.loads else None
+        loads = int(row.loads.counted.evaluate(instance.names)) if row.loads else None
         if final.failure is not None:
             return Measurement(config, loads=loads, reason=final.failure, failed=True)
         return Measurement(
