@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
@@ -24,7 +23,8 @@ from tuner.space.values.forms import KernelReference
 from tuner.space.values.tolerance import EPSILON, Tolerance
 
 Where = tuple[str | int, ...]
-Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
+Test = Callable[[Instance], object]  # raises SpaceError if it fails
+Check = tuple[Where, Test]
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,20 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
     most_tried, limits = 0, scopes[0].limits
     for scope in scopes:
         tried = 0
-        for where, check in _operation_checks(space):
-            if (message := _fault(check, scope.names)) is not None:
+        unconfigured = Instance(space, {}, scope)
+        for where, test in _operation_checks(space):
+            if (message := _fault(test, unconfigured)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
         if (message := _strides_fault(space, scope)) is not None:
             return Evaluation(tried, ("operation", "arguments"), message)
         if (message := trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
-        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
-        for config in sample.configurations(space, scope, sample.SIZE // len(scopes)):
+        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), rendering.kernels_of)]
+        for instance in sample.instances(space, scope, sample.SIZE // len(scopes)):
             tried += 1
-            names = space.names(config, scope)
-            for where, check in checks:
-                if (message := _fault(check, names)) is not None:
-                    place = f"{shown(config_text(config))}, {size_text(scope.sizes)}"
+            for where, test in checks:
+                if (message := _fault(test, instance)) is not None:
+                    place = f"{shown(config_text(instance.config))}, {size_text(scope.sizes)}"
                     return Evaluation(
                         tried, where, f"{message}, at {place}; fix it, or exclude this configuration by a restriction"
                     )
@@ -105,10 +105,10 @@ def _strides_fault(space: Space, scope: Scope) -> str | None:
     return None
 
 
-def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:
-    """The message of a failed check; None if it passes."""
+def _fault(test: Test, instance: Instance) -> str | None:
+    """The message of a failed test; None if it passes."""
     try:
-        check(names)
+        test(instance)
     except SpaceError as error:
         return str(error)
     return None
@@ -142,8 +142,8 @@ def _operation_checks(space: Space) -> Iterator[Check]:
 
 def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
     """The checks of a configuration. Restrictions are among them, because one without a value excludes nothing."""
-    for name, expression in space.derived.items():
-        yield ("derived", name), expression.evaluate
+    for name in space.derived:
+        yield ("derived", name), _derived(name)
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
         yield ("restrictions", position), _number(restriction.that)
     for number, step in enumerate(space.steps):
@@ -164,37 +164,34 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
         yield (), _number(restriction.that)
 
 
-def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
-    def check(names: Mapping[str, Any]) -> None:
-        rendering.kernels_of(Instance(space, {name: names[name] for name in space.parameters}, scope))
-
-    return check
+def _derived(name: str) -> Test:
+    return lambda instance: instance.names[name]
 
 
-def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
-    def check(names: Mapping[str, Any]) -> None:
-        value = expression.evaluate(names)
+def _number(expression: Expression) -> Test:
+    def test(instance: Instance) -> None:
+        value = expression.evaluate(instance.names)
         if not isinstance(value, int | float):
             raise ExpressionError(f"`{shown(expression.text)}` is {quoted(value)}; a number, true or false is needed")
 
-    return check
+    return test
 
 
-def _tolerable(tolerance: Tolerance) -> Callable[[Mapping[str, Any]], object]:
-    return lambda names: tolerance.values({**names, EPSILON: 2.0**-24})
+def _tolerable(tolerance: Tolerance) -> Test:
+    return lambda instance: tolerance.values({**instance.names, EPSILON: 2.0**-24})
 
 
-def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], object]:
-    def check(names: Mapping[str, Any]) -> None:
-        value = expression.integer(names)
+def _whole(expression: Expression, least: int) -> Test:
+    def test(instance: Instance) -> None:
+        value = expression.integer(instance.names)
         if value < least:
             raise ExpressionError(f"`{shown(expression.text)}` is {value}; at least {least} is needed")
 
-    return check
+    return test
 
 
-def _filled(fill: Fill, dtype: DType) -> Callable[[Mapping[str, Any]], object]:
-    return lambda names: fill.at(names, dtype)
+def _filled(fill: Fill, dtype: DType) -> Test:
+    return lambda instance: fill.at(instance.names, dtype)
 
 
 def _file_fault(op: Operation) -> Evaluation | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.space.config import Config, Value
 from tuner.space.default import checks_by_depth
+from tuner.space.instance import Instance
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
@@ -19,28 +20,34 @@ SIZE = 300  # configurations of a sample, over all languages
 MOST_EVALUATIONS = 100_000  # of restrictions, at a few microseconds each
 
 
-def configurations(space: Space, scope: Scope, size: int) -> Iterator[Config]:
+def instances(space: Space, scope: Scope, size: int) -> Iterator[Instance]:
     """Configurations that violate no restriction: all of a small space, else the default and a random sample of at most
     `size`."""
     if takes_all(space):
-        for config in space.walk():
-            if not _any_broken(space.restrictions, space.names(config, scope)):
-                yield config
+        yield from _unbroken(space, space.walk(), scope)
         return
-    if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
-        yield dict(space.default)
+    if space.default:
+        yield from _unbroken(space, [dict(space.default)], scope)
     checks = [[_Check(space, scope, restriction) for restriction in each] for each in checks_by_depth(space)]
     draw = random.Random(0)  # noqa: S311
     for number in range(size):
         descent = _Descent(space, checks, draw, MOST_EVALUATIONS // SIZE, odd_first=bool(number % 2))
         if (found := descent.extend({})) is not None:
-            yield found
+            yield Instance(space, found, scope)
 
 
 def takes_all(space: Space) -> bool:
     """Whether the space is small enough to try all of its configurations."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     return combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions)))
+
+
+def _unbroken(space: Space, configs: Iterable[Config], scope: Scope) -> Iterator[Instance]:
+    """The instances of those `configs` that violate no restriction."""
+    for config in configs:
+        instance = Instance(space, config, scope)
+        if not _any_broken(space.restrictions, instance.names):
+            yield instance
 
 
 def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:
