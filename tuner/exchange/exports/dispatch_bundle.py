@@ -23,7 +23,6 @@ from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import Code, SizedCode
 from tuner.families.known import Knowledge, Known
 from tuner.prediction.grids import Sizes, scope_at
-from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -41,7 +40,6 @@ from tuner.version import VERSION
 NAME = 20  # characters of a source's digest in a file name
 CLOSE = 1.1  # a configuration is exported if, at some size, it takes at most this times the family's best
 THREADS = 16  # concurrent compilations
-Job = tuple[Space, Config, Scope]  # a configuration to compile at the sizes of a scope
 
 
 def export(request: ExportRequest) -> Export:
@@ -51,7 +49,7 @@ def export(request: ExportRequest) -> Export:
     language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
     records: dict[str, list[Record]] = {}
     tables: dict[str, list[TimeTable]] = {}
-    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # placeholders: jobs set the sizes
+    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # placeholders: the instances set the sizes
     scope = Scope(sizes, problem.options, language, device.limits, problem.types)
     for space in request.spaces:
         query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
@@ -65,11 +63,11 @@ def export(request: ExportRequest) -> Export:
         raise RequestError(
             f"{request.name}: no times on {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
-    jobs = list(_jobs(request.spaces, knowledge.all(), scope))
-    builds, notes = _built(compiler, jobs)
+    instances = list(_instances(request.spaces, knowledge.all(), scope))
+    builds, notes = _built(compiler, instances)
     if not builds:
         raise RequestError(f"{request.name}: nothing compiles for {device.architecture}: {notes[0]}")
-    exported = {space.name for space, _, _ in jobs}
+    exported = {instance.space.name for instance in instances}
     spaces = [space for space in request.spaces if space.name in exported]
     folder = request.path("")
     files = [folder / _file(source, device) for source in builds]
@@ -152,8 +150,8 @@ def _is_exported(record: Record, query: Query) -> bool:
     return is_match and record.is_plain and record.is_verified and record.is_of(query.version)
 
 
-def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> Iterator[Job]:
-    """The compilations: each configuration that is CLOSE to the best at some size, at every recorded size and at every
+def _instances(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> Iterator[Instance]:
+    """What to compile: each configuration that is CLOSE to the best at some size, at every recorded size and at every
     size where it was measured. A configuration whose code contains a size is compiled only at sizes whose records it
     leads. Equal code is compiled once."""
     recorded = {sizes for each in measured for sizes in each.records}
@@ -173,26 +171,27 @@ def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> I
             if own in compiled or not space.valid(each.config, sized):
                 continue
             compiled.add(own)
-            digests = tuple(step.source.digest for step in sources.render(Instance(space, each.config, sized)))
+            instance = Instance(space, each.config, sized)
+            digests = tuple(step.source.digest for step in sources.render(instance))
             if digests not in seen:
                 seen.add(digests)
-                yield space, each.config, sized
+                yield instance
 
 
-def _built(compiler: Compiler, jobs: Sequence[Job]) -> tuple[dict[Source, Build], list[str]]:
-    """The builds of the jobs that compile, and a note about each that does not."""
+def _built(compiler: Compiler, instances: Sequence[Instance]) -> tuple[dict[Source, Build], list[str]]:
+    """The builds of the instances that compile, and a note about each that does not."""
 
-    def built(job: Job) -> Mapping[Source, Build] | str:
-        space, config, scope = job
+    def built(instance: Instance) -> Mapping[Source, Build] | str:
         try:
-            return build(compiler, Instance(space, config, scope)).builds
+            return build(compiler, instance).builds
         except TrialError as error:
-            return f"{space.name}: left out: {str(error).partition(chr(10))[0]}: {config_text(config)}"
+            reason, config = str(error).partition("\n")[0], config_text(instance.config)
+            return f"{instance.space.name}: left out: {reason}: {config}"
 
     builds: dict[Source, Build] = {}
     notes: list[str] = []
     with ThreadPoolExecutor(THREADS) as pool:
-        for result in pool.map(built, jobs):
+        for result in pool.map(built, instances):
             if isinstance(result, str):
                 notes.append(result)
             else:
