@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import LaunchError, SpaceError
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types
 
 if TYPE_CHECKING:
     from tuner.devices.interface import Interface
     from tuner.space.argument import Argument
     from tuner.space.instance import Instance
-    from tuner.space.model import Space
-    from tuner.space.scope import Scope
     from tuner.space.sources.source import StepSource
 
 _POINTER = 8  # bytes
@@ -25,7 +23,7 @@ def check(interface: Interface, step: StepSource, position: int, instance: Insta
     Raises LaunchError, which names the key of the space file, if they do not match.
     """
     try:
-        misfit = next(_misfits(interface, step, position, instance.space, instance.scope), None)
+        misfit = next(_misfits(interface, step, position, instance), None)
     except SpaceError:
         return  # a shape cannot be evaluated: the launch reports that
     if misfit is not None:
@@ -34,13 +32,11 @@ def check(interface: Interface, step: StepSource, position: int, instance: Insta
         raise LaunchError(f"{file}{': '.join(misfit)}", "arguments")
 
 
-def _misfits(
-    interface: Interface, step: StepSource, position: int, space: Space, scope: Scope
-) -> Iterator[tuple[str, str]]:
+def _misfits(interface: Interface, step: StepSource, position: int, instance: Instance) -> Iterator[tuple[str, str]]:
     """Each key of the space file that does not match the binary, and why."""
-    by_name = {argument.name: argument for argument in space.operation.arguments}
-    passed = [by_name[name] for name in step.arguments]
-    passed = [a for a in passed if a.kind is None or a.kind.is_parameter(scope.language)]
+    space, language = instance.space, instance.problem.language
+    passed = [instance.argument(name) for name in step.arguments]
+    passed = [a for a in passed if a.kind is None or a.kind.is_parameter(language)]
     sizes = interface.parameters.get(step.kernel)
     if sizes is not None and len(passed) < len(sizes):
         given = ", ".join(argument.name for argument in passed)
@@ -48,16 +44,16 @@ def _misfits(
         yield "operation.arguments", f"{counts}; declare all of them, in the kernel's order"
     for argument, size in zip(passed, sizes or (), strict=False):
         if argument.kind is None:
-            yield from _size(argument, size, step.kernel, scope)
+            yield from _size(argument, size, step.kernel, instance)
     for argument in space.operation.arguments:
-        if argument.kind is not None and not argument.kind.is_parameter(scope.language):
-            yield from _variable(argument, interface, scope)
+        if argument.kind is not None and not argument.kind.is_parameter(language):
+            yield from _variable(argument, interface, instance)
     if step.kernel in interface.dynamic and space.steps[position].shared_memory.text == "0":
         message = f"is 0, but {step.kernel} uses an extern __shared__ array; write the bytes that a block needs"
         yield "shared_memory", message
 
 
-def _size(argument: Argument, size: int, kernel: str, scope: Scope) -> Iterator[tuple[str, str]]:
+def _size(argument: Argument, size: int, kernel: str, instance: Instance) -> Iterator[tuple[str, str]]:
     """The key and the problem, if the file declares an argument for which the kernel takes `size` bytes differently."""
     key = f"operation.arguments.{argument.name}"
     if argument.shape is not None:
@@ -65,19 +61,19 @@ def _size(argument: Argument, size: int, kernel: str, scope: Scope) -> Iterator[
             problem = f"is an array, but {kernel} takes {size} bytes here, not a pointer"
             yield key, f"{problem}; remove `shape` and `role`"
         return
-    dtype = chosen_types.dtype(argument, scope)
+    dtype = chosen_types.dtype(argument, instance.scope)
     if dtype.itemsize != size:
         sizes = f"{dtype.name} has {dtype.itemsize} bytes, but {kernel} takes {size} here"
         yield f"{key}.dtype", f"{sizes}; write the type that {kernel} declares; pass the members of a struct one by one"
 
 
-def _variable(argument: Argument, interface: Interface, scope: Scope) -> Iterator[tuple[str, str]]:
+def _variable(argument: Argument, interface: Interface, instance: Instance) -> Iterator[tuple[str, str]]:
     """The key and the problem, if an array is larger than the constant-memory variable that each launch copies it
     to."""
-    nbytes, most = operation.nbytes(argument, scope), interface.variables.get(argument.name)
+    nbytes, most = instance.nbytes(argument.name), interface.variables.get(argument.name)
     if most is not None and nbytes > most:
-        extents = ", ".join(map(str, operation.shape(argument, scope)))
-        dtype = chosen_types.dtype(argument, scope).name
+        extents = ", ".join(map(str, instance.shape(argument.name)))
+        dtype = chosen_types.dtype(argument, instance.scope).name
         yield (
             f"operation.arguments.{argument.name}.shape",
             f"[{extents}] of {dtype} has {nbytes} bytes, but the variable in the source has {most}; write the "

@@ -200,8 +200,8 @@ class _Assembly:
     def __init__(
         self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate, constants: Mapping[str, Buffer]
     ) -> None:
-        self.device, self.scope, self._built = program.device, program.scope, program._built
-        self._space, self._loaded = program.space, loaded
+        self.device, self.instance = program.device, program._built.instance
+        self._steps, self._loaded = program._built.steps, loaded
         self._positions = {a.name: position for position, a in enumerate(program.space.operation.arrays)}
         self._arguments: list[Any] = [Passed(position) for position in self._positions.values()]
         self._parameters = dict(self._positions)  # the position of each argument, by name
@@ -212,7 +212,7 @@ class _Assembly:
 
     def work(self, scalars: Sequence[Any]) -> Work:
         rest = iter(scalars)
-        for argument in self._space.operation.arguments:
+        for argument in self.instance.space.operation.arguments:
             if argument.kind is not None:
                 parameter = argument.kind.add(argument, self)
                 if parameter is None:
@@ -230,7 +230,7 @@ class _Assembly:
                 self.device.function(self._loaded[step.source], step.kernel, step.geometry),
                 tuple(self._parameters[name] for name in step.arguments if name in self._parameters),
             )
-            for step in self._built.steps
+            for step in self._steps
         ]
         return Work(tuple(self._arguments), (*self._before, *runs), tuple(self._scratch), self._keep)
 
@@ -244,7 +244,7 @@ class _Assembly:
         return Local(nbytes)
 
     def copy_to_symbol(self, symbol: str, name: str) -> None:
-        nbytes = self.nbytes(name)
+        nbytes = self.instance.nbytes(name)
         variables = [variable for loaded in self._loaded.values() if (variable := self.device.symbol(loaded, symbol))]
         if not variables:
             raise LaunchError(f"{symbol}: no source declares a variable of this name")
@@ -256,17 +256,8 @@ class _Assembly:
                 )
             self._before.append(Copy(target, self._positions[name], nbytes))
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        return operation.shape(self.argument(name), self.scope)
-
-    def nbytes(self, name: str) -> int:
-        return operation.nbytes(self.argument(name), self.scope)
-
-    def argument(self, name: str) -> Argument:
-        return next(a for a in self._space.operation.arguments if a.name == name)
-
     def _scratch_of(self, argument: Argument) -> Buffer:
-        buffer = self._allocate(argument, self.nbytes(argument.name))
+        buffer = self._allocate(argument, self.instance.nbytes(argument.name))
         self._scratch.append((buffer, argument.zeroed))
         if argument.zeroed == "each":
             self._before.append(Zero(buffer.handle, buffer.nbytes))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import ExpressionError
 from tuner.report import noise
-from tuner.space.instance import Instance
 from tuner.tuning.finals.selection import FINALISTS
 
 if TYPE_CHECKING:
@@ -151,10 +150,11 @@ def why_no_time(subject: Subject, row: Row) -> str:
     entry = subject.entry(row)
     if entry is not None:
         return f"failed: {entry.failure}"
-    if subject.space is None or subject.scope is None:
+    instance = subject.instance(row)
+    if instance is None:
         return NOT_MEASURED
     try:
-        broken = Instance(subject.space, subject.config(row), subject.scope).broken
+        broken = instance.broken
     except ExpressionError as error:
         return f"not valid: {error}"
     return f"not valid: {broken}" if broken else NOT_MEASURED

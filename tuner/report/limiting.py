@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices.figures import Figures, resident_blocks
 from tuner.report import roofline
-from tuner.space.instance import Instance
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
@@ -45,14 +44,14 @@ class Limiting:
 
 def bounds_of(subject: Subject, row: Row) -> Limiting | None:
     """The occupancy and waves of a configuration; None if its build is unknown, or it has several steps."""
-    space, scope, entry = subject.space, subject.scope, subject.entry(row)
-    if space is None or scope is None or entry is None or len(space.steps) != 1 or "registers" not in entry.extra:
+    instance, entry = subject.instance(row), subject.entry(row)
+    if instance is None or entry is None or len(instance.space.steps) != 1 or "registers" not in entry.extra:
         return None
-    (geometry,) = Instance(space, subject.config(row), scope).geometries
+    (geometry,) = instance.geometries
     figures = Figures(*(_count(entry.extra.get(name)) for name in ("registers", "spills", "shared_memory")))
     shared = figures.shared_memory
     static = None if shared is None else max(0, shared - geometry.shared_memory)
-    blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, scope.limits)
+    blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, instance.problem.limits)
     grid = math.prod(geometry.grid)
     concurrent = min(blocks.values(), default=0) * (subject.local_device.units if subject.local_device else 0)
     occupancy = entry.extra.get("occupancy")

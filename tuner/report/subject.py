@@ -119,17 +119,22 @@ class Subject:
 
     def is_same_code(self, one: Row, other: Row) -> bool:
         """Whether two configurations certainly have the same code and launch."""
-        space, scope = self.space, self.scope
-        if space is None or scope is None:
+        first, second = self.instance(one), self.instance(other)
+        if first is None or second is None:
             return False
         try:
-            first, second = (Instance(space, self.config(row), scope) for row in (one, other))
             return preprocessor.is_same_code(first, second)
         except (SpaceError, ExpressionError, GeometryError):
             return False
 
     def config(self, row: Row) -> Config:
         return dict(zip(self.parameters, row, strict=True))
+
+    def instance(self, row: Row) -> Instance | None:
+        """The instance of a row; None if the kernel is unknown here."""
+        if self.space is None or self.scope is None:
+            return None
+        return Instance(self.space, self.config(row), self.scope)
 
     def row(self, config: Config) -> Row | None:
         """A configuration as a row of the recording; None if it has other parameters."""

@@ -63,7 +63,7 @@ class Declared(Protocol):
 
 
 class Arguments(Protocol):
-    """The arguments of an instance."""
+    """The arguments of an `Instance`."""
 
     @property
     def scope(self) -> Scope:
@@ -83,10 +83,15 @@ class Arguments(Protocol):
         ...
 
 
-class Assembly(Arguments, Protocol):
+class Assembly(Protocol):
     """The launch under construction, to which a kind adds its argument: see `devices.program`."""
 
     device: Any
+
+    @property
+    def instance(self) -> Arguments:
+        """What is launched."""
+        ...
 
     def passed(self, name: str) -> Any:
         """The caller's array of this name, as a kernel argument."""

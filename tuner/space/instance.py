@@ -10,6 +10,7 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space import operation
+from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.default import first_valid
 from tuner.space.model import Geometry, Restriction, Space
@@ -56,6 +57,18 @@ class Instance:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array that the caller passes, by name. Raises SpaceError for an extent below 1."""
         return {a.name: operation.shape(a, self.scope) for a in self.space.operation.arrays}
+
+    def argument(self, name: str) -> Argument:
+        """The argument of this name."""
+        return next(a for a in self.space.operation.arguments if a.name == name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array argument, in elements. Raises SpaceError for an extent below 1."""
+        return operation.shape(self.argument(name), self.scope)
+
+    def nbytes(self, name: str) -> int:
+        """The size of an array argument, in bytes. Raises SpaceError for an extent below 1."""
+        return operation.nbytes(self.argument(name), self.scope)
 
     @cached_property
     def broken(self) -> Restriction | None:

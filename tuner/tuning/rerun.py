@@ -27,7 +27,6 @@ from tuner.measure.workbench import Workbench
 from tuner.space.chosen import Chosen
 from tuner.space.instance import Instance
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 from tuner.store import rates, rejected
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
@@ -122,7 +121,8 @@ def main() -> None:
     requests = iter(channel)
     with channel.reporting():
         request = next(requests)
-        space, scope, device, candidate = _look_up(**request)
+        instance, device, candidate = _look_up(**request)
+        space, scope = instance.space, instance.problem
         about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
         channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
@@ -131,7 +131,7 @@ def main() -> None:
         next(requests)
         ceilings = StoredCeilings(_folder(request["results"])).of(device)
         with turns.taken(device.place):
-            measured = _measure(bench, space, scope, device, candidate, ceilings)
+            measured = _measure(bench, instance, device, candidate, ceilings)
         if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:
             rejected.keep(Query.of(space, scope, device), [(candidate.config, wrong)])
         channel.reply(asdict(measured))
@@ -144,12 +144,13 @@ def _look_up(
     options: Mapping[str, float],
     types: Mapping[str, str],
     results: str | None,
-) -> tuple[Space, Scope, Device, Candidate]:
+) -> tuple[Instance, Device, Candidate]:
     space = catalog.load(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = devices.open_device(devices.for_space(space, device))
     scope = chosen.scope(opened.language, opened.limits)
-    return space, scope, opened, launcher.find(space, scope, opened, _folder(results))
+    candidate = launcher.find(space, scope, opened, _folder(results))
+    return Instance(space, candidate.config, scope), opened, candidate
 
 
 def _folder(results: str | None) -> Path | None:
@@ -157,11 +158,12 @@ def _folder(results: str | None) -> Path | None:
 
 
 def _measure(
-    bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate, ceilings: Ceilings | None
+    bench: Workbench, instance: Instance, device: Device, candidate: Candidate, ceilings: Ceilings | None
 ) -> Rerun:
+    space, scope = instance.space, instance.problem
     by, types = space.operation.reference.kind, dict(scope.types)
     try:
-        call = bench.bind(Kernel(Instance(space, candidate.config, scope), device, candidate).program)
+        call = bench.bind(Kernel(instance, device, candidate).program)
         verdict = bench.verify(call)
         stopwatch = Stopwatch(device, bench)
         anchors = Anchors(device, bench, stopwatch)

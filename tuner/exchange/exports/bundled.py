@@ -21,7 +21,6 @@ from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
 from tuner.space.instance import Instance
-from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.sources.source import Source, StepSource
 from tuner.store.lookup import Candidate
@@ -120,7 +119,7 @@ class BundledBuild:
     @cached_property
     def arguments(self) -> tuple[BundledArgument, ...]:
         """All arguments, in the operation's order. Raises RequestError for one that no bundle can hold."""
-        op = self._operation
+        op = self.target.problem.space.operation
         scalars = iter(operation.scalars(op, self.scope))
         constants = operation.constants(op, self.scope)
         arguments = []
@@ -132,23 +131,10 @@ class BundledBuild:
             arguments.append(BundledArgument(a, element, shape, value, self._exported(a)))
         return tuple(arguments)
 
-    def argument(self, name: str) -> Argument:
-        return next(a for a in self._operation.arguments if a.name == name)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return operation.shape(self.argument(name), self.scope)
-
-    def nbytes(self, name: str) -> int:
-        return operation.nbytes(self.argument(name), self.scope)
-
-    @property
-    def _operation(self) -> Operation:
-        return self.target.problem.space.operation
-
     def _exported(self, argument: Argument) -> Exported | None:
         if argument.kind is None:
             return None
-        exported = argument.kind.export(argument, self)
+        exported = argument.kind.export(argument, self.built.instance)
         if exported is None:
             raise RequestError(
                 f"{self.target.problem.space.name}: {argument.name}: a bundle cannot hold an argument of kind "

@@ -8,7 +8,6 @@ from tuner.errors import NoConfiguration
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
-from tuner.space import operation
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
 from tuner.space.instance import Instance
@@ -84,7 +83,7 @@ def _macros(instance: Instance) -> str:
         text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
     for argument in space.operation.arguments:
         if argument.name in space.varying or argument.role == "scratch":
-            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, instance.scope)}\n"
+            text += f"#define {prefix}_BYTES_{argument.name} {instance.nbytes(argument.name)}\n"
     return text
 
 

@@ -7,12 +7,11 @@ from tuner.exchange.exports.names import comment
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
 from tuner.languages import LANGUAGES
-from tuner.space import kinds, operation
+from tuner.space import kinds
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import Instance
-from tuner.space.model import Geometry, Space
-from tuner.space.scope import Scope
+from tuner.space.model import Geometry
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
@@ -39,16 +38,14 @@ def text(target: Target) -> str:
         raise RequestError(
             f"{problem.space.name}: its steps come from {files}; --to cu writes one file; use --to cubin"
         )
-    scope = instance.scope
     lines = [
         f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
         config_text(best.config),
         *([f"The record is {best.record.doubt}."] if best.record and best.record.doubt else []),
     ]
-    arguments = {argument.name: argument for argument in problem.space.operation.arguments}
     for step in steps:
-        taken = [arguments[name] for name in step.arguments]
-        described = [_described(argument, problem.space, scope) for argument in taken if _is_parameter(argument, scope)]
+        taken = [instance.argument(name) for name in step.arguments]
+        described = [_described(argument, instance) for argument in taken if _is_parameter(argument, instance)]
         lines += [
             f"Entry point: {step.kernel}({', '.join(described)})",
             *_name_in_binary(target, step),
@@ -58,35 +55,35 @@ def text(target: Target) -> str:
             shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
             lines.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}{_special(geometry)}")
     lines += [
-        f"Before each launch, copy {argument.name} ({_type(argument, scope)}) to the variable of this name"
-        for argument in arguments.values()
-        if not _is_parameter(argument, scope)
+        f"Before each launch, copy {argument.name} ({_type(argument, instance)}) to the variable of this name"
+        for argument in problem.space.operation.arguments
+        if not _is_parameter(argument, instance)
     ]
     if options := [*_FLAGS.get(target.scope.language, ()), *rendered[0].options]:
         lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
 
 
-def _is_parameter(argument: Argument, scope: Scope) -> bool:
-    return argument.kind is None or argument.kind.is_parameter(scope.language)
+def _is_parameter(argument: Argument, instance: Instance) -> bool:
+    return argument.kind is None or argument.kind.is_parameter(instance.problem.language)
 
 
-def _described(argument: Argument, space: Space, scope: Scope) -> str:
+def _described(argument: Argument, instance: Instance) -> str:
     name = argument.name
     if argument.kind is not None:
-        settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, scope).items()]
+        settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, instance.scope).items()]
         kind = f"{argument.kind.name} {name}"
         return f"{kind} ({', '.join(settings)})" if settings else kind
     if argument.role != "scratch":
-        size = f" ({operation.nbytes(argument, scope)} bytes)" if name in space.varying else ""
-        return f"{_type(argument, scope)} {name}{size}"
+        size = f" ({instance.nbytes(name)} bytes)" if name in instance.space.varying else ""
+        return f"{_type(argument, instance)} {name}{size}"
     zeroed = {"never": "", "once": ", zero before the first launch", "each": ", zero before each launch"}
-    size = f"{operation.nbytes(argument, scope)} bytes"
-    return f"{_type(argument, scope)} {name} (scratch of {size}{zeroed[argument.zeroed]})"
+    size = f"{instance.nbytes(name)} bytes"
+    return f"{_type(argument, instance)} {name} (scratch of {size}{zeroed[argument.zeroed]})"
 
 
-def _type(argument: Argument, scope: Scope) -> str:
-    return f"{dtype(argument, scope).name}{'' if argument.shape is None else ' *'}"
+def _type(argument: Argument, instance: Instance) -> str:
+    return f"{dtype(argument, instance.scope).name}{'' if argument.shape is None else ' *'}"
 
 
 def _special(geometry: Geometry) -> str:

@@ -33,7 +33,7 @@ class Constant(Kind):
         return [(f"language != 'cuda' or {' + '.join(nbytes)} <= {MOST_BYTES}", "constant memory has 64 KiB")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        if self.is_parameter(assembly.scope.language):
+        if self.is_parameter(assembly.instance.scope.language):
             return assembly.passed(argument.name)
         assembly.copy_to_symbol(argument.name, argument.name)
         return None

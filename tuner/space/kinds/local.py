@@ -25,4 +25,4 @@ class LocalMemory(Kind):
         return [(f"{nbytes} <= max_shared_memory", "the device's local memory per work-group")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        return assembly.local(assembly.nbytes(argument.name))
+        return assembly.local(assembly.instance.nbytes(argument.name))

@@ -146,7 +146,8 @@ class TensorMap(Kind):
         return {self.of: 32}
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        return assembly.encoded(self.of, BYTES, partial(assembly.device.tensor_map, tiled=self._tiled(assembly)))
+        tiled = self._tiled(assembly.instance)
+        return assembly.encoded(self.of, BYTES, partial(assembly.device.tensor_map, tiled=tiled))
 
     def export(self, argument: Argument, arguments: Arguments) -> Exported:
         tiled = self._tiled(arguments)

@@ -131,7 +131,7 @@ class Texture(Kind):
         return {argument.name: ALIGNMENT}
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        sampled, textures = self._sampled(argument, assembly), dict[int, Any]()
+        sampled, textures = self._sampled(argument, assembly.instance), dict[int, Any]()
 
         def encode(address: int) -> bytes:
             if address not in textures:  # if two threads create one, both use the first
