@@ -138,6 +138,7 @@ def test_a_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[.
     assert (done.status, file.read_text()) == (2, "no markers")
 
 
+@pytest.mark.slow
 def test_no_table_has_an_empty_column_or_a_figure_without_a_unit(tmp_path: Path) -> None:
     bare = record(sizes={"n": 64}, gflops=None, gbytes=None, library=None, vs_library=None, default_ms=None, config={})
     Store("mine/one", tmp_path).add(dataclasses.replace(bare, device="Fast"))
@@ -154,6 +155,7 @@ def test_no_table_has_an_empty_column_or_a_figure_without_a_unit(tmp_path: Path)
                 assert re.match(r"[\d.,]+( to [\d.,]+)?( ms| x|%| GFLOP/s| GB/s)", figure), figure
 
 
+@pytest.mark.slow
 def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_known(tmp_path: Path) -> None:
     at_4096 = record(sizes=sizes(4096), gflops=500.0, time_ms=2.0)
     measured = {"library": "cuBLAS 1", "library_ms": 1.0, "vs_library": 0.5, "default_ms": 3.0}
@@ -177,6 +179,7 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
     assert "ladder" not in store_tables.tables([row for row in mine if row.kernel == "mine/four"])
 
 
+@pytest.mark.slow
 def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> None:
     best = {"best_library": "cuBLASLt 1 (best of 32)", "best_library_ms": 0.8, "vs_best_library": 0.4}
     measured = {"library": "cuBLAS 1", "library_ms": 1.0, "vs_library": 0.5, "default_ms": 4.0, "gflops": 500.0}
@@ -196,6 +199,7 @@ def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> Non
     assert "| 4 to 2 ms, 2.00 x, 25.0 to 50.0% of cuBLAS, 20.0 to 40.0% of cuBLASLt |" in tables["gains"]
 
 
+@pytest.mark.slow
 def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Path) -> None:
     sums = record(sizes={"n": 4096}, gflops=None, gbytes=3500.0, time_ms=2.0, default_ms=3.0, config={"items": 4})
     Store("gallery/vector_add", tmp_path).add(sums)
@@ -213,6 +217,7 @@ def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Pat
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "kernel", "evaluated"),
     [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16), ("docs/steps.md", "total", 4)],
@@ -233,6 +238,7 @@ def test_the_kernels_that_pages_show_tune(
     assert (" GB/s" in run.out) == counts_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_the_kernel_of_several_types_tunes(dtype: str, tmp_path: Path, tune: Callable[..., Done]) -> None:
     for text in blocks(TEXTS["docs/types.md"], "c", "yaml"):

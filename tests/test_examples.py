@@ -41,6 +41,7 @@ def test_every_public_door_has_an_example() -> None:
     assert doors <= {*ON_HOST, *ON_GPU}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ON_HOST)
 def test_the_example_runs(door: str) -> None:
     exec(compile(example(door), door, "exec"), {})

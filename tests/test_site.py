@@ -108,6 +108,7 @@ def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) ->
     assert "failed: none" in copy.read_text()
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_ladder_is_of_the_records_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HOOKS)
     ladder = importlib.import_module("ladder")
@@ -116,6 +117,7 @@ def test_the_picture_of_the_ladder_is_of_the_records_that_ship(monkeypatch: pyte
     assert words[1] == ladder.described(ladder.ladders()), "python docs/hooks/ladder.py draws it again"
 
 
+@pytest.mark.slow
 def test_a_page_of_the_course_has_the_shares_of_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HOOKS)
     course, steps = importlib.import_module("course"), importlib.import_module("steps")

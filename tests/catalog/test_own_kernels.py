@@ -36,6 +36,7 @@ def match(tune: Tune, kernel: str | Path, *more: str | Path) -> tuple[str, str, 
     return done.json["kernel"], done.json["match"], done.json["stale"]
 
 
+@pytest.mark.slow
 def test_a_project_lists_its_kernels_and_they_answer_to_name_part_and_path_from_anywhere_in_it(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_project_lists_its_kernels_and_they_answer_to_name_part_and_path_from_
     assert "there is no such kernel" in tune("show", "vision/blur").err
 
 
+@pytest.mark.slow
 def test_a_kernel_that_no_device_has_taken_is_not_listed(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "blur")
     assert tune(file, "64", "--device", "opencl").status == 2  # it is in C
@@ -63,6 +65,7 @@ def test_a_kernel_that_no_device_has_taken_is_not_listed(tune: Tune, tmp_path: P
     assert [*listed(tune)] == [match(tune, file)[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("toml", "name"),
     [
@@ -83,6 +86,7 @@ def test_a_pyproject_says_the_same_and_names_the_project(
     assert listed(tune) == {f"{name}/blur": f"project {name}"}
 
 
+@pytest.mark.slow
 def test_folders_of_the_environment_are_listed_each_file_once(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +99,7 @@ def test_folders_of_the_environment_are_listed_each_file_once(
     assert "could be one/blur, two/deep/blur" in tune("show", "blur").err
 
 
+@pytest.mark.slow
 def test_files_of_one_name_in_two_folders_share_no_place(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +134,7 @@ def test_a_copy_of_one_of_our_files_has_a_place_of_its_own_and_our_records_while
     assert Store.of(catalog.load(str(file)), paths.shipped("results")).records == []
 
 
+@pytest.mark.slow
 def test_records_of_another_machine_are_found_wherever_the_project_lies(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +149,7 @@ def test_records_of_another_machine_are_found_wherever_the_project_lies(
     assert match(tune, here / "tuning/blur.yaml") == ("vision/blur", "exact", False)
 
 
+@pytest.mark.slow
 def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +177,7 @@ def test_a_shared_study_goes_on_under_the_name_that_it_has(tune: Tune, tmp_path:
     assert "2 configurations:" in tune(file, "--device", "host", "--storage", url, "--fresh").err.replace("\n", ":")
 
 
+@pytest.mark.slow
 def test_a_better_record_under_an_earlier_name_is_not_hidden_by_a_worse_one(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "home" / "tuning", "blur")
     assert tune(file, "--device", "host").status == 0
@@ -181,6 +189,7 @@ def test_a_better_record_under_an_earlier_name_is_not_hidden_by_a_worse_one(tune
     assert Store("tuning/blur").records == [faster]
 
 
+@pytest.mark.slow
 def test_a_record_of_other_code_under_an_earlier_name_is_taken_only_if_no_other_kernel_has_that_name(
     tune: Tune, tmp_path: Path
 ) -> None:
@@ -367,6 +376,7 @@ def test_a_project_cannot_take_the_name_of_a_kernel_of_ours(
     assert tune("show", "sgemm/03_naive", "64", "--json").json["title"] != "Multiply by 2"
 
 
+@pytest.mark.slow
 def test_a_list_of_known_files_that_is_damaged_or_of_others_is_not_followed(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "mine", "double")
     assert tune(file, "--device", "host").status == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import imported, record, sizes
@@ -50,6 +52,7 @@ def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path
     assert "sustained: 1.25 ms at 1755 MHz and 699 W; cuBLASLt 1 (best of 32) 1 ms at 1755 MHz\n" in told.out
 
 
+@pytest.mark.slow
 def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     assert "no record yet" not in tune("best", file).out
@@ -63,6 +66,7 @@ def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: 
     assert "no record yet" not in tune("best", file).out
 
 
+@pytest.mark.slow
 def test_a_default_that_ties_with_the_best_is_no_gain(tune: Tune, tmp_path: Path) -> None:
     for default_ms, said in ((1.005, "a tie with"), (1.15, "too noisy to tell from")):
         Store("sgemm/01_host_blocked", tmp_path).add(record(device="Fast", default_ms=default_ms, default_ties=True))

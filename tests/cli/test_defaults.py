@@ -65,6 +65,7 @@ def test_paths_are_from_the_folder_of_the_file_and_the_environment_precedes_them
     assert tune("best", "sgemm/03_naive", "8", "--device", "opencl", "--json").json["match"] != "exact"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

@@ -51,6 +51,7 @@ def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], mess
     assert message in done.err
 
 
+@pytest.mark.slow
 def test_the_exact_record_of_this_machine_comes_before_that_of_another_kind(
     tune: Tune, tmp_path: Path, opencl: Device
 ) -> None:

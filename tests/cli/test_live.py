@@ -135,6 +135,7 @@ def test_a_pipe_hears_of_the_start_and_then_something_again_and_again(stage: Sta
     assert any(re.fullmatch(r"measuring the best 1 again, interleaved, \d+ s", line) for line in lines), lines
 
 
+@pytest.mark.slow
 def test_verbose_tells_what_is_opened_built_and_measured_with_its_times(tune: Tune, faulty: Path) -> None:
     err = tune(faulty, "8", "--repeats", "3", "--budget", "5", "--verbose").err
     for pattern in (
@@ -149,6 +150,7 @@ def test_verbose_tells_what_is_opened_built_and_measured_with_its_times(tune: Tu
         assert re.search(rf"^\d\d:\d\d:\d\d\.\d\d\d {pattern}$", err, re.MULTILINE), (pattern, err)
 
 
+@pytest.mark.slow
 def test_every_failure_is_told_with_its_configuration_at_once_and_later(tune: Tune, faulty: Path) -> None:
     done = tune(faulty, "8", "--repeats", "3", "--json")
     assert done.status == 0, done.err
@@ -177,6 +179,7 @@ def test_every_failure_is_told_with_its_configuration_at_once_and_later(tune: Tu
     assert "tune it first" in nothing.err
 
 
+@pytest.mark.slow
 def test_a_knob_is_told_that_fails_always_where_no_other_knob_fails_before(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "both")
     (tmp_path / "both.c").write_text(
@@ -190,6 +193,7 @@ def test_a_knob_is_told_that_fails_always_where_no_other_knob_fails_before(tune:
     assert "2 wrong result, always with w=3, unless v=2\n" in text
 
 
+@pytest.mark.slow
 def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, faulty: Path) -> None:
     assert tune("history", faulty, "8").status == 2, "nothing was tuned"
     tuned = tune(faulty, "8", "--repeats", "3", "--strategy", "brute_force", "--json").json
@@ -213,6 +217,7 @@ def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, fault
     assert "failed, compile" in listed
 
 
+@pytest.mark.slow
 def test_what_is_shown_first_imports_nothing_slow() -> None:
     script = "import sys, tuner.cli.app, tuner.cli.verbs.tune, tuner.cli.screen.progress; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

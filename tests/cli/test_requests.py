@@ -149,6 +149,7 @@ def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypa
     assert "which is not a command" in done.err
 
 
+@pytest.mark.slow
 def test_show_counts_what_tuning_would_search(tune: Tune) -> None:
     shown = tune("show", "03_naive", "16", "--json").json
     tuned = tune("03_naive", "16", "--budget", "1", "--json").json
@@ -194,6 +195,7 @@ def test_a_folder_of_results_that_is_not_there_is_told(tmp_path: Path, tune: Tun
     assert "mistyped: there is no such folder" in done.err
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_plain_lines(tune: Tune) -> None:
     done = tune("sgemm/00_host_simple", "16")
     assert "\x1b" not in done.out + done.err

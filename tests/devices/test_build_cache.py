@@ -65,6 +65,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     )
 
 
+@pytest.mark.slow
 def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(tune: Tune, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
@@ -110,6 +111,7 @@ def test_a_damaged_build_is_made_again(
             file.write_bytes(data[:1000] if damage == "cut short" else data)
 
 
+@pytest.mark.slow
 def test_a_damaged_build_is_not_loaded_where_it_cannot_be_replaced(
     host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_gpu_is_reached_through_cuda_bindings_where_pycuda_cannot_be_imported(
     assert (found["memory"], found["max_threads"], found["peak"]["multiprocessors"]) == (1 << 20, 1024, 4)
 
 
+@pytest.mark.slow
 @without_driver
 def test_a_package_that_is_asked_for_and_cannot_be_imported_is_one_message(tmp_path: Path) -> None:
     done = tune_with(tmp_path, "devices", use="pycuda")

@@ -42,6 +42,7 @@ def test_the_definition_that_a_message_gives_makes_the_kernel_compile(word: str,
     compiled(opencl, USES[word], definition[1])
 
 
+@pytest.mark.slow
 def test_a_sum_of_floats_by_an_atomic_has_a_message_with_line_and_cure_that_adds(
     opencl: Device, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def answered(text: str) -> str:
     return re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: a + b\n", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ADD)
 def test_a_draft_is_yaml_that_asks_and_once_answered_validates(language: str, tmp_path: Path, tune: Tune) -> None:
     file = drafted(tmp_path, tune, *ADD[language])
@@ -78,6 +79,7 @@ def test_a_draft_is_yaml_that_asks_and_once_answered_validates(language: str, tm
     assert (done.status, done.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "device"), [("opencl", "opencl"), ("c", "host")])
 def test_an_answered_draft_tunes(
     language: str, device: str, tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
@@ -194,6 +196,7 @@ def test_a_pair_of_numbers_is_drafted_as_two_and_may_be_complex(tmp_path: Path, 
         assert (done.status, done.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_macro_whose_default_is_a_word_is_told_in_a_comment(tmp_path: Path, tune: Tune) -> None:
     code = ADD["c"][1].replace("static", "SCHED")
     guarded = "#ifndef SCHED\n#define SCHED static\n#endif\n#define UNUSED word\n#define real float\n" + code
@@ -325,6 +328,7 @@ def test_a_draft_declares_local_memory_as_what_it_is(tmp_path: Path, tune: Tune)
     assert tune("validate", file).status == 0
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_works_as_it_is_written(tmp_path: Path, tune: Tune) -> None:
     """Its two files: the source, whose knob nothing defines, and the answers to its draft's questions."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()

@@ -120,6 +120,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "int b0 = 3;"])
 @pytest.mark.parametrize("how", ENDLESS)
 def test_names_that_stand_for_ever_more_stay_names(how: str, first: str, tmp_path: Path, tune: Tune) -> None:
@@ -130,6 +131,7 @@ def test_names_that_stand_for_ever_more_stay_names(how: str, first: str, tmp_pat
     assert SHAPE in found["x"][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["- " * 3000 + "c", "(int)" * 3000 + "c", "(" * 3000 + "c" + ")" * 3000, "9" * 5000])
 def test_an_index_of_any_length_is_read(index: str, tmp_path: Path, tune: Tune) -> None:
     code = f"void f(float *y, const float *x, int n) {{ for (int c = 0; c < n; c++) y[{index}] = x[c]; }}"

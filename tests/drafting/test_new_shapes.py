@@ -284,6 +284,7 @@ void f(float *y, const float *x, const unsigned char *keep, float p, int n) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "failure"), [("0", None), ("x[i] / (1 - p)", "wrong result")])
 def test_a_mask_is_asked_for_and_once_answered_decides(
     other: str, failure: str | None, tmp_path: Path, tune: Tune, host: Device
@@ -521,6 +522,7 @@ def test_what_steps_hand_on_has_an_element_for_each_block_of_the_first(tmp_path:
     assert "    grid: [1]  # ? how many blocks" in text
 
 
+@pytest.mark.slow
 def test_macros_that_double_without_end_stay_names(tmp_path: Path, tune: Tune) -> None:
     macros = "".join(f"#define M{i} (M{i + 1} + M{i + 1})\n" for i in range(2000))
     body = "y[blockIdx.x * M0 + threadIdx.x] = 1;"

@@ -18,6 +18,7 @@ from tuner.store.store import Store
 no_driver = pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_a_cubin_for_each_architecture_and_says_how_to_launch_it(tune: Tune, tmp_path: Path) -> None:
     results = stored(tmp_path / "r", at(1024, tile=1), at(1024, A100, 2))
     arguments = [KERNEL, "1024", "--results", str(results), "--architecture", "sm_80,sm_90a"]
@@ -59,6 +60,7 @@ def test_a_configuration_that_does_not_compile_gives_way_to_the_next(tune: Tune,
     assert (made["builds"][0]["config"], made["builds"][0]["match"]) == ({"mode": 2}, "default")
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_the_arrays_that_a_kernel_is_always_given(tune: Tune, tmp_path: Path) -> None:
     made = bundle(tune, tmp_path, "sgemm/04_strided", "64x128x256", "--architecture", "sm_90a")
     given = {a["name"]: a["value"] for a in made["builds"][0]["arguments"] if "value" in a}
@@ -67,6 +69,7 @@ def test_a_bundle_holds_the_arrays_that_a_kernel_is_always_given(tune: Tune, tmp
     compiled_example(tmp_path)
 
 
+@pytest.mark.slow
 @no_driver
 def test_without_a_driver_the_example_says_so(tune: Tune, tmp_path: Path) -> None:
     (build,) = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256")["builds"]
@@ -120,6 +123,7 @@ __global__ void product(float *C, const float *A, const float *B, int M, int N, 
 """
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_asks_for_a_template_by_its_name_in_the_binary(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     more = "grid: [1]\nblock: [threads]"

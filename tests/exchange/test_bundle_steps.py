@@ -62,6 +62,7 @@ def test_a_bundle_of_two_steps_says_what_each_takes_and_which_scratch_lies_betwe
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_launches_the_steps_in_order(tune: Tune, tmp_path: Path) -> None:
     bundle(tune, tmp_path, "gallery/sum", "1000000", "--architecture", "sm_90a")
@@ -174,6 +175,7 @@ EVERYTHING = """
 """
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_zeroes_copies_and_launches_clusters_as_launch_json_says(
     tune: Tune, tmp_path: Path, everything: Path
@@ -204,6 +206,7 @@ def test_the_example_zeroes_copies_and_launches_clusters_as_launch_json_says(
     assert lines[-1] == "parts: 52 67", "the first and the last element of what this configuration writes"
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_says_which_variable_no_cubin_has(tune: Tune, tmp_path: Path, everything: Path) -> None:
     bundle(tune, tmp_path / "b", str(everything), "50", "--architecture", "sm_90a")
@@ -211,6 +214,7 @@ def test_the_example_says_which_variable_no_cubin_has(tune: Tune, tmp_path: Path
     assert (done.returncode, done.stderr) == (1, "filter: no cubin has a variable of this name\n")
 
 
+@pytest.mark.slow
 def test_each_architecture_has_the_shapes_of_its_own_configuration(
     tune: Tune, tmp_path: Path, everything: Path
 ) -> None:
@@ -238,6 +242,7 @@ TENSOR_MAP = """
 """
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_encodes_tensor_maps_over_its_arrays(tune: Tune, tmp_path: Path) -> None:
     (build,) = bundle(tune, tmp_path, "gallery/tma_copy", "512x1024", "--architecture", "sm_90a")["builds"]
@@ -253,6 +258,7 @@ def test_the_example_encodes_tensor_maps_over_its_arrays(tune: Tune, tmp_path: P
     assert (lines[2:5].count("attribute 8 8320"), lines[-1]) == (1, "y: 3 4")
 
 
+@pytest.mark.slow
 @no_driver
 def test_the_example_makes_textures_of_its_arrays(tune: Tune, tmp_path: Path) -> None:
     (build,) = bundle(tune, tmp_path, "gallery/texture", "64x32", "--architecture", "sm_90a")["builds"]
@@ -291,6 +297,7 @@ def of_kind(kind: Kind) -> ExportRequest:
     return ExportRequest(replace(problem, space=space), architectures="sm_90a")
 
 
+@pytest.mark.slow
 @no_driver
 def test_another_kind_writes_its_own_c_and_nothing_else_knows_it(tmp_path: Path) -> None:
     export("cubin", replace(of_kind(Second()), output=tmp_path))

@@ -132,6 +132,7 @@ def test_torn_entries_within_one_another_are_not_read_again_and_again(tune: Tune
     assert time.process_time() - before < 10, "400 scans of the rest take minutes"
 
 
+@pytest.mark.slow
 def test_a_damaged_store_is_merged_without_what_is_damaged(tune: Tune, tmp_path: Path) -> None:
     folder = stored(tmp_path / "r", at(1024), at(2048, tile=4))
     file = folder / f"{KERNEL}.jsonl"

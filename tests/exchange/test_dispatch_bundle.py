@@ -70,6 +70,7 @@ def exported(tune: Tune, scales: Path, host: Device, tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
+@pytest.mark.slow
 def test_an_exported_family_runs_at_any_size_and_compiles_nothing(
     exported: Path, scales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ void flawed(float *C, const float *A, const float *B, int M, int N, int K, int b
 """
 
 
+@pytest.mark.slow
 def test_all_trials_are_exported_failures_too_but_none_of_an_edited_kernel(
     tune: Tune, stage: Stage, tmp_path: Path, host: Device
 ) -> None:

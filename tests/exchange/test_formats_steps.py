@@ -109,6 +109,7 @@ def test_steps_of_two_sources_are_no_one_file(tune: Tune, tmp_path: Path) -> Non
     assert "its steps come from a.cu, b.cu; --to cu writes one file; use --to cubin" in done.err
 
 
+@pytest.mark.slow
 def test_trials_of_several_steps_are_exported_and_imported(tune: Tune, tmp_path: Path) -> None:
     assert tune("gallery/sum", "5000", "--device", "opencl", "--budget", "2", "--repeats", "3").status == 0
     files = {to: tmp_path / to for to in ("csv", "t4", "kernel-tuner")}

@@ -38,6 +38,7 @@ def test_what_is_exported_is_imported_again_but_no_longer_verified(tune: Tune, t
     assert best in Store(KERNEL, tmp_path / "r").records, "the shipped one still counts"
 
 
+@pytest.mark.slow
 def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -> None:
     file = cache_of(tmp_path, {8: 2.0, 16: 1.0, 4: None})
     done = tune("import", file)
@@ -95,6 +96,7 @@ def test_a_t4_file_without_its_metadata_needs_to_be_told_all(tune: Tune, tmp_pat
     assert [r.kind for r in Store(KERNEL).records if r.device == RTX] == ["opencl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["kernel-tuner", "kernel-tuner results", "t4"])
 def test_what_was_exported_says_all_that_an_import_needs(to: str, tune: Tune, tmp_path: Path, opencl: Device) -> None:
     assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3").status == 0
@@ -142,6 +144,7 @@ def test_what_a_file_says_is_not_overridden(
     assert not (tmp_path / "results").exists(), "nothing is written"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hints", [("--size", "64"), ("--device", RTX.upper()), ("--kernel", "07_tiled"), ("--kind", "cuda")]
 )
@@ -149,12 +152,14 @@ def test_hints_may_say_what_the_file_says(hints: tuple[str, ...], tune: Tune, tm
     assert tune("import", cache_of(tmp_path, {8: 1.0}, **SIZES), *hints).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [None, 5, []])
 def test_a_device_that_is_no_text_is_none(device: Any, tune: Tune, tmp_path: Path) -> None:
     done = tune("import", cache_of(tmp_path, {8: 1.0}, device=device, **SIZES))
     assert (done.status, "does not name the device" in done.err) == (2, True), done.err
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_valid_nowhere_is_not_imported(tune: Tune, tmp_path: Path) -> None:
     done = tune("import", cache_of(tmp_path, {7: 1.0}, **SIZES))
     assert (done.status, len(done.err.splitlines())) == (2, 1)
@@ -195,6 +200,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_a_cache_that_says_something_odd_is_one_message(name: str, tune: Tune, tmp_path: Path) -> None:
     header, message = ODD[name]
@@ -205,6 +211,7 @@ def test_a_cache_that_says_something_odd_is_one_message(name: str, tune: Tune, t
     assert not (tmp_path / "results").exists(), "nothing is written"
 
 
+@pytest.mark.slow
 def test_a_parameter_of_one_value_may_stand_on_one_side_only(tune: Tune, tmp_path: Path) -> None:
     file = cache_of(tmp_path, {8: 1.0, 16: 2.0}, **SIZES)
     data = json.loads(file.read_text())

@@ -49,6 +49,7 @@ __kernel void add(__global float *c, __global const float *a, __global const flo
 """
 
 
+@pytest.mark.slow
 def test_a_t1_space_tunes_once_its_reference_is_written(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

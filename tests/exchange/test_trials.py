@@ -41,6 +41,7 @@ def times(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, tmp_path: Path) -> None:
     request, table = (times, "500", "--repeats", "1"), tmp_path / "x.csv"
     export = ("export", times, "500", "--to", "csv", "--output", table)
@@ -63,6 +64,7 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
             journal.write_text("".join(line for line in lines if '"user_attr":{"options"' not in line))
 
 
+@pytest.mark.slow
 def test_every_digit_of_an_option_is_in_commands_records_and_files_for_others(
     tune: Tune, times: Path, tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ def test_every_digit_of_an_option_is_in_commands_records_and_files_for_others(
         assert '"options": {"a": 1.23456789}' in line
 
 
+@pytest.mark.slow
 def test_times_with_flushed_caches_never_stand_for_warm_ones(tune: Tune, times: Path, tmp_path: Path) -> None:
     export = ("export", times, "500", "--to", "csv", "--output", tmp_path / "x.csv")
     times.write_text(SPACE.replace("[1, 2]", "[1, 2, 3]"))

@@ -86,6 +86,7 @@ def test_an_opencl_processor_reproduces_at_a_small_size_and_says_so(tmp_path: Pa
     assert "Left out, tuned: all stages: the store has no record of this size" in done.out
 
 
+@pytest.mark.slow
 def test_where_nothing_is_published_or_measured_the_files_say_so(tmp_path: Path, tune: Tune) -> None:
     done = tune("reproduce", "studylog", "--device", "host", "--no-tune", "--output", tmp_path)
     assert done.status == 1
@@ -122,6 +123,7 @@ def faulty(folder: Path, stage: Stage, modes: list[int]) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_costs_that_row(tmp_path: Path, tune: Tune, stage: Stage) -> None:
     file = faulty(tmp_path, stage, [1, 2, 0])
     done = tune("reproduce", file, "--no-tune", "--output", tmp_path, "--json")
@@ -167,6 +169,7 @@ def test_without_matplotlib_there_is_one_message_and_all_but_the_picture(
     assert sorted(path.name for path in tmp_path.glob("own.*")) == ["own.json", "own.md", "own.yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -21,6 +21,7 @@ def rows(name: str) -> list[tuple[Table, PublishedRow]]:
     return [(table, row) for table in reading.find(name).tables for row in table.rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", reading.names())
 def test_every_published_row_is_a_valid_point_of_the_space_of_its_stage(name: str) -> None:
     for table, row in rows(name):

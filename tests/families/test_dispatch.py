@@ -116,6 +116,7 @@ def builds() -> set[str]:
     return {path.name for path in build_cache.folder().iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, 5, 3, 1), (64, 64, 64, 1), (1, 33, 20, 4)])
 def test_one_handle_multiplies_at_any_size(shape: tuple[int, int, int, int], host: Device) -> None:
     gemm = tuner.dispatch("sgemm", device=host)
@@ -132,6 +133,7 @@ def test_kernels_that_ship_with_one_operation_are_a_family(family: str) -> None:
     assert len(tuner.dispatch(family).family.spaces) == len(stages)
 
 
+@pytest.mark.slow
 def test_the_arrays_say_where_a_call_runs(opencl: Device) -> None:
     from pyopencl import array
 
@@ -145,6 +147,7 @@ def test_the_arrays_say_where_a_call_runs(opencl: Device) -> None:
     assert (gemm.explain(C, A, B).kernel, on_opencl.explain(*there).device) == ("sgemm/00_host_simple", opencl.name)
 
 
+@pytest.mark.slow
 def test_stage_and_configuration_follow_the_size(products: Path, host: Device) -> None:
     records = stored(
         products, host,
@@ -174,12 +177,14 @@ def test_what_a_size_needs_is_loaded_once(products: Path) -> None:
     assert "2 loaded" in repr(gemm)
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_not_valid_there_gives_way(products: Path, host: Device) -> None:
     records = stored(products, host, plain=[(16, [(mode(3), 1.0), (mode(1), 2.0)])])
     gemm = tuner.dispatch(products, results=records)
     assert [gemm.explain(*matrices(size)).config["mode"] for size in (16, 60)] == [3, 1]
 
 
+@pytest.mark.slow
 def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(
     products: Path, host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +204,7 @@ def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(
     assert builds() == before
 
 
+@pytest.mark.slow
 def test_code_for_another_kind_of_size_is_compiled_only_where_nothing_is_built_yet(
     products: Path, host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +218,7 @@ def test_code_for_another_kind_of_size_is_compiled_only_where_nothing_is_built_y
     assert tuner.dispatch(products, results=records).kernel(*matrices(21)).config == mode(1), "as nothing is built"
 
 
+@pytest.mark.slow
 def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, host: Device) -> None:
     steady, quick_at_112 = [], []
     for size in (80, 96, 112, 128, 144):
@@ -261,6 +268,7 @@ def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: D
     assert (at, problems) == ({16: 1.0, 24: 3.0, 32: 4.0}, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -292,6 +300,7 @@ def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) ->
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
 
 
+@pytest.mark.slow
 def test_a_time_with_other_inputs_gives_way_to_a_later_one(products: Path, host: Device, tmp_path: Path) -> None:
     space = catalog.load(str(products / "plain.yaml"))
     before = measured(space, host, 16, (mode(1), 1.0), signature="of another fill", date="2026-01-01T00:00:00")
@@ -344,6 +353,7 @@ def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_w
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(2), "exact")
 
 
+@pytest.mark.slow
 def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
     file = tmp_path / "shifted.yaml"
     (tmp_path / "shifted.c").write_text(
@@ -367,6 +377,7 @@ def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
         tuner.dispatch(file, sizes={"by": 3})(y[:0], x[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("extent", "length"), [("ceil_div(n, 2)", 4), ("min(n, 4)", 4)])
 def test_a_size_that_several_fit_is_not_guessed(tmp_path: Path, extent: str, length: int) -> None:
     (tmp_path / "half.c").write_text("void half(float *y, const float *x, int n) { y[0] = n + 0 * x[0]; }")
@@ -411,6 +422,7 @@ def test_code_that_only_an_option_of_the_compiler_changes_is_other_code(products
     assert code.is_for_one_size(mode(0), scope)
 
 
+@pytest.mark.slow
 def test_types_follow_the_arrays(tmp_path: Path) -> None:
     (tmp_path / "twice.c").write_text("void twice(real *y, const real *x, int n) { while (n--) y[n] = 2 * x[n]; }")
     (tmp_path / "twice.yaml").write_text(
@@ -450,6 +462,7 @@ def refusal(kernels: Any, **keywords: Any) -> str:
     return str(refused.value)
 
 
+@pytest.mark.slow
 def test_what_is_no_family_is_refused_in_one_message(tmp_path: Path, products: Path) -> None:
     double, triple = scaled(tmp_path / "own", "double"), scaled(tmp_path / "own", "triple", factor=3)
     assert "differ in reference" in refusal(tmp_path / "own")
@@ -490,6 +503,7 @@ def beginning(array: np.ndarray[Any, Any], offset: int) -> np.ndarray[Any, Any]:
     return moved
 
 
+@pytest.mark.slow
 def test_arrays_that_the_best_kernel_takes_not_where_they_begin_are_given_to_the_best_that_does(
     products: Path, host: Device
 ) -> None:
@@ -549,6 +563,7 @@ sys.exit(ended or int(arrays[8][0].sum() != 8**3))
 """
 
 
+@pytest.mark.slow
 def test_a_fork_goes_on_while_a_thread_of_its_parent_loads(products: Path) -> None:
     (products.parent / "records/products").mkdir(parents=True)
     script = [sys.executable, "-c", FORK, str(products), str(products.parent / "records")]

@@ -51,6 +51,7 @@ LYING: dict[str, tuple[Callable[[], tuple[Array, Array]], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LYING)
 def test_the_product_is_right_however_matrices_lie_and_what_was_copied_is_told(name: str) -> None:
     make, how = LYING[name]

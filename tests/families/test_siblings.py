@@ -165,6 +165,7 @@ def tabulated(folder: Path, name: str, time_ms: float, launch_ms: float) -> None
     time_tables.write(name, [table], folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launches", [(0.002, 0.004), (0.0, 0.0)])
 @pytest.mark.parametrize("add", [tabulated, measured])
 def test_times_of_a_machine_whose_launches_take_longer_are_compared_without_that(

@@ -33,10 +33,12 @@ def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: V
     bench.verify(bound)  # the semaphores are as they were
 
 
+@pytest.mark.slow
 def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
     right("sgemm/14_split_k", opencl, SMALLER, splits=11, meet=1, BM=32)
 
 
+@pytest.mark.slow
 def test_slices_of_a_block_meet_on_opencl(opencl: Device) -> None:
     right("sgemm/14_split_k", opencl, SMALLER, splits=5, slices=4, BM=32)
 

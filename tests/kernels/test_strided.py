@@ -46,6 +46,7 @@ block: [block_size_x]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_strided_stage_multiplies_any_number_of_dimensions(device: str, tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "four.yaml").write_text(FOUR_DIMENSIONS)
@@ -65,6 +66,7 @@ def test_the_strided_stage_computes_on_arrays_of_a_caller(opencl: Any) -> None:
     np.testing.assert_allclose(given[0].get(), 2 * (A @ B) + 0.5 * before, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_writes_into_its_strides_is_wrong(opencl: Device, tmp_path: Path) -> None:
     """The stride from one matrix to the next matters to none where there is only one."""
     last = "*C = SCALED(alpha, sum, beta, *C);"

@@ -68,6 +68,7 @@ def test_what_cannot_be_right_does_not_compile(what: str) -> None:
         compiler.compile_cubin(Source(text, step.source.kernels, step.source.options), "sm_90a")
 
 
+@pytest.mark.slow
 def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     space = catalog.load("gemm16_nt/wgmma_persistent")
     scope = on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200)

@@ -51,6 +51,7 @@ def test_an_argument_that_does_not_fit_is_named(misfit: str, host: Device) -> No
             launch(*given)
 
 
+@pytest.mark.slow
 def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
     import pyopencl as cl
     from pyopencl import array
@@ -71,6 +72,7 @@ def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
         kernel(*arrays())
 
 
+@pytest.mark.slow
 def test_all_that_name_one_opencl_device_share_its_context(opencl: Any) -> None:
     from pyopencl import array
 
@@ -133,6 +135,7 @@ def test_a_stage_says_where_its_arrays_must_begin(stage: Stage, host: Device) ->
     kernel(C, A, A)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_none_is_refused(host: Device, opencl: Any) -> None:
     from pyopencl import array
 

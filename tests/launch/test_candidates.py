@@ -23,6 +23,7 @@ from tuner.store.store import Store
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("modes", "taken"), [([3, 4, 1, 0], 1), ([3, 4], 0), ([2, 1], 1)])
 def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
     modes: list[int], taken: int, stage: Stage, host: Device, tmp_path: Path
@@ -46,6 +47,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
         assert C[0, 0, 0] == taken
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(stage: Stage, host: Device, tmp_path: Path) -> None:
     space = catalog.load(str(stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")))
     store = Store(space.name, tmp_path / "store")
@@ -75,6 +77,7 @@ def test_a_configuration_in_which_a_derived_value_has_none_is_passed_over(
         tuner.load(file, 16, device=host, results=tmp_path / "store")
 
 
+@pytest.mark.slow
 def test_a_bundle_that_is_of_no_use_here_is_told_of(tune: Tune, opencl: Device, tmp_path: Path) -> None:
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80", "--output", tmp_path)
     assert tune(*asked).status == 0

@@ -46,6 +46,7 @@ def test_threads_share_a_bound_launch(opencl: Any) -> None:
     assert (C.get() == 16_000).all()
 
 
+@pytest.mark.slow
 def test_a_launch_within_a_launch_of_the_same_kernel_takes_nothing_of_it(opencl: Any) -> None:
     """As a signal handler's may be, at any point of the other one."""
     from pyopencl import array
@@ -75,6 +76,7 @@ def test_a_launch_within_a_launch_of_the_same_kernel_takes_nothing_of_it(opencl:
     assert (inner[0].get() == within * 32).all()
 
 
+@pytest.mark.slow
 def test_a_launch_that_an_interrupt_ends_leaves_nothing_to_the_next_one(opencl: Any) -> None:
     from pyopencl import array
 

@@ -33,6 +33,7 @@ print(kernel.config, kernel.match, kernel.record.device)
 """
 
 
+@pytest.mark.slow
 def test_a_pickled_kernel_is_the_same_in_another_process(host: Device, tmp_path: Path) -> None:
     Store(HOST_KERNEL).add(replace(EXACT, device=host.name, architecture=host.architecture))
     kernel = tuner.load(HOST_KERNEL, 64, device=host, options={"alpha": 2.0})
@@ -50,6 +51,7 @@ def test_a_copied_kernel_launches(duplicate: Callable[[Kernel], Kernel], host: D
     np.testing.assert_allclose(C, A @ B, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_pickled_kernel_of_a_file_is_checked_against_the_file(stage: Stage, host: Device) -> None:
     file = stage(c_kernel("own", MULTIPLY), "own", "{v: [1, 2]}")
     pickled = pickle.dumps(tuner.load(file, 8, device=host, config={"v": 2}))

@@ -79,6 +79,7 @@ def test_what_a_launch_with_scratch_cannot_take_is_named_and_the_next_launch_is_
         kernel(*good, stream=3)
 
 
+@pytest.mark.slow
 def test_a_step_may_have_a_source_of_its_own(device: Device, tmp_path: Path) -> None:
     written(tmp_path, "last", LAST, "")
     file = written(tmp_path, "sum", PARTS, SUM.replace("kernel: sum_last,", "kernel: sum_last, source: last.cu,"))
@@ -97,6 +98,7 @@ def test_a_step_with_an_edited_source_is_another_kernel(host: Device, tmp_path: 
     assert total == integers(N).sum() + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEVICES)
 def test_several_steps_tune_store_and_load(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, tune: Tune
@@ -109,6 +111,7 @@ def test_several_steps_tune_store_and_load(
     assert kernel.config == done.json["best"]["config"]
 
 
+@pytest.mark.slow
 def test_a_pickled_kernel_of_several_steps_launches_in_another_process(host: Device, tmp_path: Path) -> None:
     kernel = tuner.load(written_sum(tmp_path), N, device=host, options={"scale": 2.0})
     file = tmp_path / "kernel.pickle"
@@ -123,6 +126,7 @@ def test_a_pickled_kernel_of_several_steps_launches_in_another_process(host: Dev
     assert run(sys.executable, "-c", launch, file).stdout == f"{2.0 * N}\n"
 
 
+@pytest.mark.slow
 def test_calls_of_several_threads_and_queues_share_no_scratch(opencl: Any, tmp_path: Path) -> None:
     import pyopencl as cl
 
@@ -192,6 +196,7 @@ parameters: {clears: [CLEARS]}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zeroed", "clears"), [("each", 0), ("once", 1)])
 def test_scratch_is_zero_before_each_call(zeroed: str, clears: int, device: Device, tmp_path: Path) -> None:
     text = COUNTS.replace("ZEROED", zeroed).replace("CLEARS", str(clears))
@@ -204,6 +209,7 @@ def test_scratch_is_zero_before_each_call(zeroed: str, clears: int, device: Devi
         assert (result(y, device) == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zeroed", "clears"), [("each", 0), ("once", 1)])
 def test_threads_take_turns_with_a_bound_launch_that_has_scratch(
     zeroed: str, clears: int, device: Device, tmp_path: Path
@@ -244,6 +250,7 @@ parameters: {p: [1]}
 """
 
 
+@pytest.mark.slow
 def test_threads_take_turns_with_a_bound_launch_of_steps_that_meet_in_an_output(device: Device, tmp_path: Path) -> None:
     kernel = tuner.load(written(tmp_path, "next", NEXT, NEXTS), 20_000, device=device)
     y, before = given(device, *(np.zeros(20_000, np.int32) for _ in range(2)))
@@ -252,6 +259,7 @@ def test_threads_take_turns_with_a_bound_launch_of_steps_that_meet_in_an_output(
     assert (result(y, device) == 1000).all()
 
 
+@pytest.mark.slow
 def test_a_signal_handler_may_call_a_bound_launch_within_a_call(opencl: Any, tmp_path: Path) -> None:
     kernel = tuner.load(written(tmp_path, "next", NEXT, NEXTS), N, device=opencl)
     y, before = given(opencl, *(np.zeros(N, np.int32) for _ in range(2)))
@@ -277,6 +285,7 @@ def test_a_signal_handler_may_call_a_bound_launch_within_a_call(opencl: Any, tmp
     assert (result(y, opencl) == calls).all()
 
 
+@pytest.mark.slow
 def test_a_launch_that_an_interrupt_ends_leaves_no_dirty_scratch_to_the_next_one(opencl: Any, tmp_path: Path) -> None:
     text = COUNTS.replace("ZEROED", "once").replace("CLEARS", "1")
     kernel = tuner.load(written(tmp_path, "count", COUNT, text), N, device=opencl)
@@ -303,6 +312,7 @@ def test_a_launch_that_an_interrupt_ends_leaves_no_dirty_scratch_to_the_next_one
     assert interrupted > 10
 
 
+@pytest.mark.slow
 def test_a_loaded_kernel_tells_and_checks_the_shape_that_its_configuration_gives_an_output(
     device: Device, tmp_path: Path
 ) -> None:
@@ -359,6 +369,7 @@ def constant(tmp_path: Path) -> Path:
     return written(tmp_path, "constant", CONSTANT.replace("width", "width_"), CONSTANTS)
 
 
+@pytest.mark.slow
 def test_a_constant_is_passed_in_the_order_of_the_operation(device: Device, constant: Path) -> None:
     kernel = tuner.load(constant, N, device=device)
     x = integers(N + 4)
@@ -372,6 +383,7 @@ def test_a_constant_is_passed_in_the_order_of_the_operation(device: Device, cons
                 np.testing.assert_allclose(result(y, device), np.correlate(x, w, "valid"))
 
 
+@pytest.mark.slow
 def test_a_constant_is_verified_on_several_sets_of_inputs(device: Device, constant: Path) -> None:
     assert outcome_of(catalog.load(str(constant)), device, "1000") is None
 
@@ -406,6 +418,7 @@ parameters: {threads: [32, 64]}
 """
 
 
+@pytest.mark.slow
 def test_local_memory_is_an_argument_that_no_caller_passes(opencl: Any, tmp_path: Path) -> None:
     (tmp_path / "local.cl").write_text(LOCAL)
     (tmp_path / "local.yaml").write_text(LOCALS)
@@ -426,6 +439,7 @@ def test_local_memory_beyond_the_device_is_no_valid_configuration(tmp_path: Path
     assert "the device's local memory" in done.err
 
 
+@pytest.mark.slow
 def test_local_memory_beside_that_of_the_kernel_itself_must_fit_too(opencl: Any, tmp_path: Path) -> None:
     """Whatever a restriction says: what the kernel declares is known when it is built."""
     most = opencl.limits.max_shared_memory

@@ -36,6 +36,7 @@ def test_a_kernel_on_the_host_takes_views(host: Device, tmp_path: Path) -> None:
         np.testing.assert_allclose(C, expected(alpha), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_views_of_any_strides_and_whole_arrays_take_turns(host: Device, tmp_path: Path) -> None:
     kernel = tuner.load(product(tmp_path, is_c=True), SIZES, device=host)
     random = np.random.default_rng(0)
@@ -85,6 +86,7 @@ def test_a_cuda_kernel_takes_views_of_every_library(library: str, cuda: Device, 
     cuda.synchronize()
 
 
+@pytest.mark.slow
 def test_threads_share_a_kernel_on_views_of_their_own(host: Device, tmp_path: Path) -> None:
     kernel = tuner.load(product(tmp_path, is_c=True), SIZES, device=host)
 
@@ -130,6 +132,7 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_a_view_that_does_not_fit_is_named(misfit: str, host: Device, tmp_path: Path) -> None:
     given, message = MISFITS[misfit]
@@ -187,6 +190,7 @@ void twice(float *y, const float *x, long ld, signed char step, int M, int n) {
 """
 
 
+@pytest.mark.slow
 def test_arrays_share_a_leading_dimension_and_strides_may_be_expressions(host: Device, tmp_path: Path) -> None:
     (tmp_path / "twice.c").write_text(TWICE)
     (tmp_path / "twice.yaml").write_text(SHARED)
@@ -239,6 +243,7 @@ void move(float *y, float *sums, int n) { for (int i = 0; i < n; i++) { y[i] = s
 """
 
 
+@pytest.mark.slow
 def test_steps_with_scratch_take_views_in_several_threads(host: Device, tmp_path: Path) -> None:
     (tmp_path / "rows.c").write_text(ROWS)
     (tmp_path / "rows.yaml").write_text(STEPS.replace("tolerance: {}\n", ""))

@@ -68,6 +68,7 @@ def finals(device: HostDevice, sustained: float | None = None) -> Finals:
     return Finals.from_json(found.to_json())  # as from a worker
 
 
+@pytest.mark.slow
 def test_the_fastest_algorithm_that_is_right_stands_beside_the_default() -> None:
     found = finals(Vendor(0))
     assert found.library is not None
@@ -76,6 +77,7 @@ def test_the_fastest_algorithm_that_is_right_stands_beside_the_default() -> None
     assert len(found.best_library.times) == len(found.candidates[0].times), "in the same rounds"
 
 
+@pytest.mark.slow
 def test_a_library_without_algorithms_has_its_default_alone(host: HostDevice) -> None:
     only = Vendor(0)
     only.ways = ("fails", "wrong")
@@ -83,6 +85,7 @@ def test_a_library_without_algorithms_has_its_default_alone(host: HostDevice) ->
     assert (finals(host).library, finals(host).best_library) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_launch_without_work_stands_beside_what_is_short(host: HostDevice, opencl: Device) -> None:
     for device, kernel in ((host, "sgemm/01_host_blocked"), (opencl, "sgemm/03_naive")):
         space = catalog.load(kernel)
@@ -91,6 +94,7 @@ def test_a_launch_without_work_stands_beside_what_is_short(host: HostDevice, ope
         assert found.launch_ms > 0
 
 
+@pytest.mark.slow
 def test_the_best_and_both_libraries_are_sustained_in_turns() -> None:
     found = finals(Vendor(0), sustained=0.05)
     for final in (found.candidates[0], found.library, found.best_library):
@@ -127,6 +131,7 @@ def test_what_is_wrong_run_after_run_fails_and_the_next_is_the_best(host: HostDe
 SCALE = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
 
 
+@pytest.mark.slow
 def test_a_sustained_time_is_stored_and_shown_and_told_where_it_is_left_out(tmp_path: Path, tune: Tune) -> None:
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
     file = written(tmp_path, SCALE, arguments, "2 * x")

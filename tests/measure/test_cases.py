@@ -49,6 +49,7 @@ def test_whole_numbers_are_0_in_one_of_two_sets_and_else_as_far_from_it_as_can_b
     assert (second == 0).mean() == pytest.approx(1 / 9, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_command_says_which_condition_no_input_decides(tmp_path: Path, tune: Tune) -> None:
     file = masked(tmp_path, "float32", "v", "where(mask != 0, x, 0)")
     said = (
@@ -88,6 +89,7 @@ def test_of_a_few_elements_nothing_is_concluded(tmp_path: Path, host: Device) ->
     assert missed(masked(tmp_path, "float32", "v"), host, "15") == []
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_of_a_zero_is_told_what_integers_hold(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "check.py").write_text("def expected(d, n):\n    return {'y': 7 // d.clip(1)}\n")
     code = "void f(int *y, const int *d, int n) { for (int i = 0; i < n; i++) y[i] = 7 / d[i]; }"

@@ -38,6 +38,7 @@ def caught(failed: dict[str, int]) -> int:
     return sum(failed.values())
 
 
+@pytest.mark.slow
 def test_no_cheat_of_a_host_kernel_is_stored(tune: Tune, tmp_path: Path) -> None:
     done = tune(cheats.written(tmp_path, "c"), SIZE, "--device", "host", "--json")
     assert done.status == 0, done.err

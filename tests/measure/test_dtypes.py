@@ -115,6 +115,7 @@ def test_tensors_of_torch_are_launched(name: str, cuda: Device, tmp_path: Path) 
     assert (y.real if y.is_complex() else y.float()).tolist() == [0, 1, 1, 0, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bfloat16", "complex64", "bool"])
 def test_a_dtype_is_tuned(name: str, tune: Tune, tmp_path: Path) -> None:
     done = tune(copy(tmp_path, name, "opencl"), "301", "--device", "opencl", "--json")
@@ -210,6 +211,7 @@ def sizes(language: str) -> str:
     return "".join(f"typedef char size_{i}[sizeof({w}) == {n} ? 1 : -1];\n" for i, (w, n) in enumerate(words))
 
 
+@pytest.mark.slow
 def test_languages_have_the_types_that_the_table_says(host: Device, opencl: Device) -> None:
     assert host.build(source(f"{sizes('c')}void f(void) {{}}", "f")).binary
     assert opencl.build(source(f"{sizes('opencl')}__kernel void f() {{}}", "f")).binary

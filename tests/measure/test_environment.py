@@ -43,6 +43,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_failure_of_a_configuration_and_with_room_the_run_goes_on(
     three: Path, disk: Path, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def begun(folder: Path) -> int:
     return len({json.loads(line)["trial_id"] for line in lines if '"begun"' in line})
 
 
+@pytest.mark.slow
 def test_a_configuration_whose_process_is_killed_every_time_is_given_up_for_this_run_alone(
     stage: Stage, tune: Tune, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_configuration_whose_process_is_killed_every_time_is_given_up_for_this
     assert len(outcomes(tmp_path)) == 5
 
 
+@pytest.mark.slow
 def test_a_space_in_which_every_process_is_killed_ends_with_one_message(stage: Stage, tune: Tune) -> None:
     file = stage(c_kernel("fatal", "kill(getpid(), 9);", "#include <signal.h>"), "fatal", "{v: [0]}")
     done = tune(file, "8", "--device", "host", "--json")
@@ -157,6 +160,7 @@ def test_a_space_in_which_every_process_is_killed_ends_with_one_message(stage: S
     assert done.err.splitlines()[-1].endswith(KEPT)
 
 
+@pytest.mark.slow
 def test_failures_of_earlier_versions_that_the_machine_may_have_caused_are_tried_again(
     three: Path, tune: Tune, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from helpers.processes import Tune
 from tuner.errors import RequestError
 
 
+@pytest.mark.slow
 def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_on(tune: Tune, stage: Stage) -> None:
     body = f"""
     #if mode == 1
@@ -52,6 +53,7 @@ def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_
     assert "SIGABRT" in done.err or "SIGSEGV" in done.err or "status 3" in done.err
 
 
+@pytest.mark.slow
 def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune: Tune, stage: Stage) -> None:
     text = """
     #if mode == 1
@@ -75,6 +77,7 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
     assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
 
 
+@pytest.mark.slow
 def test_an_opencl_kernel_with_other_arguments_than_its_space_declares_is_told(tune: Tune, stage: Stage) -> None:
     for arguments, told in (("__global float *C", "takes 1 arguments, but its space declares 9"),
                             ("__global float *C, __global float *A, __global float *B, int M, int N, int K, int batch, "
@@ -86,6 +89,7 @@ def test_an_opencl_kernel_with_other_arguments_than_its_space_declares_is_told(t
         assert told in done.err
 
 
+@pytest.mark.slow
 def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage) -> None:
     text = """
     __kernel void edge(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
@@ -103,6 +107,7 @@ def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage
     assert done.json["failed"] == {"geometry": 1}
 
 
+@pytest.mark.slow
 def test_the_times_before_a_wrong_run_do_not_count_for_the_next_configuration(tune: Tune, stage: Stage) -> None:
     body = f"if (mode == 1 && ++calls == 6) alpha = 0; {MULTIPLY}"  # its fifth timed run
     file = stage(c_kernel("late", body, "static int calls;"), "late", "{mode: [1, 0]}")
@@ -112,6 +117,7 @@ def test_the_times_before_a_wrong_run_do_not_count_for_the_next_configuration(tu
     assert done.json["best"]["config"] == {"mode": 0}
 
 
+@pytest.mark.slow
 def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("fatal", "abort();"), "fatal", "{a: [1]}", "c", "default: {a: 1}")
     done = tune("run", file, "8", "--json")
@@ -143,6 +149,7 @@ def test_run_survives_a_cuda_kernel_that_faults_while_it_is_timed(tune: Tune, st
     assert "illegal" in done.err
 
 
+@pytest.mark.slow
 def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("wrong", "C[0] = 1;"), "wrong", "{a: [1, 2]}")
     done = tune(file, "8", "--json")
@@ -162,6 +169,7 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     assert "which is unverified" in tune("best", file, "8").out, "of another kernel"
 
 
+@pytest.mark.slow
 def test_what_is_found_wrong_later_is_given_to_nobody(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     body = f"""
     if (access("{tmp_path}/wrong_" NAME(mode), F_OK) == 0) {{ C[0] = 1; return; }}
@@ -184,6 +192,7 @@ def test_what_is_found_wrong_later_is_given_to_nobody(tune: Tune, stage: Stage, 
         tuner.load(file, 8, strict=True)
 
 
+@pytest.mark.slow
 def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Stage) -> None:
     knobs = f"{{a: {list(range(10))}, b: [0, 1, 2]}}"
     file = stage(c_kernel("hopeless", "C[0] = undeclared;"), "hopeless", knobs, "c", "default: {a: 2, b: 1}")
@@ -196,6 +205,7 @@ def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Sta
     assert "compile, with every configuration\n" in tune("failures", file, "8").out
 
 
+@pytest.mark.slow
 def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("late", f"static int n; if (!n++) sleep(2); {MULTIPLY}"), "late", "{a: [1]}")
     assert tune(file, "8", "--json", "--timeout", "1.5").json["failed"] == {"timeout": 1}

@@ -33,6 +33,7 @@ def scratch_folders() -> list[Path]:
     return list((Path(os.environ["TUNER_CACHE"]) / "scratch").glob(f"*-{os.getpid()}-*"))
 
 
+@pytest.mark.slow
 def test_no_fault_of_a_host_kernel_ends_the_run_or_wins(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     faults = ", ".join(str(i) for i in range(1, 14))
     more = MORE % (SLOW_FAULTS, "")
@@ -46,6 +47,7 @@ OPENCL_REASONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_fault_of_an_opencl_kernel_ends_the_run_or_wins(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     faults = ", ".join(str(i) for i in range(1, 11))  # an x86 processor minds no alignment; its stack is the host's
     more = MORE % (SLOW_FAULTS, "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]")

@@ -43,6 +43,7 @@ def test_kernels_of_one_problem_are_verified_on_the_same_arrays(tmp_path: Path, 
     assert seeds == [2, 3, 4], "each final round is on inputs that no kernel has seen"
 
 
+@pytest.mark.slow
 def test_another_problem_has_arrays_of_its_own(tmp_path: Path, host: Device) -> None:
     kernel = space(tmp_path, "one")
     workbenches = WorkbenchCache(host)

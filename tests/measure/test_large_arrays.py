@@ -150,6 +150,7 @@ def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
     assert compiler.compile_cubin(source, "sm_90a").binary.startswith(b"\x7fELF")
 
 
+@pytest.mark.slow
 def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
     text = "".join(
         Path(bench_kernels.__file__).with_name(file).read_text() for file in ("bench_kernels.cu", "elements.cu")

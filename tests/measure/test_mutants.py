@@ -53,6 +53,7 @@ LAX: dict[str, tuple[str, str, str, Any, Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LAX)
 def test_a_tolerance_that_accepts_a_wrong_output_is_refused_before_the_first_trial(
     what: str, tune: Tune, tmp_path: Path
@@ -69,6 +70,7 @@ def test_a_tolerance_that_accepts_a_wrong_output_is_refused_before_the_first_tri
     assert "which is unverified" in tune("best", file, "1000", "--device", "host").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "accept"), [("zeros", ["zeros", "shift", "replaced"]), ("shift", ["shift", "replaced"])]
 )
@@ -90,6 +92,7 @@ def test_a_fraction_that_may_be_wrong_says_that_one_element_may(host: Device, tm
     assert check(file, host, "99") == []  # none may, and none is
 
 
+@pytest.mark.slow
 def test_mutants_that_equal_the_answer_are_skipped_and_the_record_says_so(
     host: Device, tune: Tune, tmp_path: Path
 ) -> None:
@@ -104,6 +107,7 @@ def test_mutants_that_equal_the_answer_are_skipped_and_the_record_says_so(
     assert tune("best", file, "1000", "--device", "host", "--json").json["record"]["skipped_mutants"] == skipped
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_nothing_is_a_mutant_of_one_that_updates_its_output(tune: Tune, tmp_path: Path) -> None:
     code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] += STEP * x[i]; }"
     arguments = [array("y", "float32", ["n"], "inout"), array("x", "float32", ["n"])]
@@ -121,6 +125,7 @@ def test_a_derived_value_that_hides_what_was_not_written_is_refused(tune: Tune, 
     assert "total: an output that no kernel has written would be accepted" in done.err
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_nothing_is_a_mutant_where_a_value_is_derived_from_what_it_updates(
     tune: Tune, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from helpers.ledgers import finished
 from helpers.processes import Tune
 
 
+@pytest.mark.slow
 def test_a_hopeless_time_is_looked_at_again(tune: Tune, stage: Stage) -> None:
     body = f"""
     calls++;
@@ -48,6 +49,7 @@ def test_a_run_that_stalls_on_a_gpu_is_looked_at_again(tune: Tune, stage: Stage)
     assert done.json["best"]["config"] == {"mode": 1}
 
 
+@pytest.mark.slow
 def test_times_that_differ_too_much_are_looked_at_again_by_the_next_command(
     tune: Tune, stage: Stage, tmp_path: Path
 ) -> None:
@@ -68,6 +70,7 @@ def test_times_that_differ_too_much_are_looked_at_again_by_the_next_command(
     assert counts == {0: 1, 1: 2, 2: 1}, "nothing else was in doubt"
 
 
+@pytest.mark.slow
 def test_times_that_are_noise_bring_more_rounds_and_a_word(tune: Tune, stage: Stage) -> None:
     # The naps have no period: a time that comes back with one set of inputs would count as the work of that set.
     body = f"state = state * 1664525u + 1013904223u; usleep(100 << (state >> 29)); {MULTIPLY}"

@@ -51,6 +51,7 @@ def failure(file: Path, device: Device) -> str | None:
     return final.failure
 
 
+@pytest.mark.slow
 def test_a_record_of_another_option_is_not_exact_where_the_code_depends_on_it(tmp_path: Path, tune: Tune) -> None:
     code = C.replace("BODY", "(S == 2 && a == 1 ? 7 : S) * x[i]").replace("TYPE", "float").replace(", OPTION s", "")
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
@@ -72,6 +73,7 @@ def test_a_record_of_another_option_is_not_exact_where_the_code_depends_on_it(tm
     assert (" at 200, s=1 on " in told[0], told[1].endswith(" at n=200, s=2:")) == (True, True)
 
 
+@pytest.mark.slow
 def test_what_is_of_another_option_says_so(tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = scaled(tmp_path, "s * x[i]", 2.0)
@@ -81,6 +83,7 @@ def test_what_is_of_another_option_says_so(tmp_path: Path, tune: Tune, monkeypat
     assert ("at n=100 on" in default.err, "at n=100, s=3 on" in other.err) == (True, True)
 
 
+@pytest.mark.slow
 def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> None:
     assert tune(scaled(tmp_path, "s * x[i]", 2.0, "float64", "float64"), "100", "--device", "host").status == 0
     rounded = scaled(tmp_path, "(float)s * x[i]", 2.0, "float64", "float64")
@@ -89,6 +92,7 @@ def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> 
     assert "with s=2.6" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "told"),
     [("x * 100", "gives 300 for y[", ), ("0 * x - 1", "gives -1 for y["), ("x / 0.0", "gives inf for y[")],

@@ -107,6 +107,7 @@ def test_elements_that_nobody_writes_are_seen_in_a_view_too(host: Device, tmp_pa
     assert "y[0, 0] = " in (failure(file, host, a=1) or "")
 
 
+@pytest.mark.slow
 def test_values_that_are_derived_are_compared(host: Device, tmp_path: Path) -> None:
     more: dict[str, Any] = {"derive": {"total": "sum(y)"}, "tolerance": {"total": 0.5}}
     file = doubled(tmp_path, **more)
@@ -117,6 +118,7 @@ def test_values_that_are_derived_are_compared(host: Device, tmp_path: Path) -> N
     assert "total" in (failure(file, host, a=1) or "")
 
 
+@pytest.mark.slow
 def test_a_kernel_is_stored_once_it_is_right_on_views(tmp_path: Path, tune: Tune) -> None:
     done = tune(product(tmp_path, is_c=True), "8x16x24", "--device", "host", "--repeats", "1")
     assert done.status == 0, done.err
@@ -125,6 +127,7 @@ def test_a_kernel_is_stored_once_it_is_right_on_views(tmp_path: Path, tune: Tune
     assert "with ldc=17, lda=27, ldb=21: C[1, 0]" in done.err
 
 
+@pytest.mark.slow
 def test_arrays_without_strides_are_compared_beside_those_with(host: Device, tmp_path: Path) -> None:
     code = """
     void f(float *y, float *z, const float *x, int ld, int n) {

@@ -57,6 +57,7 @@ def mode(number: int) -> str:
     return json.dumps({"after": 0, "mode": number})
 
 
+@pytest.mark.slow
 def test_whatever_a_kernel_does_to_its_process_every_answer_belongs_to_its_question(
     tune: Tune, stage: Stage, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "packages" / "torch" / "imported"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reference", "uses"), [("2 * x", False), ("{python: check.py:right}", True)])
 def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
     reference: str, uses: bool, imported: Path, tune: Tune, tmp_path: Path

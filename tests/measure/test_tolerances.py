@@ -92,6 +92,7 @@ def test_an_element_that_is_left_out_is_wrong_whatever_may_be(
     assert outcome_of(catalog.load(str(file)), device, "100") in WRONG
 
 
+@pytest.mark.slow
 def test_where_the_reference_is_not_finite_so_is_what_is_right(host: Device, tmp_path: Path) -> None:
     reference = "where(x > 50, x / (x - x), where(x > 20, (x - x) / (x - x), x))"
     body = "for (int i = 0; i < n; i++) y[i] = i > 50 ? BIG : i > 20 ? NAN : x[i];"
@@ -100,6 +101,7 @@ def test_where_the_reference_is_not_finite_so_is_what_is_right(host: Device, tmp
         assert (outcome_of(catalog.load(str(file)), host, "100") is None) == is_right, big
 
 
+@pytest.mark.slow
 def test_the_record_says_how_many_elements_are_wrong(tune: Tune, tmp_path: Path) -> None:
     file = kernel(tmp_path, "c", "float32", COPY + "y[3] = y[9] = 5.5f;", tolerance={"wrong": 0.02})
     done = tune(file, "100", "--device", "host")
@@ -163,6 +165,7 @@ def test_what_is_derived_is_compared_instead_of_outputs_whose_layout_varies(
         assert (outcome_of(space, device, "101", {"a": swap}) is None) == DERIVED[end]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_an_output_that_only_derived_values_read_must_be_written(dtype: str, host: Device, tmp_path: Path) -> None:
     arguments = [array("y", dtype, [2], "out"), array("x", dtype, ["n"])]
@@ -171,6 +174,7 @@ def test_an_output_that_only_derived_values_read_must_be_written(dtype: str, hos
     assert outcome_of(catalog.load(str(file)), host, "101") in WRONG
 
 
+@pytest.mark.slow
 def test_a_derived_value_may_read_inputs_so_that_a_solution_is_checked_by_its_residual(
     host: Device, tmp_path: Path
 ) -> None:
@@ -215,6 +219,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_message(mistake: str, tune: Tune, tmp_path: Path) -> None:
     more, message = MISTAKES[mistake]

@@ -92,6 +92,7 @@ def written(folder: Path, trick: str, dtype: str) -> Path:
     return folder / "trick.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRICKS)
 def test_a_trick_fails_and_the_honest_configuration_is_stored(name: str, tune: Tune, tmp_path: Path) -> None:
     trick, dtype, reason = TRICKS[name]
@@ -101,6 +102,7 @@ def test_a_trick_fails_and_the_honest_configuration_is_stored(name: str, tune: T
     assert done.json["failed"] == {reason: 1}, done.err
 
 
+@pytest.mark.slow
 def test_a_kernel_that_leaves_files_open_costs_no_other_configuration(tune: Tune, tmp_path: Path) -> None:
     trick = 'while (open("/dev/null", O_RDONLY) >= 0) {} work();'
     done = tune(written(tmp_path, trick, "float32"), "20000", "--device", "host", "--full", "--json")
@@ -108,6 +110,7 @@ def test_a_kernel_that_leaves_files_open_costs_no_other_configuration(tune: Tune
     assert done.json["best"] is not None
 
 
+@pytest.mark.slow
 def test_a_stray_write_in_the_final_round_fails_only_its_own_kernel(tune: Tune, tmp_path: Path) -> None:
     trick = "static int calls; work(); if (++calls > 8) { memset(y + n, 1, 64); }"
     done = tune(written(tmp_path, trick, "float32"), "20000", "--device", "host", "--full", "--json")
@@ -116,6 +119,7 @@ def test_a_stray_write_in_the_final_round_fails_only_its_own_kernel(tune: Tune, 
     assert set(done.json["failed"]) <= {"finals"}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_killed_in_the_final_round_does_not_end_the_run(tune: Tune, tmp_path: Path) -> None:
     trick = "static int calls; work(); if (++calls > 8) { kill(getpid(), SIGKILL); }"
     done = tune(written(tmp_path, trick, "float32"), "20000", "--device", "host", "--full", "--json")

@@ -34,6 +34,7 @@ for _ in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["device.turns", None])
 def test_while_one_process_has_its_turn_no_other_one_measures(
     file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,6 +67,7 @@ def test_who_measures_on_one_device_does_not_wait_for_another_one(monkeypatch: p
         other.join()
 
 
+@pytest.mark.slow
 def test_who_waits_for_many_turns_of_others_does_not_lose_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def check_waits(kernel: str, device: str, place: str, folder: Path) -> None:
     assert sum(finished(folder).values()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["", "/no/such/folder/device.turns"])
 def test_without_a_file_that_can_be_locked_nobody_waits(tmp_path: Path, file: str) -> None:
     log = tmp_path / "log"

@@ -92,6 +92,7 @@ def in_language(twin: Twin, language: str, folder: Path) -> Path:
 REASONS = {"wrong result", "not a number"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_the_honest_twin_is_tuned_and_the_broken_one_is_refused(name: str, tune: Tune, tmp_path: Path) -> None:
     done = tune(in_language(TWINS[name], "c", tmp_path), "37", "--device", "host", "--json")

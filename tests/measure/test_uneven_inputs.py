@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from helpers.operations import array, written
 from helpers.processes import Tune
 
@@ -20,6 +22,7 @@ def work(rng):
 """
 
 
+@pytest.mark.slow
 def test_the_least_work_wins_whichever_inputs_a_run_finds(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "fill.py").write_text(FILL)
     work = {**array("work", "int32", [1]), "fill": {"python": "fill.py:work"}}

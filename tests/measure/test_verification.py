@@ -91,6 +91,7 @@ def test_a_broken_host_kernel_is_caught(fault: str, host: Device, tmp_path: Path
     assert outcome_of(broken(*HOST_FAULTS[fault], tmp_path), host, RAGGED) in WRONG
 
 
+@pytest.mark.slow
 def test_a_kernel_that_ruins_its_inputs_does_not_put_the_blame_on_the_next(host: Device, tmp_path: Path) -> None:
     ruins = broken("00_host_simple", "float sum = 0.0f;", "float sum = 0.0f; ((float *)A)[0] = 9.0f;", tmp_path)
     scope = scope_of(ruins, host, "20")
@@ -107,6 +108,7 @@ def test_a_kernel_that_writes_into_an_input_after_reading_it_is_wrong(host: Devi
     assert outcome_of(space, host, "20") == "writes to an input"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["03_naive"])
 def test_the_same_on_a_device(stage: str, opencl: Device, tmp_path: Path) -> None:
     last = "    *C = SCALED(alpha, sum, beta, *C);\n"
@@ -128,6 +130,7 @@ def test_an_integer_output_that_is_not_written_is_wrong(host: Device, tmp_path: 
     )
 
 
+@pytest.mark.slow
 def test_other_options_fit_their_types_and_leave_shapes_and_derived_values_true(host: Device, tmp_path: Path) -> None:
     loop = "for (int i = 0; i < n; i++) y[i] = w * x[i] + HAS * b;"
     text = f"void f(float *y, const float *x, int n, int w, float b) {{ {loop} }}"
@@ -146,6 +149,7 @@ def test_other_options_fit_their_types_and_leave_shapes_and_derived_values_true(
     assert len(final.times) >= 5
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dirties_a_guard_of_an_input_does_not_put_the_blame_on_the_next(
     opencl: Device, tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_one_wrong_element_is_found_and_named(value: float) -> None:
         compare("C", Held(output), Held(answer), bound)
 
 
+@pytest.mark.slow
 def test_the_bound_is_far_above_rounding_and_far_below_one_product(host: Device) -> None:
     space = catalog.load("sgemm/00_host_simple")
     for size in ("64x64x1", "64x64x100", "32x32x20000"):
@@ -212,6 +217,7 @@ parameters: {{beyond: [0, 1]}}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["c", "opencl"])
 def test_what_a_kernel_copies_from_beyond_its_input_to_beyond_its_output_is_seen(
     language: str, tmp_path: Path, host: Device, opencl: Device
@@ -231,6 +237,7 @@ def test_what_a_kernel_copies_from_beyond_its_input_to_beyond_its_output_is_seen
     assert bench.measure({"beyond": 1}).failure == "writes outside"
 
 
+@pytest.mark.slow
 def test_an_output_that_is_only_written_is_poisoned_though_the_reference_reads_it(host: Device, tmp_path: Path) -> None:
     code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) if (x[i] > 0) y[i] = x[i]; }"
     for role, failure in (("out", "not a number"), ("inout", None)):
@@ -240,6 +247,7 @@ def test_an_output_that_is_only_written_is_poisoned_though_the_reference_reads_i
         assert bench.measure({"a": 1}).failure == failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["out", "inout"])
 @pytest.mark.parametrize(
     ("dtype", "element"), [("int32", "y[0] is 2 more than it was before"), ("float32", "y[0] is not")]
@@ -257,6 +265,7 @@ def test_a_kernel_that_adds_to_what_nobody_has_set_is_told_which_role_that_is(
     assert "let the reference read y, as in `y + ...`" in log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("elements", "told"), [(1, False), (3, False), (4, True)])
 def test_bytes_that_chance_may_have_made_sums_are_not_called_added_to(
     elements: int, told: bool, host: Device, tmp_path: Path

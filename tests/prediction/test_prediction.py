@@ -66,6 +66,7 @@ def covered(left_out: int) -> list[Record]:
     return [measured(size, *(recorded(size)[key] for key in best)) for size in others]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", SIZES)
 def test_the_model_is_right_at_sizes_of_a_recorded_space_where_the_nearest_size_is_wrong(left_out: int) -> None:
     records = covered(left_out)
@@ -106,6 +107,7 @@ def by_waves(size: int) -> Record:
     return measured(size, (LARGE, waves[128] / 1.9e8), (SMALL, waves[64] / 1e8))
 
 
+@pytest.mark.slow
 def test_a_small_result_goes_to_small_tiles_and_a_large_one_to_large() -> None:
     records = [by_waves(size) for size in (256, 512, 1024, 4096)]
     assert [found(records, size)[0].match for size in (384, 3840)] == ["predicted"] * 2
@@ -125,6 +127,7 @@ def by_tiles(size: int) -> Record:
     return measured(size, *timed, signature=version.signature, code=version.code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "width"), [(1408, 128), (1536, 256), (8192, 256)])
 def test_where_blocks_walk_over_tiles_the_rounds_of_tiles_decide(size: int, width: int) -> None:
     assert by_tiles(size).config["block_n"] == width
@@ -143,6 +146,7 @@ def by_alignment(size: int) -> Record:
     return measured(size, (LARGE, work * (1.0 if size % 4 == 0 else 3.0)), (SMALL, 1.6 * work))
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_aligned_go_to_the_kernel_that_reads_them_well() -> None:
     records = [by_alignment(size) for size in (1024, 1153, 1408, 1793, 2048, 2305, 3072, 3073)]
     assert [found(records, size)[0].config["BM"] for size in (1536, 1537, 2560, 2563)] == [128, 64, 128, 64]
@@ -307,6 +311,7 @@ def test_a_device_of_unknown_multiprocessors_gets_the_nearest_size() -> None:
     assert found(covered(3072), 3072, units=0)[0].match == "nearest_size"
 
 
+@pytest.mark.slow
 def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host: Device) -> None:
     here = {"device": host.name, "kind": "host", "architecture": host.architecture, "signature": HOST_SIGNATURE}
     steady, fast_at_112 = {"block_size": 8, "openmp": 0}, {"block_size": 64, "openmp": 0}

@@ -25,6 +25,7 @@ from tuner.search.listing import listed
 BLOCKED = "sgemm/01_host_blocked"
 
 
+@pytest.mark.slow
 def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     tuned = tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3")
     assert tuned.status == 0
@@ -61,6 +62,7 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
 
 
+@pytest.mark.slow
 def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_that_makes_it_the_best(
     tune: Tune, tmp_path: Path
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
     assert not any("after its finals" in note for note in again["notes"])
 
 
+@pytest.mark.slow
 def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     assert tune(file, "--budget", "1", "--repeats", "1").status == 0
@@ -99,6 +102,7 @@ def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tun
     assert "The best configuration is the default" in done.out
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune: Tune) -> None:
     done = tune("explain", "sgemm/12_warptiled", "4096", "--json")
     assert done.status == 0, done.err
@@ -114,6 +118,7 @@ def around(time_ms: float, spread: float) -> Entry:
     return Entry(time_ms, tuple(time_ms * (1 + spread * step / 5) for step in range(-4, 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untuned")
 def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Path, tune: Tune) -> None:
     best = {**config(4), "tile_size_x": 8, "fixed_sizes": 1}
@@ -164,6 +169,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     assert "fixed_sizes: too noisy to tell" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untuned")
 @pytest.mark.parametrize(
     ("figures", "said"),
@@ -341,6 +347,7 @@ def test_counters_need_the_profiler(tune: Tune, monkeypatch: pytest.MonkeyPatch)
     assert (done.status, "ncu is not installed" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_kernel_without_flops_or_default_is_reported_too(tmp_path: Path, tune: Tune) -> None:
     file = scaled(tmp_path, "mine")
     assert tune(file, "--device", "host").status == 0

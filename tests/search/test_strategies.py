@@ -71,11 +71,13 @@ def test_a_strategy_exhausts_a_small_space_and_stops(name: str, monkeypatch: pyt
     assert len(set(trace(name, Budget(evaluations=9), valid=valid))) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["optuna", "optuna:tpe", "random", "kt:genetic_algorithm", "kt:simulated_annealing"])
 def test_a_strategy_goes_on_where_everything_fails(name: str) -> None:
     assert len(set(trace(name, Budget(evaluations=50), answer=lambda _: None))) == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_several_configurations_are_outstanding_and_told_in_any_order(name: str) -> None:
     told, outstanding, most = [], [], 0
@@ -136,6 +138,7 @@ def test_a_budget_in_time_ends_the_search() -> None:
     assert trace("optuna", Budget(seconds=1e-9)) == []
 
 
+@pytest.mark.slow
 def test_the_time_of_a_budget_starts_with_the_first_question() -> None:
     with Search("random", Pool(PARAMETERS, VALID), Budget(seconds=1.0)) as search:
         time.sleep(1.1)  # as long as a device and a reference may take
@@ -170,6 +173,7 @@ def test_the_default_finds_the_best_in_a_fraction_of_the_space_and_beats_chance(
     assert sum(best("random", seed) for seed in range(4)) > 4.5
 
 
+@pytest.mark.slow
 def test_what_is_likely_next_comes_next() -> None:
     for name in ("brute_force", "random"):
         with Search(name, Pool(PARAMETERS, VALID), seed=2) as search:
@@ -186,6 +190,7 @@ def test_what_is_likely_next_comes_next() -> None:
     assert hits > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["optuna", "random", "kt:pso", "optuna:tpe"])
 def test_warm_configurations_come_first_and_do_not_take_the_place_of_the_start(name: str) -> None:
     pool = Pool(PARAMETERS, VALID)
@@ -242,6 +247,7 @@ def test_a_configuration_that_is_not_in_the_pool_cannot_be_told() -> None:
         search.tell({"tile": 3}, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["optuna", "optuna:nsga2"])
 def test_two_objectives_are_traded_off(name: str) -> None:
     """Time falls with x, registers rise with it; configurations in the front differ in nothing else."""

@@ -182,6 +182,7 @@ def test_what_could_not_be_launched_is_refused_before_it_is_tuned(fault: str, tm
     assert message in done.err
 
 
+@pytest.mark.slow
 def test_a_disagreement_that_stays_within_the_arrays_is_tuned(tmp_path: Path, tune: Tune) -> None:
     code, small = CODE.replace("const int", "const unsigned int"), {**X, "fill": {"integers": [1, 8]}}
     file = written(tmp_path, code, [Y, small], "2 * x", **{**SPACE, "parameters": {"SCALE": [2]}})
@@ -190,6 +191,7 @@ def test_a_disagreement_that_stays_within_the_arrays_is_tuned(tmp_path: Path, tu
     assert done.status == 0, done.err
 
 
+@pytest.mark.slow
 def test_a_search_warns_first_of_what_makes_no_difference_and_names_the_file_from_here(
     tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:

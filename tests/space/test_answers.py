@@ -43,6 +43,7 @@ def test_a_right_kernel_is_stored_with_what_verified_it_and_a_wrong_one_refused(
     assert tune("report").out.count(f", compared with a {kind}") == (2 if kind in SAID else 0)  # results and gains
 
 
+@pytest.mark.slow
 def test_the_reference_may_be_a_configuration_that_is_named(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", {"config": {"threads": 64, "step": 1}}, "opencl")
     done = tune(file, "100", "--device", "opencl")
@@ -50,6 +51,7 @@ def test_the_reference_may_be_a_configuration_that_is_named(tmp_path: Path, tune
     assert "; compared with a configuration of its own: step=1 threads=64\n" in done.out
 
 
+@pytest.mark.slow
 def test_a_record_of_another_reference_says_its_kind_alone(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", KERNEL)
     assert tune(file, "100", "--device", "host").status == 0
@@ -57,6 +59,7 @@ def test_a_record_of_another_reference_says_its_kind_alone(tmp_path: Path, tune:
     assert "; compared with a kernel\n" in tune("best", file, "100", "--device", "host").out
 
 
+@pytest.mark.slow
 def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "none", "c", WRONG)
     assert "its results are unverified" in tune("validate", file).out
@@ -89,6 +92,7 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
     )
 
 
+@pytest.mark.slow
 def test_trials_that_nothing_verified_say_so_wherever_they_go(tmp_path: Path, tune: Tune) -> None:
     file, recording = space(tmp_path / "mine", "none", "c", WRONG), tmp_path / "f.json"
     assert ", 0 failed; unverified" in tune("record", file, "100", "--device", "host", "--output", recording).out
@@ -109,6 +113,7 @@ STRAY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", STRAY)
 def test_without_a_reference_stray_writes_and_crashes_are_seen(what: str, tmp_path: Path, tune: Tune) -> None:
     body, reason = STRAY[what]
@@ -120,6 +125,7 @@ def test_without_a_reference_stray_writes_and_crashes_are_seen(what: str, tmp_pa
     assert f"failed: {reason}" in done.err
 
 
+@pytest.mark.slow
 def test_a_kernel_of_the_same_file_may_take_other_arguments(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "none")
     data = yaml.safe_load(file.read_text())
@@ -194,6 +200,7 @@ BAD_KERNELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD_KERNELS)
 def test_a_reference_kernel_that_cannot_serve_is_one_message(what: str, tmp_path: Path, tune: Tune) -> None:
     code, message = BAD_KERNELS[what]

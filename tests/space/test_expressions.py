@@ -166,6 +166,7 @@ def test_what_does_not_go_together_in_python_does_not_here(text: str) -> None:
         assert value == eval(text, {}, dict(NAMES))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("ab0129.+-*/%<>=!()[],'\" \n\\@:{}_if else and or not in max len"), max_size=60))
 def test_any_text_is_an_expression_or_one_message(text: str) -> None:

@@ -80,6 +80,7 @@ def test_inputs_without_a_fill_hold_numbers_that_are_not_small(
     assert outcome_of(catalog.load(str(file)), host, "200") is None
 
 
+@pytest.mark.slow
 def test_a_command_fills_inputs_as_the_file_says(tmp_path: Path, tune: Tune) -> None:
     for what, status in (("uniform", 0), ("zeros", 1)):
         file = of(tmp_path, *HELD["uniform"][:1], HELD[what][1], HELD["uniform"][2])
@@ -92,6 +93,7 @@ def with_file(folder: Path, data: np.ndarray[Any, Any], **fit: str) -> Path:
     return written(folder, FILE_CODE, arguments, "where(x == 3 * arange(n), 1, -1)")
 
 
+@pytest.mark.slow
 def test_an_input_from_a_file_is_one_set_and_the_record_says_so(tmp_path: Path, tune: Tune) -> None:
     file = with_file(tmp_path, np.arange(0, 600, 3, dtype=np.float32))
     assert tune(file, "200", "--device", "host").status == 0
@@ -102,6 +104,7 @@ def test_an_input_from_a_file_is_one_set_and_the_record_says_so(tmp_path: Path, 
     assert tune("best", drawn, "200", "--device", "host", "--json").json["record"]["input_sets"] > 1
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_fit_is_one_message_unless_it_is_tiled(tmp_path: Path, tune: Tune) -> None:
     file = with_file(tmp_path, np.arange(0, 30, 3, dtype=np.float32))
     done = tune(file, "200", "--device", "host")
@@ -114,6 +117,7 @@ def test_a_file_that_does_not_fit_is_one_message_unless_it_is_tiled(tmp_path: Pa
     assert tune(with_file(tmp_path, np.zeros(7, np.float32), fit="tile"), "200", "--device", "host").status == 0
 
 
+@pytest.mark.slow
 def test_another_file_of_data_is_measured_again(tmp_path: Path, tune: Tune) -> None:
     file = with_file(tmp_path, np.zeros(200, np.float32))
     first, second = (tune(file, "200", "--device", "host") for _ in range(2))
@@ -161,6 +165,7 @@ void f(float *y, const float *logits, const int *labels, int rows, int classes) 
 """
 
 
+@pytest.mark.slow
 def test_an_array_of_indices_is_filled_for_every_size(tmp_path: Path, tune: Tune) -> None:
     arguments = [
         array("y", "float32", ["rows"], "out"), array("logits", "float32", ["rows", "n"]),

@@ -28,6 +28,7 @@ def file(tmp_path: Path) -> Path:
     return written(own, code, [Y], "full(n, 3.0)", include=["../common"])
 
 
+@pytest.mark.slow
 def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune) -> None:
     assert tune("validate", file).status == 0
     done = tune(file, "100", "--device", "host", "--json")

@@ -21,6 +21,7 @@ def records(file: Path) -> list[tuple[str, str | None]]:
     return [(record.signature, record.code) for record in Store(space.name).records]
 
 
+@pytest.mark.slow
 def test_code_has_one_identity_and_what_it_is_compared_with_another(tmp_path: Path, tune: Tune) -> None:
     folder = tmp_path / "mine"
     file = space(folder, PYTHON, fill={"python": "data.py:drawn"})
@@ -54,6 +55,7 @@ def test_code_has_one_identity_and_what_it_is_compared_with_another(tmp_path: Pa
     assert (len(set(signatures)), len(set(codes))) == (len(signatures), 1)
 
 
+@pytest.mark.slow
 def test_a_changed_reference_kernel_is_measured_again(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", KERNEL)
     first = tune(file, "100", "--device", "host")
@@ -92,6 +94,7 @@ def test_the_record_of_the_latest_reference_comes_first(tmp_path: Path, tune: Tu
     assert (best["match"], best["stale"], best["record"]["signature"]) == ("exact", False, "another")
 
 
+@pytest.mark.slow
 def test_functions_and_kernels_move_along_with_their_folder(tmp_path: Path, tune: Tune) -> None:
     for reference in (PYTHON, KERNEL):
         file = space(tmp_path / "mine", reference)

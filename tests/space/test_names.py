@@ -78,6 +78,7 @@ def test_a_name_of_cpp_is_built_cached_and_found_by_every_export(
     assert (spelt[1] if spelt else kernel) == step.kernel
 
 
+@pytest.mark.slow
 def test_a_chosen_type_stands_in_a_name_as_the_language_calls_it(tmp_path: Path, tune: Tune) -> None:
     file = of(tmp_path, "add<{real}, {threads}, false>")
     space = yaml.safe_load(file.read_text())
@@ -136,6 +137,7 @@ TWO_IN_C = "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "device", "code"), [("opencl", "opencl", TWO), ("c", "host", TWO_IN_C)])
 def test_the_name_of_a_kernel_and_an_option_may_say_a_parameter(
     language: str, device: str, code: str, tmp_path: Path, tune: Tune, opencl: Any, host: Device
@@ -175,6 +177,7 @@ MISSING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", MISSING)
 def test_a_build_of_other_languages_without_the_kernel_lists_what_there_is(
     device: str, tmp_path: Path, tune: Tune
@@ -187,6 +190,7 @@ def test_a_build_of_other_languages_without_the_kernel_lists_what_there_is(
     assert "the source has no kernel 'f'; it defines " in done.err
 
 
+@pytest.mark.slow
 def test_a_kernel_that_gives_the_answers_has_no_options_that_say_parameters(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "common").mkdir()
     (tmp_path / "common/naive.h").write_text(
@@ -204,6 +208,7 @@ def test_a_kernel_that_gives_the_answers_has_no_options_that_say_parameters(tmp_
     assert (done.status, done.json["failed"], done.json["evaluated"]) == (0, {}, 2), done.err
 
 
+@pytest.mark.slow
 def test_an_option_that_says_a_parameter_makes_another_build(tmp_path: Path) -> None:
     parameters = {"registers": [16, 32], "FACTOR": [1]}
     options = {"cuda": ["-maxrregcount={registers}", "-DALSO={registers}"]}

@@ -57,6 +57,7 @@ def test_of_what_cannot_be_told_nothing_is(rest: str) -> None:
     assert one is None or one != other
 
 
+@pytest.mark.slow
 def test_macros_that_grow_without_bound_end() -> None:
     nested = "".join(f"#define m{i} m{i + 1} m{i + 1}\n" for i in range(60))
     assert preprocessed(f"{nested}m0\n") is None

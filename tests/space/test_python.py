@@ -25,6 +25,7 @@ from tuner.space.answers.cache import ReferenceCache
 from tuner.space.sources import rendering
 
 
+@pytest.mark.slow
 def test_a_function_gets_what_it_asks_for_and_may_import_what_lies_beside_it(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", PYTHON)
     (tmp_path / "mine" / "check.py").write_text(
@@ -108,6 +109,7 @@ def test_what_is_wrong_with_a_function_is_an_error_of_its_space(what: str, tmp_p
     assert str(tmp_path / "mine") in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", IN_COMMANDS)
 def test_what_is_wrong_with_a_function_is_one_message(what: str, tmp_path: Path, tune: Tune) -> None:
     message, file = BAD_PYTHON[what][1], bad_function(what, tmp_path / "mine")
@@ -119,6 +121,7 @@ def test_what_is_wrong_with_a_function_is_one_message(what: str, tmp_path: Path,
     assert str(tmp_path / "mine") in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["raise ValueError('too late')", "os._exit(0)"])
 def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", PYTHON)
@@ -137,6 +140,7 @@ def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: 
     assert tune(file, "100", "--device", "host").status == 0
 
 
+@pytest.mark.slow
 def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", PYTHON, body="a * x[i] + 1; if (step == 2) *(volatile int *)8 = 1")
     file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 1\n  - 2\n"))
@@ -151,6 +155,7 @@ def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, 
     assert len((tmp_path / "mine" / "calls").read_text()) == 4  # for each set of inputs, and for another option
 
 
+@pytest.mark.slow
 def test_inputs_that_a_function_draws_by_itself_are_refused(tmp_path: Path, tune: Tune) -> None:
     file = space(
         tmp_path / "mine",
@@ -199,6 +204,7 @@ BAD_FILLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FILLS)
 def test_a_function_fills_an_input(what: str, tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
@@ -238,6 +244,7 @@ def several_types(folder: Path, data: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_function_fills_inputs_of_the_type_that_is_chosen(tmp_path: Path, tune: Tune) -> None:
     data = "def made(rng, n):\n    return {'x': rng.random(n), 'c': rng.integers(1, 9, n)}\n"
     file = several_types(tmp_path / "mine", data)
@@ -247,6 +254,7 @@ def test_a_function_fills_inputs_of_the_type_that_is_chosen(tmp_path: Path, tune
     assert (done.status, done.json["failed"]) == (0, {}), done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "c", "says"),
     [
@@ -282,6 +290,7 @@ CSR_C = """void f(float *y, const float *values, const int *columns, const int *
 """
 
 
+@pytest.mark.slow
 def test_one_call_fills_several_arrays_and_a_sparse_product_is_verified(tmp_path: Path, tune: Tune) -> None:
     csr = {"python": "data.py:csr"}
     operation = {
@@ -371,6 +380,7 @@ def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, 
     assert not list((tmp_path / "mine").glob("__pycache__"))
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
     page = (ROOT / "docs/references.md").read_text()
     for comment, name in re.findall(r"^```\w+\n(//|#) (spmv\.\w+)$", page, re.MULTILINE):
@@ -382,6 +392,7 @@ def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
     assert "runs spmv.py:csr and spmv.py:product of " in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "message"),
     [
@@ -401,6 +412,7 @@ def test_python_of_any_depth_and_length_is_checked_without_being_run(
     assert message is None or (message in done.err and not done.err.strip().endswith("not Python:"))
 
 
+@pytest.mark.slow
 def test_functions_of_two_folders_import_what_lies_beside_each(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", {"python": "b/check.py:expected"}, fill={"python": "a/data.py:drawn"})
     for folder, factor in (("a", 3), ("b", 1)):

@@ -216,6 +216,7 @@ def test_a_broken_twin_is_caught_on_opencl(twin: str, opencl: Device, tmp_path: 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_kernel_with_such_a_reference_is_tuned_stored_and_launched(tmp_path: Path, tune: Tune) -> None:
     file = on_gpu("histogram", tmp_path)
     done = tune(file, "1000", "--device", "opencl", "--json")

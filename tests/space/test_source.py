@@ -88,6 +88,7 @@ def test_a_header_that_is_not_there_is_named_with_its_line(stage: Stage, tmp_pat
         compile_cubin(rendered(missing, 2), "sm_90a")
 
 
+@pytest.mark.slow
 def test_headers_that_include_one_another_without_end_are_one_message(stage: Stage, tune: Tune, tmp_path: Path) -> None:
     file = stage('#include "h0.h"\nvoid deep() {}\n', "deep", "{v: [1]}")
     for number in range(1500):

@@ -297,6 +297,7 @@ def test_every_verb_gives_the_same_message(fault: str, tmp_path: Path, tune: Tun
     assert len(messages) == 1
 
 
+@pytest.mark.slow
 def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path: Path, tune: Tune) -> None:
     text = having("shape: [blocks]", "shape: [blocks if blocks == 8 else 2**60 if threads == 32 else 0]", SUM)
     done = tune(written(tmp_path, "sum", PARTS + LAST, text), 1000, "--device", "host", "--repeats", "3", "--json")
@@ -327,6 +328,7 @@ DECIDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argument", DECIDED)
 def test_what_a_configuration_makes_of_an_argument_fails_it_alone(argument: str, tmp_path: Path, tune: Tune) -> None:
     text, parameter = DECIDED[argument]
@@ -339,6 +341,7 @@ def test_what_a_configuration_makes_of_an_argument_fails_it_alone(argument: str,
     assert (done.status, done.json["failed"]) == (0, {"geometry": 1}), done.err
 
 
+@pytest.mark.slow
 def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tune: Tune) -> None:
     much = "__shared__ float much[1 << 22]; much[THREAD] = scale; __syncthreads(); scale = much[THREAD ^ 1];"
     code = (PARTS + LAST).replace("if (THREAD == 0) {", f"{much} if (THREAD == 0) {{")

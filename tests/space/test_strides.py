@@ -125,6 +125,7 @@ def test_the_reference_kernel_gets_arrays_that_tell_its_leading_dimensions(tmp_p
     assert "reference.arguments: A is missing, whose stride is lda; add it" in tune("validate", file).err
 
 
+@pytest.mark.slow
 def test_a_kernel_may_be_the_reference_of_one_with_leading_dimensions(tmp_path: Path, tune: Tune) -> None:
     file = product(tmp_path)
     reference = "{kernel: product, grid: [N, M], block: [1]}"

@@ -46,6 +46,7 @@ def polynomial(tmp_path: Path) -> Path:
     return tmp_path / "polynomial.yaml"
 
 
+@pytest.mark.slow
 def test_values_reach_the_kernel(polynomial: Path, tune: Tune) -> None:
     done = tune(polynomial, "1000", "--json")
     assert done.status == 0, done.err
@@ -99,6 +100,7 @@ __kernel void steps(__global float *y, __global const float *x, int n, __global 
 """
 
 
+@pytest.mark.slow
 def test_builders_launch_with_the_values_too(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "steps.cl").write_text(ENDLESS_WITHOUT_C)
     (tmp_path / "steps.yaml").write_text(ENDLESS_WITHOUT)

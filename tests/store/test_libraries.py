@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from helpers.processes import Tune
 from helpers.records import record, sizes
 from tuner.catalog import catalog
@@ -18,6 +20,7 @@ def known(kernel: str, device: str, results: Path, size: int = 64) -> libraries.
     return libraries.known(catalog.load(kernel), device, sizes(size), options, {}, results)
 
 
+@pytest.mark.slow
 def test_the_time_beside_another_stage_of_the_same_operation_counts(tmp_path: Path) -> None:
     assert known("sgemm/03_naive", "Fast", tmp_path) is None
     Store("sgemm/06_tiled", tmp_path).add(record(**MEASURED))

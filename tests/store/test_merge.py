@@ -23,6 +23,7 @@ def held(folder: Path) -> dict[int, Record]:
     return {r.sizes["M"]: r for r in Store(KERNEL, folder).records if r.device == RTX}
 
 
+@pytest.mark.slow
 def test_merging_keeps_the_better_verified_record_in_any_order(tune: Tune, tmp_path: Path) -> None:
     def rtx(size: int, time_ms: float, **more: Any) -> Record:
         return at(size, RTX, time_ms=time_ms, **more)
@@ -119,6 +120,7 @@ USELESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", USELESS)
 def test_a_record_of_no_use_takes_no_good_ones_place(name: str, tune: Tune, tmp_path: Path) -> None:
     good, useless = at(64, RTX, time_ms=1.0), at(64, RTX, time_ms=0.5, **USELESS[name])
@@ -168,6 +170,7 @@ def test_of_two_records_about_one_thing_in_one_file_the_better_counts(tune: Tune
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ['"sgemm/06_tiled"', "7", "null"])
 def test_a_file_in_another_kernels_place_is_told_skipped_and_kept(named: str, tune: Tune, tmp_path: Path) -> None:
     folder = stored(tmp_path / "1", at(64, RTX))

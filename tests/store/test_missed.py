@@ -40,6 +40,7 @@ def test_a_load_without_an_exact_record_is_noted_once_per_process(tmp_path: Path
     assert (first.sizes, first.count, first.device, first.kind) == ({"n": 96}, 2, host.name, "host")
 
 
+@pytest.mark.slow
 def test_an_exact_load_and_a_given_configuration_are_not_noted(tmp_path: Path, tune: Tune) -> None:
     file = scaled(tmp_path, "twice")
     assert tune(file, "64").status == 0
@@ -48,6 +49,7 @@ def test_an_exact_load_and_a_given_configuration_are_not_noted(tmp_path: Path, t
     assert not missed.path().exists()
 
 
+@pytest.mark.slow
 def test_what_was_missed_is_kept_until_a_look_up_finds_it(tmp_path: Path, tune: Tune) -> None:
     file = scaled(tmp_path, "twice")
     best = tune(file, "64", "--json", "--budget", "1").json["best"]["config"]["unroll"]
@@ -75,6 +77,7 @@ def test_a_folder_that_cannot_be_written_breaks_no_load(tmp_path: Path, monkeypa
         assert not [*folder.iterdir()]
 
 
+@pytest.mark.slow
 def test_many_processes_lose_no_line(tmp_path: Path) -> None:
     script = tmp_path / "writer.py"
     script.write_text(WRITER)
@@ -84,6 +87,7 @@ def test_many_processes_lose_no_line(tmp_path: Path) -> None:
     assert counts == {size: 2 if 20 <= size < 80 else 1 for size in range(1, 100)}
 
 
+@pytest.mark.slow
 def test_the_file_stays_small_and_keeps_what_is_used_most(tmp_path: Path, host: Device) -> None:
     often = Miss("often/used", {"n": 1}, host.name, host.kind, {}, {}, count=7)
     missed.path().write_bytes(often.to_line() + b"no miss\n" * (missed.MOST_BYTES // 8 - 100))

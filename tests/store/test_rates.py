@@ -49,6 +49,7 @@ def space_in(
     return folder / "triad.yaml"
 
 
+@pytest.mark.slow
 def test_bandwidth_stands_beside_arithmetic_wherever_a_rate_is_told(tmp_path: Path, tune: Tune, host: Device) -> None:
     ceilings.keep(tmp_path / "results", host)
     file = space_in(tmp_path)
@@ -74,6 +75,7 @@ def test_bandwidth_stands_beside_arithmetic_wherever_a_rate_is_told(tmp_path: Pa
     assert f" GB/s ({best['vs_memory']:.1%} of copy)" in table
 
 
+@pytest.mark.slow
 def test_rates_are_shares_of_nothing_where_nothing_was_measured(tmp_path: Path, tune: Tune) -> None:
     done = tune(space_in(tmp_path), "1000", "--json")
     best = done.json["best"]
@@ -119,6 +121,7 @@ def test_arrays_that_caches_may_hold_are_no_share_of_memory(
     assert (found.memory, found.peak) == (memory, "FMA")
 
 
+@pytest.mark.slow
 def test_more_than_the_memory_was_measured_to_do_is_doubted(tmp_path: Path, tune: Tune, host: Device) -> None:
     ceilings.keep(tmp_path / "results", host)
     done = tune(space_in(tmp_path, work="bytes: 1e9 * n"), "100000")

@@ -206,6 +206,7 @@ def test_what_is_no_file_is_refused_at_once(make: Callable[[Path], None], tmp_pa
         Store(HOST_KERNEL, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_file_full_of_rubbish_is_a_few_lines_of_warnings(tmp_path: Path, tune: Tune) -> None:
     folder = tmp_path / "\x1b]0;owned\x07\u202e\n"
     store = Store(HOST_KERNEL, folder)

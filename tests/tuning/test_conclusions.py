@@ -69,10 +69,12 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
     )
 
 
+@pytest.mark.slow
 def test_tuning_at_a_size_that_is_too_small_says_so(tune: Tune, tmp_path: Path) -> None:
     assert "much of a time is launch overhead" in tune(scaled(tmp_path, "twice"), "1").err
 
 
+@pytest.mark.slow
 def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and_takes_no_steady_records_place(
     tune: Tune, tmp_path: Path
 ) -> None:

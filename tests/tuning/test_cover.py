@@ -45,6 +45,7 @@ void scale(float *y, const float *x, int n) {
 FIXED, ALWAYS = "derived: {fixed_n: n if fixed else 0}\n", "derived: {fixed_n: n}\n"
 
 
+@pytest.mark.slow
 def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     (tmp_path / "twice.c").write_text(CROSSING)
@@ -68,6 +69,7 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     }
 
 
+@pytest.mark.slow
 def test_after_a_cover_a_first_call_at_another_size_compiles_nothing(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +107,7 @@ def test_what_serves_many_sizes_is_left_of_a_pool_and_all_where_nothing_does(tmp
         assert made_size_independent(space, scope, {"unroll": 2, "fixed": 1}) == {"unroll": 2, "fixed": left[1]}
 
 
+@pytest.mark.slow
 def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     (tmp_path / "twice.c").write_text(CROSSING.replace("usleep(", "usleep(100000); usleep("))
@@ -115,6 +118,7 @@ def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> Non
     assert "not served: 600; run again" in done.out
 
 
+@pytest.mark.slow
 def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_time(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     file.write_text(file.read_text() + "restrictions: [n >= 16 * unroll]\n")
@@ -127,6 +131,7 @@ def test_a_cover_tells_sizes_without_a_valid_configuration_from_those_without_ti
     assert (done.status, "--within nan: write a number above 1 and at most 10" in done.err) == (2, True), done.err
 
 
+@pytest.mark.slow
 def test_a_cover_of_a_family_goes_on_where_the_trials_of_its_kernels_took_all_the_time(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +144,7 @@ def test_a_cover_of_a_family_goes_on_where_the_trials_of_its_kernels_took_all_th
     assert "tuned at 1 of 2 sizes: " in done.out, done.err
 
 
+@pytest.mark.slow
 def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     (tmp_path / "twice.c").write_text(CROSSING)
@@ -170,6 +176,7 @@ def test_times_alone_begin_with_what_the_tables_of_a_sibling_know(tune: Tune, tm
     assert 0 < own.launch_ms < min(time_ms for times in own.times.values() for time_ms in times.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])
 def test_a_part_of_the_sizes_is_one_of_several(part: str, tune: Tune) -> None:
     done = tune("cover", "sgemm", "64", "65", "--part", part)

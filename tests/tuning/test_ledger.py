@@ -38,6 +38,7 @@ def nth(lines: list[str], word: str, number: int) -> int:
     return [i for i, line in enumerate(lines) if f'"{word}"' in line][number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "left"),
     [
@@ -89,6 +90,7 @@ def remembered() -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_after_a_ledger_that_was_cut(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     request = (stage(c_kernel("cut", MULTIPLY), "cut", "{a: [0, 1, 2, 3, 4]}"), "8", "--json", "--repeats", "1")
     assert tune(*request).status == 0
@@ -147,6 +149,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
 
 
+@pytest.mark.slow
 def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration_to_others(
     shared: Callable[[], ledger.Ledger],
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_trial_that_could_not_be_written_is_not_thought_to_be_kept(monkeypatch
         assert begun.trials == []
 
 
+@pytest.mark.slow
 def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: Stage, host: Device) -> None:
     file = stage(c_kernel("earlier", MULTIPLY), "earlier", "{a: [0, 1]}")
     space = catalog.load(str(file))

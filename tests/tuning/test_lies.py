@@ -149,6 +149,7 @@ FALSE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_command_says_what_it_cannot_read_and_measures_it_again(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     values = list(range(len(FALSE) + 1))
     file = stage(c_kernel("doubted", MULTIPLY), "doubted", f"{{a: {values}}}")

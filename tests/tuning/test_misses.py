@@ -19,6 +19,7 @@ def write(*misses: Miss) -> None:
     missed.path().write_bytes(b"".join(miss.to_line() for miss in misses))
 
 
+@pytest.mark.slow
 def test_what_was_missed_is_listed_tuned_and_forgotten(tune: Tune, tmp_path: Path, host: Device) -> None:
     file = str(scaled(tmp_path, "twice"))
     plain = Miss(file, {"n": 64}, host.name, host.kind, {}, {})
@@ -38,6 +39,7 @@ def test_what_was_missed_is_listed_tuned_and_forgotten(tune: Tune, tmp_path: Pat
     assert missed.read() == [elsewhere, gone]
 
 
+@pytest.mark.slow
 def test_what_was_tuned_meanwhile_is_forgotten(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
     tuner.load(file, 64)
@@ -67,6 +69,7 @@ def test_what_a_kernel_has_missed_is_forgotten_where_that_is_asked(
     assert (done.status, "give one of them" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_call_tunes_in_a_warm_up_and_nowhere_else(tmp_path: Path) -> None:
     file, results = scaled(tmp_path, "twice"), tmp_path / "own"
     results.mkdir()
@@ -78,6 +81,7 @@ def test_a_call_tunes_in_a_warm_up_and_nowhere_else(tmp_path: Path) -> None:
     assert [(miss.sizes, miss.results) for miss in missed.read()] == [({"n": 66}, str(results))]
 
 
+@pytest.mark.slow
 def test_a_family_is_warmed_up_with_all_its_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Device
 ) -> None:

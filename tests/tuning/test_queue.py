@@ -74,6 +74,7 @@ def built(folder: Path) -> int:
     return sum(file.read_bytes().startswith(b"\x7fELF") for file in (folder / "cache").rglob("*") if file.is_file())
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_is_built_before_what_was_likely_before(pool: CompilePool, tmp_path: Path) -> None:
     pool.prepare(CONFIGS[0], CONFIGS[1:5])
     pool.prepare(CONFIGS[20], CONFIGS[21:23])

@@ -17,6 +17,7 @@ from tuner.tuning import driver
 from tuner.tuning.finals.selection import runners_up
 
 
+@pytest.mark.slow
 def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:
     body = f"""
     if (mode == 7) usleep(20000);
@@ -36,6 +37,7 @@ def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals
     assert gain in tune("best", file, "8").out
 
 
+@pytest.mark.slow
 def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, stage: Stage) -> None:
     """Time falls with the shared memory; `waste` costs memory and time, and buys nothing."""
     text = """
@@ -70,6 +72,7 @@ def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, sta
     assert "shared_memory_bytes" in again.out
 
 
+@pytest.mark.slow
 def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune: Tune, stage: Stage) -> None:
     before = "static int calls;"
     body = f"""
@@ -87,6 +90,7 @@ def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune
     assert tune("run", file, "8", "--json").json["verified"] is True
 
 
+@pytest.mark.slow
 def test_a_runner_up_whose_process_is_killed_every_time_is_none_and_the_run_has_its_record(
     tune: Tune, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +126,7 @@ parameters: {mode: [0, 1]}
 """
 
 
+@pytest.mark.slow
 def test_a_record_of_finals_one_by_one_has_what_one_of_joint_finals_has(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_the_same_command_goes_on_in_a_database(tune: Tune, stage: Stage, tmp_pa
     assert "measured before" not in tune(file, "8", "--storage", url, "--fresh", "--budget", "1").err
 
 
+@pytest.mark.slow
 def test_a_storage_that_cannot_be_is_one_message(tune: Tune, tmp_path: Path) -> None:
     for url, message in [
         ("redis://localhost", "unknown kind of storage"),

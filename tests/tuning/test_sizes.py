@@ -23,6 +23,7 @@ void scale(float *y, const float *x, int n) {
 """
 
 
+@pytest.mark.slow
 def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     tell = f'FILE *file = fopen("{tmp_path}/pids", "a"); fprintf(file, "%d\\n", (int) getpid()); fclose(file);'
     file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{unread: [0, 1]}")
@@ -38,6 +39,7 @@ def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage
         assert tune("best", file, size, "--json").json["match"] == "exact"
 
 
+@pytest.mark.slow
 def test_the_last_lines_and_the_table_show_what_the_store_keeps(tune: Tune, stage: Stage, host: Device) -> None:
     file = stage(c_kernel("kept", f"if (mode) usleep(1000); {MULTIPLY}"), "kept", "{mode: [0, 1]}")
     space = catalog.load(str(file))
@@ -49,6 +51,7 @@ def test_the_last_lines_and_the_table_show_what_the_store_keeps(tune: Tune, stag
     assert [row.split()[-1] for row in rows] == ["mode=0", "mode=1"]
 
 
+@pytest.mark.slow
 def test_a_size_that_fails_stops_no_other(tune: Tune, stage: Stage) -> None:
     text = c_kernel("fails", f"if (N == 8) abort();{MULTIPLY}")
     refused = "restrictions: [{that: N != 12, because: it is refused here}]"
@@ -61,6 +64,7 @@ def test_a_size_that_fails_stops_no_other(tune: Tune, stage: Stage) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_a_family_what_is_far_behind_drops_out(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, 'name = "mine"\nspaces = ["tuning"]\n', "scales/fast", "scales/slow")
     (root / "tuning" / "scales" / "slow.c").write_text(SLOW)

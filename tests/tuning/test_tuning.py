@@ -42,6 +42,7 @@ def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: s
     assert run.json["time_ms"] > 0
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> None:
     request = (stage(c_kernel("once", MULTIPLY), "once", "{a: [0, 1, 2, 3]}"), "8", "--json", "--repeats", "3")
     first = tune(*request, "--budget", "2")
@@ -57,6 +58,7 @@ def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> No
     assert "measured before" not in fresh.err
 
 
+@pytest.mark.slow
 def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("astray", f"{MULTIPLY} C[0] += 1;"), "astray", "{a: [0, 1]}")
     done = tune(file, "8", "--repeats", "1")
@@ -65,6 +67,7 @@ def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, sta
     assert "astray 8` says why" in tune("report", file, "8").err
 
 
+@pytest.mark.slow
 def test_random_sampling_with_one_seed_asks_for_the_same_configurations(
     tune: Tune, stage: Stage, tmp_path: Path
 ) -> None:
@@ -81,6 +84,7 @@ def test_random_sampling_with_one_seed_asks_for_the_same_configurations(
     assert len({json.dumps(params) for params in asked[0]}) == 4
 
 
+@pytest.mark.slow
 def test_a_tightened_restriction_or_tolerance_does_not_let_old_trials_win(tune: Tune, stage: Stage) -> None:
     def write(more: str) -> Path:
         return stage(c_kernel("narrow", f"if (a == 2) usleep(1000); {MULTIPLY}"), "narrow", "{a: [1, 2]}", "c", more)
@@ -95,6 +99,7 @@ def test_a_tightened_restriction_or_tolerance_does_not_let_old_trials_win(tune: 
     assert tune("best", file, "8", "--json").json["match"] == "exact"
 
 
+@pytest.mark.slow
 def test_an_edited_kernel_never_gets_old_times(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("edited", MULTIPLY), "edited", "{a: [1, 2]}")
     assert tune(file, "8", "--json").status == 0

@@ -71,6 +71,7 @@ def tuned(tune: Tune, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_types_do_not_mix_in_the_store_and_the_ledger(tuned: Path, tune: Tune) -> None:
     for types, failed in (((), {}), (FLOAT16, {"wrong result": 1})):
         done = tune(tuned, "1000", *types, "--json")
@@ -87,11 +88,13 @@ def test_types_do_not_mix_in_the_store_and_the_ledger(tuned: Path, tune: Tune) -
     assert (done.status, "real=float16" in done.out) == (0, True), done.err
 
 
+@pytest.mark.slow
 def test_the_tolerance_uses_the_round_off_of_the_chosen_type(tune: Tune, tmp_path: Path) -> None:
     done = tune(written(tmp_path), "1000", "--type", "real=float64", "--json")
     assert (done.status, done.json["failed"]) == (1, {"wrong result": 2})
 
 
+@pytest.mark.slow
 def test_a_kernel_is_loaded_pickled_and_launched_with_its_type(tuned: Path) -> None:
     import pickle
 
@@ -109,6 +112,7 @@ def test_a_kernel_is_loaded_pickled_and_launched_with_its_type(tuned: Path) -> N
         tuner.load(tuned, 1000, types={"real": "float16"}, options={"a": 1e6})
 
 
+@pytest.mark.slow
 def test_exports_are_of_the_chosen_type(tuned: Path, tune: Tune, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for to in ("header", "cu", "csv", "kernel-tuner", "t4"):
@@ -128,6 +132,7 @@ def test_exports_are_of_the_chosen_type(tuned: Path, tune: Tune, tmp_path: Path,
     assert (done.status, "leave --type out" in done.err, len(done.err.splitlines())) == (2, True, 1)
 
 
+@pytest.mark.slow
 def test_a_recording_says_its_types(tune: Tune, tmp_path: Path) -> None:
     done = tune("record", written(tmp_path), "100", *FLOAT16, "--output", tmp_path / "r.json", "--json")
     assert done.status == 0, done.err
@@ -165,6 +170,7 @@ __kernel void scale(__global real *y, __global const real *x, int n, real a) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_type_is_chosen_on_opencl(dtype: str, tune: Tune, tmp_path: Path) -> None:
     more = {"languages": ["opencl"], "block": ["step"], "grid_divisors": {"x": ["step"]}}
