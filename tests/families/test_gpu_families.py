@@ -145,13 +145,13 @@ def test_the_handles_of_threads_that_have_ended_are_taken_by_the_next(
     a, b = torch.ones(300, 200, device="cuda")[:, :100], torch.ones(100, 50, device="cuda")
     assert tuner.matmul.explain(a, b).kernel.startswith("library"), "whose handles are what is looked at"
     begun: list[int] = []
-    begin = cublas_products._begun
+    begin = cublas_products._new_handle
 
     def counted(stream: int, context: Any) -> Any:
         begun.append(stream)
         return begin(stream, context)
 
-    monkeypatch.setattr(cublas_products, "_begun", counted)
+    monkeypatch.setattr(cublas_products, "_new_handle", counted)
     for _ in range(12):
         thread = threading.Thread(target=lambda: (tuner.matmul(a, b), torch.cuda.synchronize()))
         thread.start()
