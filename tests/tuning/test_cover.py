@@ -244,8 +244,8 @@ def test_a_winner_that_other_sizes_tell_to_be_far_behind_is_not_measured(host: D
                 Trial(c, Outcome(times=(ms,)), (ms,)) for c, ms in ((quick, size**3 / 1e6), (slow, size**3 / 3e5))
             ]
             table.add({"M": size, "N": size, "K": size, "batch": 1}, kernel, trials)
-        prospects = PredictedWinners({kernel: space}, {kernel: [quick, slow, new]}, [table], scope, host.info)
-        return prospects.of({kernel: [quick, slow, new]}, {"M": 100, "N": 100, "K": 100, "batch": 1})[kernel]
+        winners = PredictedWinners({kernel: space}, {kernel: [quick, slow, new]}, [table], scope, host.info)
+        return winners.of({kernel: [quick, slow, new]}, {"M": 100, "N": 100, "K": 100, "batch": 1})[kernel]
 
     assert kept(sizes[:4]) == [quick, slow, new], "too little is known"
     assert kept(sizes) == [quick, new]

@@ -1,4 +1,4 @@
-"""Problems and device limits: everything that an expression may use besides the configuration."""
+"""Scopes: problems on a device with its limits, whose values expressions may use by name."""
 
 from __future__ import annotations
 
