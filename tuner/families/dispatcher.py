@@ -30,8 +30,8 @@ from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
 from tuner.store import missed
 
-MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
-MOST_ALIGNED = 1 << 30  # bytes: no kernel asks for as much
+MOST_KERNELS = 1024  # loaded kernels per handle; beyond that, the handle drops all
+MOST_ALIGNED = 1 << 30  # bytes; no kernel requires as much
 Loaded = Kernel | LibraryKernel
 Result = TypeVar("Result")
 
@@ -59,9 +59,10 @@ def dispatch(
         library: Whether the vendor library (cuBLAS) may run if it was measured to be faster, or if no kernel is valid.
         sizes: Sizes that no array shape determines, by name.
         options: Values for the operation's options, such as {"alpha": 2.0}. Each call can override them.
-        results: A folder of records. Default: the user's own, over those that ship.
-        binaries: A folder written by `tune export --to dispatch`, whose records are then used, or by
-            `tune export --to cubin`, or a folder of several of the latter. Its builds need no compiler.
+        results: A folder of records. Default: the user's own records, which take precedence over the shipped ones.
+        binaries: A folder of exported builds, which need no compiler. Either `tune export --to dispatch` wrote it (then
+            its records are used, unless `results` is given), or `tune export --to cubin` did, or it contains several
+            folders that `tune export --to cubin` wrote.
 
     Raises RequestError if the family does not exist or an argument is invalid.
 
@@ -94,8 +95,10 @@ def dispatch(
 
 
 class Dispatcher:
-    """A family of kernels, called with arrays of any size. What a size needs is looked up and loaded at its first call,
-    and kept. Threads may share a Dispatcher."""
+    """A family of kernels, called with arrays of any size.
+
+    The first call at a size looks up and loads a kernel; later calls reuse it. Threads may share a Dispatcher.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class Dispatcher:
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options = dict(options)
         operation.parse_options(self._options, op)
-        # What tells the problem of a call: the kernel that is launched checks all else of the arrays.
+        # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
         self._exported = Binaries.read(binaries) if binaries else Binaries()
         self._exported.check_kernels(family.name, family.spaces)
@@ -132,14 +135,16 @@ class Dispatcher:
         self._lock = ForkLock()
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
-        """Enqueue what is best at the size of these arrays, as `Kernel.__call__` does. Raises the same, and where a
-        size is new what loading raises."""
+        """Enqueue the fastest kernel for the size of these arrays, as `Kernel.__call__` does.
+
+        Raises the errors of `Kernel.__call__`, and, at the first call with a size, those of building and loading.
+        """
         try:
             kernel = self._loaded[self._readers[arrays[0].__class__](arrays)]
         except (KeyError, IndexError, AttributeError, TypeError):
             kernel = self._at(arrays)
         try:
-            if stream is None and not options:  # a quarter of what dispatching costs is handing these on
+            if stream is None and not options:  # passing these costs a quarter of the dispatch overhead
                 kernel(*arrays)
             else:
                 kernel(*arrays, stream=stream, **options)
@@ -147,7 +152,7 @@ class Dispatcher:
             self._where_they_begin(arrays, lambda other: other(*arrays, stream=stream, **options), error.alignment)
 
     def kernel(self, *arrays: Any) -> Loaded:
-        """What a call with these arrays launches. Raises ArgumentError where they fit no size."""
+        """The kernel that a call with these arrays launches. Raises ArgumentError if no sizes match their shapes."""
 
         def checked(kernel: Loaded) -> Loaded:
             try:
@@ -155,7 +160,7 @@ class Dispatcher:
             except MisalignedArray:
                 raise
             except ArgumentError:
-                pass  # a call says it
+                pass  # the call raises it
             return kernel
 
         best = self._at(arrays)
@@ -167,8 +172,11 @@ class Dispatcher:
     def _where_they_begin(
         self, arrays: tuple[Any, ...], action: Callable[[Loaded], Result], alignment: int = MOST_ALIGNED
     ) -> Result:
-        """What `action` gives for the best kernel that takes these arrays where they begin: each at a multiple of
-        `alignment` bytes, as far as is known. Raises MisalignedArray where none does."""
+        """The result of `action` for the fastest kernel that accepts the addresses of these arrays.
+
+        `alignment` is the known alignment of the addresses in bytes. If `action` raises MisalignedArray, it is repeated
+        with a kernel that needs less alignment. Raises MisalignedArray if there is none.
+        """
         kernel = self._at(arrays, alignment)
         while True:
             try:
@@ -179,8 +187,10 @@ class Dispatcher:
                 kernel, alignment = other, error.alignment
 
     def _at(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED) -> Loaded:
-        """What is best at the size of these arrays; with an `alignment`, of what takes arrays that begin at any
-        multiple of so many bytes, if there is any."""
+        """The fastest kernel for the size of these arrays, cached.
+
+        If `alignment` is given, in bytes, only kernels that need no larger alignment are considered, if there are any.
+        """
         key, place = self._key(arrays)
         if alignment < MOST_ALIGNED:
             key = (*key, alignment)
@@ -195,7 +205,7 @@ class Dispatcher:
                 except (NoConfiguration, TrialError, DeviceError):
                     if alignment >= MOST_ALIGNED:
                         raise
-                    kernel = self._at(arrays)  # whose call says what is wrong
+                    kernel = self._at(arrays)  # its call raises the error
                 if len(self._loaded) >= MOST_KERNELS:
                     self._loaded.clear()
                 self._loaded[key] = kernel
@@ -203,12 +213,12 @@ class Dispatcher:
 
     @property
     def device(self) -> Device | None:
-        """The device that was named for all calls; None where the arrays of a call say it. On OpenCL, arrays are made
-        on `device.queue`."""
+        """The device that the caller of `dispatch` chose for all calls; None if each call runs on the device of its
+        arrays. On OpenCL, create the arrays on `device.queue`."""
         return self._fixed
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Dispatcher:
-        """The same with these sizes, which no shape tells. It shares what the records say."""
+        """A copy with these values for sizes that no array shape determines. It shares the tables of measured times."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._given, other._loaded = {**self._given, **sizes}, {}
@@ -216,7 +226,7 @@ class Dispatcher:
 
     def explain(self, *arrays: Any) -> Explanation:
         """What a call with these arrays runs, and why."""
-        self._at(arrays)  # here, for its warnings to be of the caller's line
+        self._at(arrays)  # called here so that its warnings name the caller's line
         return explained(self.kernel(*arrays))
 
     def __repr__(self) -> str:
@@ -252,7 +262,7 @@ class Dispatcher:
         best = [*itertools.islice(choices, 1)]
         scope = table.scope(sizes)
         if best and not self._exported.builds and self._missed(best[0], table, scope, arrays):
-            self._tables.clear()  # it has been tuned
+            self._tables.clear()  # this size has just been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)
         fitting = (
@@ -272,8 +282,11 @@ class Dispatcher:
         return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, scope: Scope, arrays: tuple[Any, ...]) -> bool:
-        """Note a size that has no exact match, of a list for each kernel that may run there; whether it is to be looked
-        up again (`missed.note`). Of arrays that do not fit, the launch will say what is wrong."""
+        """Note a miss if `best` is not an exact match. Returns whether to look up again (see `missed.note`).
+
+        A family that other processes can find is noted as one miss; otherwise each kernel that is valid at this size is
+        noted. Arrays of the wrong shape or type are not noted: the launch reports the error.
+        """
         if best.candidate.is_exact or not problem.fits(self.family.operation, arrays, scope):
             return False
         if self.family.address is not None:
@@ -307,8 +320,10 @@ class Dispatcher:
         return self._devices[name]
 
     def _opened(self, device: str | Device, of_arrays: bool = False) -> Device:
-        """The device, which the arrays of a call said or dispatch's caller. Raises DeviceError where no kernel of the
-        family runs on it."""
+        """Open `device`; `of_arrays` means that it is the device of a call's arrays, not one that the caller chose.
+
+        Raises DeviceError if no kernel of the family runs on it.
+        """
         kind = device.kind if isinstance(device, Device) else devices.split(device)[0]
         if not any(kind in devices.kinds_of(space) for space in self.family.spaces):
             kinds = dict.fromkeys(kind for space in self.family.spaces for kind in devices.kinds_of(space))

@@ -146,7 +146,7 @@ class Bench:
         return self._stopwatch.unchecked(self.workbench.empty_launch())
 
     def library(self) -> tuple[float, ...]:
-        """Time the vendor library's default algorithm as a configuration is timed. Returns the times in ms.
+        """Time the vendor library's default algorithm in the same way as a configuration. Returns the times in ms.
 
         Empty if there is no library or its result is wrong.
         """

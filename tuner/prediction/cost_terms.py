@@ -8,13 +8,13 @@ is therefore
     ceil(blocks / multiprocessors) * work / whole blocks
 
 `work` is the operation's `flops`, or its `bytes` if it declares no flops. `whole blocks` is the number of blocks
-without rounding up, so that the quotient is the work of one whole block. If the grid launches persistent blocks, which
-loop over tiles, then tiles take the place of blocks, and blocks that of multiprocessors.
+without rounding up, so that the quotient is the work of one whole block. If the blocks are persistent, each loops over
+tiles. Then the formula has the number of tiles instead of blocks, and the number of blocks instead of multiprocessors.
 
 Three properties of each entry are estimated from its times (see `Traits`):
 
 - `slots`, the multiprocessors that take blocks. The blocks of a cluster share one group of multiprocessors (NVIDIA's
-  "H100 Tensor Core GPU Architecture"), and the multiprocessors of a group that are too few for a cluster stay idle.
+  "H100 Tensor Core GPU Architecture"). If a group has too few multiprocessors left for another cluster, they stay idle.
 - `resident`, the blocks that the device runs at once: several small blocks share a multiprocessor.
 - `depth_steps`, the step of the loop over the depth, which is the size that no output has (K of a matrix product). The
   kernel rounds the depth up to a multiple of one of its parameters, or of a product of two.
@@ -22,21 +22,22 @@ Three properties of each entry are estimated from its times (see `Traits`):
 The cost terms are
 
 - the launch, a constant; the load; the waves, for their prologue and epilogue; and the tiles, for a fixed cost of each;
-- the loads in waves of two and of four blocks per multiprocessor, and of all resident blocks, because a wave ends with
-  the last of the blocks that share a multiprocessor; the load without waves, because many blocks even out; the work of
-  one block, because few blocks that share a multiprocessor take as long as one;
+- the load in waves of two and of four blocks per multiprocessor, and of all resident blocks: if blocks share a
+  multiprocessor, a wave ends when the last of them ends;
+- the load without rounding up to waves: if there are many waves, their quantization averages out;
+- the work of one block: if only a few blocks share a multiprocessor, they take as long as one block alone;
 - the bytes moved, and those of them that the last-level cache does not retain from one run to the next;
-- if blocks split the depth of an output tile, as in stream-K: the output tiles to which a block contributes, each with
-  a prologue and an epilogue, and the number of blocks that share an output tile, whose sums wait for one another
-  (M. Osama and others, "Stream-K", 2023).
+- if blocks split the depth of an output tile, as in stream-K (M. Osama and others, "Stream-K", 2023): the number of
+  output tiles to which a block contributes, for the prologue and epilogue of each; and the number of blocks that share
+  an output tile, because they wait for one another to add up their partial sums.
 
 Rows of an array that are not aligned are read in narrower accesses. For each row length, two further terms repeat the
 load and the work of one block; they are 0 if the rows are aligned. Each term is the mean over the steps of a kernel. A
-step whose grid is no product of sizes, such as one that prepares arrays for the next, is ignored if another step has
-such a grid.
+step whose grid is not a product of sizes, such as one that prepares arrays for the next step, is ignored if the grid
+of another step is such a product.
 
-A library may report its tiles. Blocks that it launches without a tile unbalance the multiprocessors if all blocks run
-at once (see `Tiles.dealt`). For a routine whose tiles are unknown, the load is the work.
+A library may report its tiles. It may launch more blocks than tiles; a block without a tile occupies a slot if all
+blocks are resident at once (see `Tiles.dealt`). For a routine whose tiles are unknown, the load is the work.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-ALIGNMENT, ALIGNED_DISTANCE = 16, 1.0  # bytes of the widest access; distance between rows with and without it
+ALIGNMENT, ALIGNED_DISTANCE = 16, 1.0  # bytes of the widest access; feature distance if only one row allows it
 LINE = 128  # bytes of a cache line; a row that begins inside a line touches one line more
-HALVING_DISTANCE = 0.4  # distance between rows if one is aligned to half as many bytes as the other
+HALVING_DISTANCE = 0.4  # feature distance of rows if one is aligned to half as many bytes as the other
 # The feature of a row length, by the bytes to which rows are aligned.
 ALIGNMENT_FEATURES = {
     each: HALVING_DISTANCE * math.log2(each) + ALIGNED_DISTANCE * (each >= ALIGNMENT)
@@ -131,7 +132,7 @@ class CostTerms:
                 grids.append(grid)
                 owners.append(number)
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
-        self._routines = slice(len(grids) - len(measured) + self._kernels, None)  # the library's among the grids
+        self._routines = slice(len(grids) - len(measured) + self._kernels, None)  # rows of the library's routines
         self._uneven = np.array([row for row, grid in enumerate(grids) if not grid.is_product], int)
         self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)

@@ -21,7 +21,8 @@ from tuner.space.default import declared_or_first
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-# The names are repeated here because Optuna and Kernel Tuner take a second to import. A test compares them with these.
+# The names are repeated here because Optuna and Kernel Tuner take a second to import. A test checks that the names
+# match theirs.
 OPTUNA_SAMPLERS = {"tpe": True, "gp": True, "cmaes": False, "nsga2": True, "qmc": True}  # whether multi-objective
 KERNEL_TUNER_STRATEGIES = (
     "adaptive_tabu_greywolf", "basinhopping", "bayes_opt", "brute_force", "diff_evo", "dual_annealing",
@@ -48,7 +49,7 @@ class Hints:
 
     @staticmethod
     def of(space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints of a space: the parameters of its block size, and its default, which the best is compared with."""
+        """The hints of a space: `warm`, the parameters of its block size, and its default, the baseline of a search."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
         return Hints(warm, tuple(name for name in space.parameters if name in names), [declared_or_first(space, scope)])
 
@@ -58,7 +59,7 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True)
 class Assignment:
-    """The input of a strategy. `objectives` is their number; `say` shows a message to the user."""
+    """The input of a strategy. `objectives` is the number of objectives; `say` shows a message to the user."""
 
     pool: Pool
     seed: int
@@ -150,7 +151,7 @@ def check(name: str | None, objectives: int = 1) -> None:
 
 
 def may_model(name: str | None, budget: Budget) -> bool:
-    """Whether the Gaussian process may be asked for a configuration: it takes long to import."""
+    """Whether a search may use the Gaussian process. If so, import it ahead of time, because the import is slow."""
     return (name == "optuna" or (name is None and budget != UNLIMITED)) and budget.evaluations != 1
 
 
@@ -211,7 +212,7 @@ class Search:
         return self._proposer.seconds
 
     def ready(self) -> bool:
-        """Whether `ask` returns at once. If not, the strategy's process starts to work on it."""
+        """Whether `ask` returns at once. If not, the strategy's process starts to compute the next configuration."""
         return bool(self._leaders) or self._is_spent() or self._proposer.ready()
 
     def wait(self, seconds: float) -> None:
@@ -219,7 +220,7 @@ class Search:
         self._proposer.wait(seconds)
 
     def ask(self) -> Config | None:
-        """The next configuration. None if an outstanding one must be told first; if none is, the search is over."""
+        """The next configuration. None: first tell outstanding results; if none is outstanding, the search is over."""
         if self._seconds is not None and self._deadline == math.inf:
             self._deadline = time.monotonic() + self._seconds
         while not self.ready():

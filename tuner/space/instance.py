@@ -109,8 +109,8 @@ def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instan
 def nominal(space: Space, problem: Scope) -> Scope:
     """The scope in which to evaluate the shapes and types of the caller's arrays.
 
-    This is `problem`. If shapes or types depend on the configuration, it includes the first valid one. Raises
-    NoConfiguration if one is needed and none is valid.
+    This is `problem`, or, if shapes or types depend on the configuration, `problem` with the first valid configuration.
+    Raises NoConfiguration if a configuration is needed and none is valid.
     """
     if not space.varying & {argument.name for argument in space.operation.arrays}:
         return problem

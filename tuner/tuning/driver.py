@@ -27,9 +27,10 @@ class Result:
     """The result of a tuning run.
 
     `record` is None if every configuration failed. `stored` says whether the store accepted it; if not, `kept` is the
-    store's record of this problem. `failed` counts the failures of valid configurations by reason, each with its first
-    trial. With several objectives `front` holds the non-dominated configurations. `warnings` are the reasons to doubt
-    the result: about the space file, its inputs, and the best configuration's times.
+    store's record of this problem. `failed` maps each reason for which valid configurations failed to the number of
+    failures and the first failed trial. With several objectives `front` holds the non-dominated configurations.
+    `warnings` are the reasons to doubt the result: about the space file, its inputs, and the best configuration's
+    times.
     """
 
     kernel: str
@@ -54,7 +55,8 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     """Find, verify and store the best configuration.
 
     An interrupt loses no finished trial: the same request continues from the ledger. Raises RequestError if the
-    request is wrong, DeviceError if no device is usable, and EnvironmentTrouble if the machine stays in trouble.
+    request is wrong, DeviceError if no device is usable, and EnvironmentTrouble if a fault of the machine (a full disk,
+    too little memory) persists.
     """
     with Crews(progress.noted) as crews:
         return tune_with(crews, request, progress)

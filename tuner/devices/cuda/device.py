@@ -98,7 +98,7 @@ class CudaDevice(Device):
 
         def call(_keep: object = keep) -> None:
             if status := enqueue():
-                self._context.retry(action, status, launch.enqueue)  # keeps `launch` and its memory alive
+                self._context.retry(action, status, launch.enqueue)  # the reference keeps `launch` and its memory alive
 
         return call
 

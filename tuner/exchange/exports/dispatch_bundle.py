@@ -99,8 +99,11 @@ def export(request: ExportRequest) -> Export:
 
 
 def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
-    """The device whose records and time tables are exported, and its compiler: the requested device of this machine, or
-    the one device in the store with records, else with time tables. Raises RequestError if there is none, or several.
+    """The device whose records and time tables are exported, and its compiler.
+
+    If `--device` is an ID such as cuda:0, this is that device of this machine. Otherwise, it is the only device with
+    records in the store, or, if no device has records, the only one with time tables; its name must match `--device` if
+    that is given. Raises RequestError if there is no such device, or several.
     """
     name = request.device
     if name is not None and devices.is_name(name):
@@ -127,7 +130,7 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
 
 
 def _stored(request: ExportRequest, tables: bool) -> tuple[dict[tuple[str, str], TargetDevice], RequestError]:
-    """The requested devices in the store, by records or by time tables, and the error to raise if there is none."""
+    """The requested devices with records in the store (time tables if `tables`), and the error if there is none."""
     known: dict[tuple[str, str], TargetDevice] = {}
     error = RequestError(f"{request.name}: the store has no records of it; tune it first")
     for space in request.spaces:
@@ -151,9 +154,12 @@ def _is_exported(record: Record, query: Query) -> bool:
 
 
 def _instances(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> Iterator[Instance]:
-    """What to compile: each configuration that is CLOSE to the best at some size, at every recorded size and at every
-    size where it was measured. A configuration whose code contains a size is compiled only at sizes whose records it
-    leads. Equal code is compiled once."""
+    """The instances to compile: those of each configuration that is CLOSE to the best at some size.
+
+    Such a configuration is compiled for every size that has a record, and for every size at which it was measured. If
+    its code contains a size, it is compiled only for the sizes at which it is the best of a record. Equal code is
+    compiled once.
+    """
     recorded = {sizes for each in measured for sizes in each.records}
     best: dict[Sizes, float] = {}
     for sizes, time_ms in (item for each in measured for item in each.times.items()):

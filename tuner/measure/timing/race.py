@@ -14,21 +14,21 @@ MOST_BATCHES = 3
 # On a processor, a hopeless configuration runs until its two shortest times agree within the factor ALIKE, but at most
 # MOST_LOOKS times.
 MOST_LOOKS, ALIKE = 5, 1.25
-HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
+HICCUP_MS, HICCUP = 1000.0, 4.0  # other programs lengthen a time to at most HICCUP * time + HICCUP_MS
 STALL_MS = 0.5, 20.0  # the least and the most that a stall adds to a run on a GPU; a few runs in ten thousand stall
 
 
 class Race:
     """Decides how often a configuration is timed; `best_ms` is the median time of the best one so far.
 
-    A configuration is stopped after one run that takes more than RACE times `best_ms`. The best configuration itself
-    would be stopped only by a run that much slower than its own median. While more than a quarter of the times are
+    A configuration is stopped after one run that takes more than RACE times `best_ms`. So a configuration that would
+    win is stopped only if a single run takes RACE times its own median. While more than a quarter of the times are
     below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to MOST_BATCHES in all.
 
     On a processor (`on_processor`), other programs may slow a run down. So a hopeless configuration runs up to
     MOST_LOOKS times, until two times agree. If the spread exceeds NOISE, a single time below `best_ms` justifies
-    another batch. On a GPU, a hopeless time is repeated once if a stall would explain it, or if it exceeds the first
-    run's.
+    another batch. On a GPU, a hopeless run is repeated once if a stall would explain its time, or if it takes more than
+    ALIKE times as long as the first run, which normally is the slowest.
 
     `best_ms` is infinite before the first configuration: nothing is stopped. None disables all rules.
     """
