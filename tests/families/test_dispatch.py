@@ -369,11 +369,11 @@ def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
     x, y = np.arange(12, dtype=np.float32), np.zeros(10, np.float32)
     tuner.dispatch(file, sizes={"by": 3})(y, x)
     np.testing.assert_array_equal(y, x[2:] + 3)
-    with pytest.raises(RequestError, match="size by: no shape of an array tells it; give it as sizes="):
+    with pytest.raises(RequestError, match="size by: no array shape determines it; pass sizes="):
         tuner.dispatch(file)(y, x)
     with pytest.raises(ArgumentError, match="x: has shape"):
         tuner.dispatch(file, sizes={"by": 3})(y, x[:-1])
-    with pytest.raises(ArgumentError, match="arrays of n=0, by=3: sizes begin at 1; do not call it where one is 0"):
+    with pytest.raises(ArgumentError, match="arrays of n=0, by=3: each size must be at least 1; skip the call"):
         tuner.dispatch(file, sizes={"by": 3})(y[:0], x[:2])
 
 
@@ -388,7 +388,7 @@ def test_a_size_that_several_fit_is_not_guessed(tmp_path: Path, extent: str, len
         "  reference: n + 0 * x[:1]\nkernel: half\nlanguages: [c]\nparameters: {unused: [0]}\n"
     )
     x, y = np.ones(length, np.float32), np.zeros(1, np.float32)
-    with pytest.raises(RequestError, match="size n: no shape of an array tells it; give it as sizes="):
+    with pytest.raises(RequestError, match="size n: no array shape determines it; pass sizes="):
         tuner.dispatch(tmp_path / "half.yaml")(y, x)
     tuner.dispatch(tmp_path / "half.yaml", sizes={"n": 8})(y, x)
     assert y[0] == 8
@@ -436,11 +436,11 @@ def test_types_follow_the_arrays(tmp_path: Path) -> None:
         x, y = np.arange(5, dtype=dtype), np.zeros(5, dtype)
         twice(y, x)
         np.testing.assert_array_equal(y, 2 * x)
-    with pytest.raises(ArgumentError, match="y: has dtype 'float16'; needed is float32 or float64 or int32"):
+    with pytest.raises(ArgumentError, match="y: has dtype 'float16'; required: float32 or float64 or int32"):
         twice(y.astype(np.float16), x)
     with pytest.raises(ArgumentError, match=r"x: has shape \(5,\) and dtype int32; required: .* and dtype float32"):
         twice(y, x.astype(np.int32))  # the kernel of this size says it
-    with pytest.raises(ArgumentError, match="x: has dtype 'int32'; needed is float32"):
+    with pytest.raises(ArgumentError, match="x: has dtype 'int32'; required: float32"):
         twice(np.zeros(6, np.float32), np.zeros(6, np.int32))
 
 
@@ -484,7 +484,7 @@ def test_arrays_that_do_not_fit_are_named(products: Path) -> None:
     for arrays, told in (
         ((C, A), "2 arrays given; it takes 3: C, A, B"),
         ((C, A, [1]), "B: of type list"),
-        ((C, A, B[0]), r"B: has shape \(16, 16\); needed is \(batch, K, N\)"),
+        ((C, A, B[0]), r"B: has shape \(16, 16\); required: \(batch, K, N\)"),
         ((C, A, B[:, 1:]), r"B: has shape \(1, 15, 16\)"),
         ((C, A, B.astype(np.float64)), "B: has shape .* and dtype float64"),
         ((C, A, np.asfortranarray(B)), "B: has strides"),

@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "two types": (lambda: tuner.matmul(A, B.astype(np.float16)), "b: has dtype float16; allowed: float32"),
     "a list": (lambda: tuner.matmul(A, [[1.0]]), "b: of type list; pass one of ndarray, as a is"),
     "two lists": (lambda: tuner.matmul([[1.0]], [[1.0]]), "an array of type list: pass arrays of NumPy, CuPy, torch"),
-    "an output": (lambda: tuner.matmul(A, B, random(3, 3)), r"out: has shape \(3, 3\); needed is \(37, 29\)"),
+    "an output": (lambda: tuner.matmul(A, B, random(3, 3)), r"out: has shape \(3, 3\); required: \(37, 29\)"),
     "nothing to add to": (lambda: tuner.matmul(A, B, beta=1.0), "there is no out to add to; pass one"),
     "itself": (lambda: tuner.matmul(SQUARE, SQUARE, SQUARE), "shares memory with"),
     "a masked array": (

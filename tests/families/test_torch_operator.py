@@ -357,9 +357,9 @@ def test_a_wrong_type_is_refused_whatever_was_called_before(torch: Any, tmp_path
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)
 def test_what_does_not_fit_is_one_message(operator: Any, torch: Any, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"x: has shape \(2, 2\); needed is \(n\)"):
+    with pytest.raises(ArgumentError, match=r"x: has shape \(2, 2\); required: \(n\)"):
         operator(torch.randn(2, 2))
-    with pytest.raises(ArgumentError, match="has dtype 'int64'; needed is float32 or float64"):
+    with pytest.raises(ArgumentError, match="has dtype 'int64'; required: float32 or float64"):
         operator(torch.arange(3))
     name = f"tuner_test::scale_{tmp_path.name}"
     with pytest.raises(RequestError, match="this name is registered already"):

@@ -109,7 +109,7 @@ def test_a_family_runs_on_the_opencl_device_of_its_arrays() -> None:
 
 
 def test_arrays_of_the_host_for_a_family_that_does_not_run_there_are_one_message() -> None:
-    with pytest.raises(DeviceError, match="not on host, where these arrays lie; make them where it runs, and name"):
+    with pytest.raises(DeviceError, match="not on host, the device of these arrays; create them on a supported device"):
         tuner.dispatch("sgemm/03_naive")(*arrays())
 
 

@@ -295,7 +295,7 @@ WRONG = {
     ("compare", "sgemm", "--size", "77"): "--size '77': the store has these kernels at ",
     ("compare", "sgemm", "--size", "abc", "--size", "4096"): "--size 'abc': the store has these kernels at ",
     ("compare", "sgemm", "--device", "H300"): "--device 'H300': the store has these kernels on NVIDIA H200; name one",
-    ("compare", "13_double_buffered", "--size", "4096"): "13_double_buffered --size 4096: fits one record alone",
+    ("compare", "13_double_buffered", "--size", "4096"): "13_double_buffered --size 4096: matches only one record",
     ("compare", "sgemm", "--results", "/nowhere"): "--results /nowhere: there is no such folder",
     ("compare", "sgemm", "--results", "/none", "--results", "/nowhere"): "there is no such folder",
     ("explain", BLOCKED, "64"): "nothing has been measured",

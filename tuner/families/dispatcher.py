@@ -126,7 +126,7 @@ class Dispatcher:
         self._exported = Binaries.read(binaries) if binaries else Binaries()
         self._exported.check_kernels(family.name, family.spaces)
         self._results = results or self._exported.records
-        self._fixed = None if device is None else self._opened(device)
+        self._fixed = None if device is None else self._open_device(device)
         self._devices: dict[str, Device] = {}
         self._tables: dict[tuple[str, str], FamilyTable] = {}
         self._places = Places(None if self._fixed is None else self._fixed.id)
@@ -142,14 +142,14 @@ class Dispatcher:
         try:
             kernel = self._loaded[self._readers[arrays[0].__class__](arrays)]
         except (KeyError, IndexError, AttributeError, TypeError):
-            kernel = self._at(arrays)
+            kernel = self._kernel_for(arrays)
         try:
             if stream is None and not options:  # passing these costs a quarter of the dispatch overhead
                 kernel(*arrays)
             else:
                 kernel(*arrays, stream=stream, **options)
         except MisalignedArray as error:  # nothing was enqueued
-            self._where_they_begin(arrays, lambda other: other(*arrays, stream=stream, **options), error.alignment)
+            self._with_aligned_kernel(arrays, lambda other: other(*arrays, stream=stream, **options), error.alignment)
 
     def kernel(self, *arrays: Any) -> Loaded:
         """The kernel that a call with these arrays launches. Raises ArgumentError if no sizes match their shapes."""
@@ -163,13 +163,13 @@ class Dispatcher:
                 pass  # the call raises it
             return kernel
 
-        best = self._at(arrays)
+        best = self._kernel_for(arrays)
         try:
-            return self._where_they_begin(arrays, checked)
+            return self._with_aligned_kernel(arrays, checked)
         except MisalignedArray:
             return best
 
-    def _where_they_begin(
+    def _with_aligned_kernel(
         self, arrays: tuple[Any, ...], action: Callable[[Loaded], Result], alignment: int = MOST_ALIGNED
     ) -> Result:
         """The result of `action` for the fastest kernel that accepts the addresses of these arrays.
@@ -177,16 +177,16 @@ class Dispatcher:
         `alignment` is the known alignment of the addresses in bytes. If `action` raises MisalignedArray, it is repeated
         with a kernel that needs less alignment. Raises MisalignedArray if there is none.
         """
-        kernel = self._at(arrays, alignment)
+        kernel = self._kernel_for(arrays, alignment)
         while True:
             try:
                 return action(kernel)
             except MisalignedArray as error:
-                if error.alignment >= alignment or (other := self._at(arrays, error.alignment)) is kernel:
+                if error.alignment >= alignment or (other := self._kernel_for(arrays, error.alignment)) is kernel:
                     raise
                 kernel, alignment = other, error.alignment
 
-    def _at(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED) -> Loaded:
+    def _kernel_for(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED) -> Loaded:
         """The fastest kernel for the size of these arrays, cached.
 
         If `alignment` is given, in bytes, only kernels that need no larger alignment are considered, if there are any.
@@ -205,7 +205,7 @@ class Dispatcher:
                 except (NoConfiguration, TrialError, DeviceError):
                     if alignment >= MOST_ALIGNED:
                         raise
-                    kernel = self._at(arrays)  # its call raises the error
+                    kernel = self._kernel_for(arrays)  # its call raises the error
                 if len(self._loaded) >= MOST_KERNELS:
                     self._loaded.clear()
                 self._loaded[key] = kernel
@@ -226,7 +226,7 @@ class Dispatcher:
 
     def explain(self, *arrays: Any) -> Explanation:
         """What a call with these arrays runs, and why."""
-        self._at(arrays)  # called here so that its warnings name the caller's line
+        self._kernel_for(arrays)  # called here so that its warnings name the caller's line
         return explained(self.kernel(*arrays))
 
     def __repr__(self) -> str:
@@ -254,7 +254,9 @@ class Dispatcher:
         sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
         if min(sizes.values(), default=1) < 1:
-            raise ArgumentError(f"arrays of {size_text(sizes)}: sizes begin at 1; do not call it where one is 0")
+            raise ArgumentError(
+                f"arrays of {size_text(sizes)}: each size must be at least 1; skip the call for empty arrays"
+            )
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
@@ -273,12 +275,12 @@ class Dispatcher:
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
         ways = (
-            (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
+            (choice.name, choice.candidate, functools.partial(self._build, choice, scope, table.device))
             for choice in fitting
         )
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
-            raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
+            raise NoConfiguration(f"{self.family.name}: no kernel is valid at {size_text(sizes)} on {table.device.id}")
         return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, scope: Scope, arrays: tuple[Any, ...]) -> bool:
@@ -298,7 +300,7 @@ class Dispatcher:
         ]
         return any(noted)
 
-    def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
+    def _build(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.instance is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
         return Kernel(choice.instance, device, choice.candidate, self._exported.builds)
@@ -316,10 +318,10 @@ class Dispatcher:
 
     def _device_at(self, name: str) -> Device:
         if name not in self._devices:
-            self._devices[name] = self._opened(name, of_arrays=True)
+            self._devices[name] = self._open_device(name, of_arrays=True)
         return self._devices[name]
 
-    def _opened(self, device: str | Device, of_arrays: bool = False) -> Device:
+    def _open_device(self, device: str | Device, of_arrays: bool = False) -> Device:
         """Open `device`; `of_arrays` means that it is the device of a call's arrays, not one that the caller chose.
 
         Raises DeviceError if no kernel of the family runs on it.
@@ -327,6 +329,6 @@ class Dispatcher:
         kind = device.kind if isinstance(device, Device) else devices.split(device)[0]
         if not any(kind in devices.kinds_of(space) for space in self.family.spaces):
             kinds = dict.fromkeys(kind for space in self.family.spaces for kind in devices.kinds_of(space))
-            hint = ", where these arrays lie; make them where it runs, and name that as device=..." if of_arrays else ""
+            hint = ", the device of these arrays; create them on a supported device, and pass device=NAME" * of_arrays
             raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}{hint}")
         return device if isinstance(device, Device) else devices.shared(device)

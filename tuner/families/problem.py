@@ -1,4 +1,4 @@
-"""The problem that arrays pose: sizes from their shapes, types from their dtypes."""
+"""Infer the problem of a call from its arrays: sizes from their shapes, types from their dtypes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
 
-MOST_EXTENT = 1 << 48  # of a size that is looked for
-Reader = Callable[[Sequence[Any]], tuple[Any, ...]]  # of the arrays of a call
-TRIED = (1, 2, 3, 64, 1000)  # sizes at which an extent is looked at
+LARGEST_SIZE = 1 << 48  # the upper bound of the search for a size
+Reader = Callable[[Sequence[Any]], tuple[Any, ...]]  # maps a call's arrays to a key of their problem
+PROBED_SIZES = (1, 2, 3, 64, 1000)  # an extent is evaluated at each of these sizes and at the next one
 
 
 def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str, int]) -> dict[str, int]:
-    """The sizes at which the operation's arrays have these shapes. `given` are those that no shape tells.
+    """The value of each size, inferred from the shapes of the operation's arrays.
 
-    An extent that is the name of a size is that size. Where it is an expression with one size that is not known yet,
-    the size is looked for, as if the extent grew with it; where several fit, it is not told. Extents may be symbols.
-    Raises ArgumentError where shapes do not fit, RequestError where a size cannot be told.
+    An extent that is just a size's name gives that size. If an extent is an expression with one unknown size, that size
+    is solved for, assuming that the extent grows with it. It is not inferred if several values may be solutions.
+
+    Args:
+        shapes: One shape for each array of the operation. Its extents may be symbols (`torch.SymInt`).
+        given: The values of sizes that no array shape determines. They win over inferred values.
+
+    Raises ArgumentError if the number of arrays or of their dimensions is wrong, and RequestError if a size is neither
+    inferred nor given, and has no default.
     """
     arrays = op.arrays
     if len(shapes) != len(arrays):
@@ -35,8 +41,8 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     for argument, shape in zip(arrays, shapes, strict=True):
         extents = argument.shape or ()
         if len(extents) != len(shape):
-            needed = ", ".join(extent.text for extent in extents)
-            raise ArgumentError(f"{argument.name}: has shape {tuple(shape)}; needed is ({needed})")
+            required = ", ".join(extent.text for extent in extents)
+            raise ArgumentError(f"{argument.name}: has shape {tuple(shape)}; required: ({required})")
         pairs += [(argument.name, extent, value) for extent, value in zip(extents, shape, strict=True)]
     for _, extent, value in pairs:
         if extent.is_name and extent.text in op.sizes:
@@ -44,7 +50,7 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     for _, extent, value in pairs:
         unknown = [name for name in extent.names if name in op.sizes and name not in sizes]
         if len(unknown) == 1:
-            solved = _solved(extent, unknown[0], {**op.options, **sizes}, value)
+            solved = _solve(extent, unknown[0], {**op.options, **sizes}, value)
             if solved is not None:
                 sizes[unknown[0]] = solved
     for name, default in op.sizes.items():
@@ -52,15 +58,18 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
             sizes[name] = default
     if missing := [name for name in op.sizes if name not in sizes]:
         raise RequestError(
-            f"size {', '.join(missing)}: no shape of an array tells it; give it as sizes={{{missing[0]!r}: ...}}"
+            f"size {', '.join(missing)}: no array shape determines it; pass sizes={{{missing[0]!r}: ...}}"
         )
     return {name: sizes[name] for name in op.sizes}
 
 
-def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
-    """The size at which an extent that grows with it has this value; None if there is none, or where several may have
-    it. Where the extent is a multiple of the size and something more, the value may be a symbol."""
-    if not tells(extent, name, names):
+def _solve(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
+    """The value of size `name` at which `extent` equals `value`; None if there is none, or possibly several.
+
+    The extent must grow with the size. If it is linear in the size, `value` may be a symbol. `names` has the options
+    and the known sizes.
+    """
+    if not determines_size(extent, name, names):
         return None
     try:
         at_0, at_1, at_2 = (extent.evaluate({**names, name: size}) for size in range(3))
@@ -69,7 +78,7 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
             return size
     except ExpressionError:
         pass
-    low, high = 1, MOST_EXTENT
+    low, high = 1, LARGEST_SIZE
     try:
         while low < high:
             middle = (low + high) // 2
@@ -82,32 +91,36 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
         return None
 
 
-def tells(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
-    """Whether an extent tells a size: at the next size it is another one, as `2 * n` is, and `ceil_div(n, 2)` is not
-    everywhere."""
+def determines_size(extent: Expression, name: str, names: Mapping[str, Any]) -> bool:
+    """Whether the value of `extent` determines size `name`.
+
+    It does if the extent differs between successive sizes, as `2 * n` does. `ceil_div(n, 2)` does not: it is 1 at n = 1
+    and at n = 2. Only PROBED_SIZES are examined. `names` has the other names of the extent.
+    """
     try:
         return all(
-            extent.evaluate({**names, name: size}) != extent.evaluate({**names, name: size + 1}) for size in TRIED
+            extent.evaluate({**names, name: probed}) != extent.evaluate({**names, name: probed + 1})
+            for probed in PROBED_SIZES
         )
     except ExpressionError:
         return False
 
 
 def sized_arrays(op: Operation) -> int:
-    """How many of the first arrays tell all sizes that shapes tell: those of C and A tell M, N and K."""
-    told: set[str] = set()
+    """The number of leading arrays whose shapes suffice to infer the sizes: 2 for C, A, B, since B adds no size."""
+    determined: set[str] = set()
     count = 0
     for position, argument in enumerate(op.arrays):
         extents = argument.shape or ()
         names = {extent.text for extent in extents if extent.is_name}
-        if not {name for extent in extents for name in extent.names if name in op.sizes} <= told:
+        if not {name for extent in extents for name in extent.names if name in op.sizes} <= determined:
             count = position + 1
-            told |= names
+            determined |= names
     return count
 
 
 def typed_arrays(op: Operation) -> list[int]:
-    """The positions of the first array of each type that is chosen."""
+    """For each type name of the operation, the position of the first array of that type; ascending."""
     first = {a.dtype: position for position, a in reversed([*enumerate(op.arrays)]) if a.dtype in op.types}
     return sorted(first.values())
 
@@ -115,21 +128,28 @@ def typed_arrays(op: Operation) -> list[int]:
 def reader(
     sized: int, typed: Sequence[int], place: Callable[[Any], int | str] | None = None, has_shape: bool = True
 ) -> Reader:
-    """A function that returns what tells the problem of some arrays: where the first one lies, where a `place` tells
-    that; the shapes of the first ones, which have that attribute or the CUDA array interface alone; and the dtypes of
-    the typed ones. It raises AttributeError, IndexError, KeyError or TypeError for others."""
-    # Compiled, since each dispatched call waits for it: a loop over the arrays takes 0.2 us more, of 0.7 to 1.3 in all.
+    """A function that maps the arrays of a call to a key: a tuple of the device, shapes and dtypes that determine their
+    problem. It raises AttributeError, IndexError, KeyError or TypeError for unsuitable arrays.
+
+    Args:
+        sized: The number of leading arrays whose shapes are part of the key.
+        typed: The positions of the arrays whose dtypes are part of the key.
+        place: Returns the device of the first array, which becomes part of the key. Default: the key has no device.
+        has_shape: Whether the arrays have a `shape` attribute. If not, the CUDA array interface gives their shapes.
+    """
+    # Generated code, because every dispatched call runs it: a loop over the arrays would add 0.2 us to a look-up of 0.7
+    # to 1.3 us.
     shape = "shape" if has_shape else "__cuda_array_interface__['shape']"
     places = [] if place is None else ["place(arrays[0])"]
     shapes = [f"arrays[{position}].{shape}" for position in range(sized)]
     dtypes = [f"arrays[{position}].dtype" for position in typed]
     text = f"lambda arrays: ({''.join(f'{part}, ' for part in [*places, *shapes, *dtypes])})"
-    function: Reader = eval(text, {"place": place})  # noqa: S307  # numbers and the words above, nothing of a caller's
+    function: Reader = eval(text, {"place": place})  # noqa: S307  # the text has only positions and the words above
     return function
 
 
 def shape_of(array: Any) -> tuple[int, ...] | None:
-    """The shape of an array of any library, or of one that has the CUDA array interface alone; None if it is none."""
+    """The shape of an array of any library or of an object with the CUDA array interface; None for another object."""
     shape = getattr(array, "shape", None)
     if shape is None:
         try:
@@ -140,7 +160,7 @@ def shape_of(array: Any) -> tuple[int, ...] | None:
 
 
 def dtype_name(array: Any) -> str:
-    """The name of an array's dtype, whichever library it is of."""
+    """The name of the dtype of an array of any library."""
     if not hasattr(array, "dtype") and hasattr(array, "__cuda_array_interface__"):
         name: str = np.dtype(array.__cuda_array_interface__["typestr"]).name
         return name
@@ -149,7 +169,7 @@ def dtype_name(array: Any) -> str:
 
 
 def fits(op: Operation, arrays: Sequence[Any], scope: Scope) -> bool:
-    """Whether all arrays have the shapes and types of a problem."""
+    """Whether all arrays have the shapes and dtypes that the problem of `scope` requires."""
     return all(
         shape_of(array) == operation.shape(argument, scope)
         and dtype_name(array) == chosen_types.dtype(argument, scope).name
@@ -158,7 +178,10 @@ def fits(op: Operation, arrays: Sequence[Any], scope: Scope) -> bool:
 
 
 def types_of(op: Operation, arrays: Sequence[Any]) -> dict[str, str]:
-    """The types that these arrays choose. Raises ArgumentError for one that is not allowed, or where two differ."""
+    """The dtype of each type name, inferred from the arrays; the default if no array has that type.
+
+    Raises ArgumentError if a dtype is not allowed, or if two arrays of one type have different dtypes.
+    """
     types: dict[str, str] = {}
     for argument, array in zip(op.arrays, arrays, strict=True):
         if argument.dtype not in op.types:
@@ -166,6 +189,6 @@ def types_of(op: Operation, arrays: Sequence[Any]) -> dict[str, str]:
         name, allowed = dtype_name(array), op.types[argument.dtype]
         chosen = types.setdefault(argument.dtype, name)
         if name not in allowed or name != chosen:
-            wanted = chosen if chosen in allowed else " or ".join(allowed)
-            raise ArgumentError(f"{argument.name}: has dtype {quoted(name)}; needed is {wanted}")
+            required = chosen if chosen in allowed else " or ".join(allowed)
+            raise ArgumentError(f"{argument.name}: has dtype {quoted(name)}; required: {required}")
     return {name: types.get(name, allowed[0]) for name, allowed in op.types.items()}

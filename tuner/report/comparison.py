@@ -1,4 +1,4 @@
-"""Records side by side: of kernels, sizes, devices or stores."""
+"""Compare records of several kernels, sizes, devices or stores."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from tuner.store.record_file import read
 from tuner.store.store import Record
 
 DIMENSIONS = ("kernel", "size", "device", "store")
-MOST_SIZES = 12  # that a message names
+MOST_SIZES = 12  # a message lists at most this many sizes
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """A record and its place in every dimension: a kernel, a size with its types and options, a device, a store. `roof`
-    is the roofline above it, where kernel and ceilings are known."""
+    """A record and its place in each of DIMENSIONS. `size` includes the types and the changed options.
+
+    rates: the record's rates, with shares of the device's current ceilings if possible, else as stored.
+    roof: the roofline; None if the kernel or the device's ceilings are unknown.
+    """
 
     kernel: str
     size: str
@@ -46,55 +49,62 @@ class Competitor:
 
     @property
     def ceiling(self) -> tuple[str, float] | None:
-        """The name of the ceiling that bounds it, and the share of that which it reaches; what the record says of the
-        nearest, where no roofline is known."""
+        """The name of the ceiling that bounds the kernel, and the share of it that the kernel attains (0 to 1).
+
+        Without a roofline: the ceiling with the largest share in the record; None if the record has no share.
+        """
         if self.roof is not None:
             return self.roof.bound, self.roof.share(self.rates)
         known = (self.rates.peak, self.rates.vs_peak), (self.rates.memory, self.rates.vs_memory)
         return max(((name, share) for name, share in known if name and share), key=itemgetter(1), default=None)
 
     def place(self, dimensions: Sequence[str]) -> tuple[str, ...]:
+        """Its values in these dimensions."""
         return tuple(getattr(self, name) for name in dimensions)
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast as with the default."""
+        """The speedup over the default configuration; None if the default has no time."""
         return self.record.default_ms / self.record.time_ms if self.record.default_ms else None
 
     @property
     def gain_verdict(self) -> str:
-        """Why that is no gain, where the spreads cannot carry it."""
+        """Why the best is indistinguishable from the default, given their spreads; else an empty string."""
         return verdicts.of_default(self.record)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Competitors, ordered by their places, and the dimensions in which they differ."""
+    """Competitors, sorted by their places, and the dimensions in which they differ (`varying`)."""
 
     competitors: list[Competitor]
     varying: tuple[str, ...]
 
     def ratio(self, competitor: Competitor) -> float | None:
-        """How many times as fast as the first one that differs from it in the last dimension alone, the size apart;
-        None where there is none, or where they differ in size alone: then their times say nothing of each other."""
-        first = self._first(competitor)
-        return first.record.time_ms / competitor.record.time_ms if first else None
+        """The speedup over the baseline: the first competitor that differs at most in the last varying dimension.
+
+        Size does not count as that dimension, since times at different sizes are not comparable. None without a
+        baseline: only the size varies, or no other competitor has the same place in the other dimensions.
+        """
+        baseline = self._baseline(competitor)
+        return baseline.record.time_ms / competitor.record.time_ms if baseline else None
 
     def verdict(self, competitor: Competitor) -> str:
-        """Why its time cannot be told from that of the first one, where it cannot."""
-        first, own = self._first(competitor), competitor.record
-        if first is None or first is competitor:
+        """Why its time is indistinguishable from the baseline's; else an empty string."""
+        baseline, record = self._baseline(competitor), competitor.record
+        if baseline is None or baseline is competitor:
             return ""
-        return verdicts.of_medians(first.record.time_ms, first.record.spread, own.time_ms, own.spread)
+        return verdicts.of_medians(baseline.record.time_ms, baseline.record.spread, record.time_ms, record.spread)
 
-    def _first(self, competitor: Competitor) -> Competitor | None:
-        named = [name for name in self.varying if name != "size"]
-        others = [name for name in self.varying if name != (named or [""])[-1]]
-        alike = [c for c in self.competitors if c.place(others) == competitor.place(others)]
-        return alike[0] if named and len(alike) > 1 else None
+    def _baseline(self, competitor: Competitor) -> Competitor | None:
+        """The baseline of `competitor`, as defined in `ratio`."""
+        comparable = [name for name in self.varying if name != "size"]
+        fixed = [name for name in self.varying if name != (comparable or [""])[-1]]
+        group = [c for c in self.competitors if c.place(fixed) == competitor.place(fixed)]
+        return group[0] if comparable and len(group) > 1 else None
 
     def axis(self, dimension: str) -> str:
-        """The title of an axis of this dimension: a size says what its numbers are of."""
+        """The axis title of this dimension. For sizes it has their names, as in `size (M x N x K)`."""
         first = self.competitors[0].record.sizes
         if dimension != "size" or any(c.record.sizes.keys() != first.keys() for c in self.competitors):
             return dimension
@@ -103,7 +113,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What all competitors share."""
+        """A title that names the varying dimensions and what all competitors have in common."""
         first = self.competitors[0]
         same = [name for name in ("kernel", "size", "device") if name not in self.varying]
         texts = {"kernel": f"of {first.kernel}", "size": f"at {first.size}", "device": f"on {first.device}"}
@@ -118,37 +128,42 @@ def compare(
     stores: Sequence[Path],
     say: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
-    """The records of these kernels: names, families, parts of names, or patterns with `*`. `sizes` and devices `on`
-    which they are compared may be left out; `stores` of more than one folder are compared as they are, without the
-    records that ship.
+    """A comparison of the latest record of each kernel, size, device and store that matches.
 
-    `say` gets a message for each line that holds no record. Raises RequestError where nothing is left, or one record
-    alone.
+    Args:
+        kernels: Names of kernels or families, parts of names, or patterns with `*`.
+        sizes: Sizes as text. Default (empty): all sizes.
+        on: Kinds of devices, or parts of device names. Default (empty): all devices.
+        stores: Folders of records. Several folders are compared with each other, without the shipped records. A single
+            one replaces the user's own store. Default (empty): the user's own store and the shipped records.
+        say: Is called with a message for each line of a store that is not a record.
+
+    Raises RequestError if fewer than two records match, or if a kernel, a size, a device or a folder has no match.
     """
-    found = _records(stores, say)
-    known = dict.fromkeys(kernel for _, kernel, _, _ in found)
-    chosen = {name: None for text in kernels for name in _named(text, list(known))}
-    _check_filters([(kernel, record, options) for _, kernel, record, options in found if kernel in chosen], sizes, on)
+    records = _records(stores, say)
+    known = dict.fromkeys(kernel for _, kernel, _, _ in records)
+    chosen = {name: None for text in kernels for name in _matching_kernels(text, list(known))}
+    _check_filters([(kernel, record, options) for _, kernel, record, options in records if kernel in chosen], sizes, on)
     ceilings = StoredCeilings(stores[0] if stores else None)
     latest: dict[tuple[str, ...], Competitor] = {}
-    for store, kernel, record, options in found:
-        at = _size_of(record, options)
-        fits = (not sizes or any(_is_at(record, kernel, options, text) for text in sizes)) and (
+    for store, kernel, record, options in records:
+        size = _size_of(record, options)
+        matches = (not sizes or any(_is_at(record, kernel, options, text) for text in sizes)) and (
             not on or any(_is_on(record, name) for name in on)
         )
-        if kernel in chosen and fits:
-            one = Competitor(kernel, at, record.device, store, record, *_rates(kernel, record, ceilings))
-            old = latest.get(one.place(DIMENSIONS))
-            if old is None or old.record.date < record.date:
-                latest[one.place(DIMENSIONS)] = one
+        if kernel in chosen and matches:
+            competitor = Competitor(kernel, size, record.device, store, record, *_rates(kernel, record, ceilings))
+            previous = latest.get(competitor.place(DIMENSIONS))
+            if previous is None or previous.record.date < record.date:
+                latest[competitor.place(DIMENSIONS)] = competitor
     if len(latest) < 2:
         given = "".join(
             f" --{name} {shown(text)}" for name, texts in (("size", sizes), ("device", on)) for text in texts
         )
-        alone = next(iter(latest.values()), None)
-        what = f"one record alone, {alone.kernel} at {alone.size} on {alone.device}" if alone else "no record"
+        only = next(iter(latest.values()), None)
+        matched = f"only one record, {only.kernel} at {only.size} on {only.device}" if only else "no record"
         raise RequestError(
-            f"{shown(' '.join(kernels))}{given}: fits {what}, and two are compared; name another kernel"
+            f"{shown(' '.join(kernels))}{given}: matches {matched}; a comparison needs two: name another kernel"
             f"{', or leave out an option' if given else ', or tune one at another size'}"
         )
     by_size = sorted(latest.values(), key=lambda c: (math.prod(c.record.sizes.values()), c.size))
@@ -164,7 +179,7 @@ def compare(
 
 
 def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[str, str, Record, str]]:
-    """Store, kernel, record, and options that are not at their defaults, of all records, by kernel, device and size."""
+    """All records as (store, kernel, record, changed options), sorted by kernel, device and size."""
     for folder in stores:
         if not os.path.isdir(folder):
             raise RequestError(f"--results {shown(folder)}: there is no such folder")
@@ -184,28 +199,31 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
     return [(*item, stored.changed_options(*item[1:], defaults)) for item in found]
 
 
-def _named(text: str, names: list[str]) -> list[str]:
-    """The kernels that a text names. Raises RequestError where there is none."""
+def _matching_kernels(text: str, names: list[str]) -> list[str]:
+    """The kernels that `text` denotes: by name, pattern, family or part of a name, whichever matches first.
+
+    Raises RequestError if there are none.
+    """
     if Path(text).suffix in folders.SUFFIXES:
         text = catalog.find(text)[1]
-    ways: Iterable[Callable[[str], bool]] = (
+    matchers: Iterable[Callable[[str], bool]] = (
         lambda name: name == text,
         lambda name: fnmatch.fnmatchcase(name, text),
         lambda name: name.rpartition("/")[0] == text,
         lambda name: bool(text) and text in name,
     )
-    for way in ways:
-        if found := [name for name in names if way(name)]:
-            return found
+    for is_match in matchers:
+        if matching := [name for name in names if is_match(name)]:
+            return matching
     raise RequestError(f"kernel {quoted(text)}: the store has no record of such a kernel; `tune report` shows all")
 
 
 def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str], on: Sequence[str]) -> None:
-    """Raise RequestError for a size or a device that no record of the chosen kernels has."""
+    """Raise RequestError if the chosen kernels (`found`) have no record at one of these sizes or devices."""
     for name in on:
         if not any(_is_on(record, name) for _, record, _ in found):
-            where = ", ".join(dict.fromkeys(record.device for _, record, _ in found))
-            raise RequestError(f"--device {quoted(name)}: the store has these kernels on {where}; name one")
+            names = ", ".join(dict.fromkeys(record.device for _, record, _ in found))
+            raise RequestError(f"--device {quoted(name)}: the store has these kernels on {names}; name one")
     for text in sizes:
         if not any(_is_at(record, kernel, options, text) for kernel, record, options in found):
             known = dict.fromkeys(
@@ -218,12 +236,12 @@ def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str
 
 
 def _size_of(record: Record, options: str) -> str:
-    """How the size of a record is shown: with types, and with options that are not at their defaults."""
+    """The size of a record as text, with its types and changed options."""
     return short_size(record.sizes) + types_text(record.types) + options
 
 
 def _is_at(record: Record, kernel: str, options: str, text: str) -> bool:
-    """Whether a text means the sizes of a record: as they are shown, or in any other form that the kernel takes."""
+    """Whether `text` denotes the size of a record, as reports show it or in any other form that the kernel accepts."""
     plain = short_size(record.sizes)
     if text in (plain, plain + types_text(record.types), _size_of(record, options)):
         return True
@@ -234,22 +252,25 @@ def _is_at(record: Record, kernel: str, options: str, text: str) -> bool:
 
 
 def _is_on(record: Record, name: str) -> bool:
+    """Whether `name` is the kind of the record's device or a part of its name."""
     return name == record.kind or name.casefold() in record.device.casefold()
 
 
 def _rates(kernel: str, record: Record, ceilings: StoredCeilings) -> tuple[Rates, Roofline | None]:
-    """The rates of a record; its shares of ceilings, and its roofline, from those that are known today, where the
-    kernel is."""
-    kept = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)
+    """The rates of a record and its roofline, from the device's current ceilings.
+
+    If the kernel or the ceilings are unknown: the stored rates, without a roofline.
+    """
+    as_stored = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)
     known = ceilings.of_name(record.kind, record.device, record.toolchain)
     backend = devices.BACKENDS.get(record.kind)
     if known is None or backend is None:
-        return kept, None
+        return as_stored, None
     try:
         space = catalog.load(kernel)
         limits = backend.limits_of(record.architecture)
         scope = Scope(record.sizes, record.options, backend.language, limits, record.types)
-        found = rates.of(space, scope, record.time_ms, known)
+        computed = rates.of(space, scope, record.time_ms, known)
     except (RequestError, ExpressionError, LookupError):
-        return kept, None
-    return found, roofline.of(found, known)
+        return as_stored, None
+    return computed, roofline.of(computed, known)

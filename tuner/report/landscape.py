@@ -1,4 +1,4 @@
-"""What the trials tell of the search and of the space: pure functions of a Subject. Times are in ms."""
+"""Statistics of a search and of its space, computed from the trials of a Subject; all times are in ms."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
     from tuner.report.subject import Subject
     from tuner.space.config import Value
 
-BINS = 40  # of a distribution
-MOST_POINTS = 2000  # of a convergence
-WITHIN = 0.05  # of the best: what is told of a distribution
-LEADERS = 20  # configurations that are listed
+BINS = 40  # at most this many bins in a Distribution
+MOST_POINTS = 2000  # at most this many points in a Convergence
+WITHIN = 0.05  # a Distribution counts the configurations that are slower than the fastest by at most this share
+LEADERS = 20  # at most this many configurations are listed as the fastest
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """The trials of the search in the order they were measured: `points` are numbers from 1 on and times, thinned out
-    evenly to MOST_POINTS; `improvements` are the numbers, times and rows of those that were the best so far; `winner`
-    is the number of the best, None where the search has not been there."""
+    """The trials of the search in the order of measurement, numbered from 1. Failed trials have numbers, too.
+
+    points: (number, time) of the successful trials, evenly thinned out to at most MOST_POINTS.
+    improvements: (number, time, row) of each trial that was faster than all before it.
+    trials: the number of trials.
+    winner: the number of the best configuration; None if it is not a trial of the search.
+    """
 
     points: list[tuple[int, float]]
     improvements: list[tuple[int, float, Row]]
@@ -36,7 +40,7 @@ class Convergence:
 
 
 def convergence(subject: Subject) -> Convergence:
-    """How the search went, failed trials counted."""
+    """The convergence of the search."""
     points: list[tuple[int, float]] = []
     improvements: list[tuple[int, float, Row]] = []
     entries = {row: entry for row, entry in subject.recording.entries.items() if row not in subject.besides}
@@ -51,8 +55,10 @@ def convergence(subject: Subject) -> Convergence:
 
 
 def random_search(subject: Subject) -> list[tuple[int, float]]:
-    """The median best time of a random search, by its number of trials: of all orders of these trials, half have found
-    a configuration at least as fast by then. Failed trials count."""
+    """The convergence of a random search over these trials: (number of trials, median of the best time so far).
+
+    In at least half of all orders of the trials, one of the first `number` has this time or less. Failed trials count.
+    """
     ranked = sorted(subject.times.values())
     total = len(subject.recording.entries)
     numbers = sorted({min(total, round(10 ** (e / 12))) for e in range(12 * len(str(total)) + 1)})
@@ -69,15 +75,15 @@ def random_search(subject: Subject) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The number of configurations by time: `bins` are (from, to, count), of equal width on a logarithmic scale."""
+    """A histogram of the times. `bins` are (from, to, count), of equal width on a logarithmic scale."""
 
     bins: list[tuple[float, float, int]]
-    within: int  # configurations within WITHIN of the fastest
-    total: int
+    within: int  # number of configurations within WITHIN of the fastest
+    total: int  # number of configurations
 
 
 def distribution(subject: Subject) -> Distribution:
-    """How the times are distributed."""
+    """The distribution of the times of the successful trials."""
     times = sorted(subject.times.values())
     low, high = math.log(times[0]), math.log(times[-1])
     count = min(BINS, max(1, len(times) // 2)) if high > low else 1
@@ -92,9 +98,13 @@ def distribution(subject: Subject) -> Distribution:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The best configuration with another value of one parameter: its time, or why there is none. `verdict` says why
-    the time cannot be told from that of the best, where it cannot. `after_finals`: it was measured for a report after
-    the finals, which therefore did not have it."""
+    """The best configuration with another `value` of the parameter `name`.
+
+    time_ms: None if there is no time; `reason` then says why.
+    spread: the relative spread of the time; None if unknown.
+    verdict: why the time is indistinguishable from the best's; empty if it is not.
+    after_finals: whether it was measured after the finals, for a report or a list, so that the finals lacked it.
+    """
 
     name: str
     value: Value
@@ -107,7 +117,7 @@ class Neighbour:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it could be measured."""
+        """Whether it was not measured although no restriction is known to exclude it, so a report may measure it."""
         return self.time_ms is None and self.reason == NOT_MEASURED
 
 
@@ -115,8 +125,7 @@ NOT_MEASURED = "not measured"
 
 
 def faster_neighbours(subject: Subject, neighbours: Sequence[Neighbour]) -> list[Neighbour]:
-    """Those that are faster than the best by more than the noise, that its finals did not have, and that new finals
-    would have."""
+    """The neighbours that are faster than the best by more than the noise, and that only new finals would include."""
     fastest = set(sorted(subject.times, key=subject.times.__getitem__)[:FINALISTS])
     best = noise.of_best(subject)
     return [
@@ -127,7 +136,7 @@ def faster_neighbours(subject: Subject, neighbours: Sequence[Neighbour]) -> list
 
 
 def neighbours(subject: Subject) -> list[Neighbour]:
-    """All that differ from the best in one parameter, parameter by parameter, in the order of their values."""
+    """All configurations that differ from the best in one parameter, in the order of parameters and values."""
     found: list[Neighbour] = []
     for position, (name, values) in enumerate(subject.parameters.items()):
         for value in values:
@@ -138,15 +147,15 @@ def neighbours(subject: Subject) -> list[Neighbour]:
 
 
 def _neighbour(subject: Subject, name: str, value: Value, row: Row) -> Neighbour:
-    if (found := subject.timings.get(row)) is not None:
+    if (timing := subject.timings.get(row)) is not None:
         verdict = noise.verdict(subject, row)
         late = subject.is_after_finals(row)
-        return Neighbour(name, value, row, found.time_ms, spread=found.spread, verdict=verdict, after_finals=late)
+        return Neighbour(name, value, row, timing.time_ms, spread=timing.spread, verdict=verdict, after_finals=late)
     return Neighbour(name, value, row, None, why_no_time(subject, row))
 
 
 def why_no_time(subject: Subject, row: Row) -> str:
-    """Why a configuration has no time."""
+    """Why a configuration has no time: its failure, the violated restriction, or NOT_MEASURED."""
     entry = subject.entry(row)
     if entry is not None:
         return f"failed: {entry.failure}"
@@ -162,26 +171,28 @@ def why_no_time(subject: Subject, row: Row) -> str:
 
 @dataclass(frozen=True)
 class Slice:
-    """The fastest time for each pair of values of two parameters, whatever the others are: (value, value, time, number
-    of configurations)."""
+    """The fastest time for each pair of values of two parameters, over all values of the others.
+
+    cells: (first value, second value, fastest time, number of measured configurations).
+    """
 
     names: tuple[str, str]
     cells: list[tuple[Value, Value, float, int]]
 
 
 def slices(subject: Subject, order: Sequence[str], most: int = 66) -> list[Slice]:
-    """The slices of all pairs of parameters that vary, at most so many; the first of `order` come first."""
+    """At most `most` slices: of the pairs of varying parameters, those that come first in `order` first."""
     varying = [name for name in order if len({row[_position(subject, name)] for row in subject.times}) > 1]
     pairs = sorted(itertools.combinations(range(len(varying)), 2), key=lambda pair: (sum(pair), pair))[:most]
     return [_slice(subject, varying[a], varying[b]) for a, b in pairs]
 
 
 def _slice(subject: Subject, first: str, second: str) -> Slice:
-    one, other = _position(subject, first), _position(subject, second)
+    first_position, second_position = _position(subject, first), _position(subject, second)
     best: dict[tuple[Value, Value], float] = {}
     counts: dict[tuple[Value, Value], int] = {}
     for row, time_ms in subject.times.items():
-        key = row[one], row[other]
+        key = row[first_position], row[second_position]
         best[key] = min(time_ms, best.get(key, math.inf))
         counts[key] = counts.get(key, 0) + 1
     ranks = [{value: i for i, value in enumerate(subject.parameters[name])} for name in (first, second)]
@@ -194,14 +205,14 @@ def _position(subject: Subject, name: str) -> int:
 
 
 def leaders(subject: Subject) -> list[Row]:
-    """The fastest configurations, the best first."""
+    """The best configuration, then the fastest others in ascending order of time; at most LEADERS in all."""
     ranked = sorted(subject.times, key=lambda row: (row != subject.best, subject.times[row]))
     return ranked[:LEADERS]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Configurations that failed for one reason: their number, one of them, and the beginning of its log."""
+    """The failures with one reason: their number, one configuration, and the first lines of its log."""
 
     reason: str
     count: int
@@ -210,7 +221,7 @@ class Failure:
 
 
 def failures(subject: Subject) -> list[Failure]:
-    """The failures by reason, the most frequent first."""
+    """The failures by reason, the most frequent reason first."""
     rows: dict[str, list[Row]] = {}
     for row, entry in subject.recording.entries.items():
         if entry.time_ms is None:

@@ -1,4 +1,4 @@
-"""Records as Markdown tables: no column is empty, and each figure has its unit."""
+"""Markdown tables of records: each number has its unit, and no column is empty."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tuner.space.texts import config_text, problem_text, short_size, types_text
 from tuner.store import verdicts
 from tuner.store.store import Record
 
-LADDER_SIZE = "4096"  # at which most tutorials print their times
-GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
+LADDER_SIZE = "4096"  # the size at which most tutorials publish times
+GALLERY = "gallery"  # a family of unrelated kernels with different sizes, shown in a separate table
 
 
 @dataclass(frozen=True)
 class ReportRow:
-    """A record and its kernel; `options` are those that it was not tuned with by default, in words."""
+    """A record and its kernel. `options`: those that differ from the kernel's defaults, as in `, alpha=2`."""
 
     kernel: str
     record: Record
@@ -26,16 +26,16 @@ class ReportRow:
 
     @property
     def title(self) -> str:
-        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`, and such options."""
+        """The kernel, the chosen types and `options`, as in `mine/axpy, real=float16, alpha=2`."""
         return self.kernel + types_text(self.record.types) + self.options
 
 
 def results_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each family of kernels and device, with a line per kernel.
+    """A Markdown table for each family and device, with a row per kernel.
 
-    It shows the rate and the shares of the vendor's library, by its default and by the best of its algorithms, at each
-    size, or all rates where there is no such library, and the best configuration at the largest size. A line for each
-    of the two follows their kernels: the median of its rates in their finals.
+    A cell shows, at one size, the kernel's rate and its shares of the vendor library's rates: those of the default
+    algorithm and of the fastest one. Without a vendor library, it shows all known rates. The last column is the best
+    configuration at the largest size. Rows for the library follow, with the median of its rates in the kernels' finals.
     """
     return "\n\n".join(_results(name, device, rows) for (name, device), rows in _families(table).items())
 
@@ -61,10 +61,11 @@ def _results(name: str, device: str, table: list[ReportRow]) -> str:
 
 
 def gains_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each family of kernels and device, with a line per kernel; empty without records.
+    """A Markdown table for each family and device, with a row per kernel; empty without records.
 
-    It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
-    configuration, the gain, and both shares of the vendor's library, by its default and by the best of its algorithms.
+    A cell shows, at one size, the times in ms with the default configuration (the published constants) and with the
+    best one, the speedup, and the shares of the vendor library's rates before and after tuning: of the rates of its
+    default algorithm and of its fastest one.
     """
     return "\n\n".join(_gains(name, device, rows) for (name, device), rows in _families(table).items())
 
@@ -73,16 +74,18 @@ def _gains(name: str, device: str, table: list[ReportRow]) -> str:
     columns = _columns(table)
     lines = [f"| {name} on {device} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     for (kernel, _), records in _groups(table).items():
-        cells = [_gain(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
+        cells = [_gain_cell(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
         lines.append(f"| {kernel} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def ladder_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
-    share of the vendor's library, that of the best of its algorithms, and how many times faster it is than with the
-    published constants. The library has lines of its own after the kernels that it was measured beside. Empty where
-    there is no record."""
+    """A Markdown table for each device, with a row per kernel; empty without records.
+
+    All records must have the size LADDER_SIZE. The table shows the rate in GFLOP/s, the shares of the vendor library's
+    rates (those of the default algorithm and of the fastest one), and the speedup over the published constants. Rows
+    for the library follow the kernels of each family.
+    """
     groups = _groups(table)
     devices = dict.fromkeys(device for _, device in groups)
     return "\n\n".join(
@@ -92,10 +95,10 @@ def ladder_table(table: list[ReportRow]) -> str:
 
 
 def gallery_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each device, with a line per kernel; empty without records.
+    """A Markdown table for each device, with a row per kernel; empty without records.
 
-    It shows the largest problem, the rate there, the time in ms with the space's default and with the best
-    configuration, the gain, that at smaller sizes, and the best configuration.
+    It shows the largest problem, and for that problem the rate, the times in ms with the default and with the best
+    configuration, the speedup and the best configuration. Another column has the speedups at smaller sizes.
     """
     return "\n\n".join(_gallery(device, rows) for (_, device), rows in _families(table).items())
 
@@ -112,12 +115,12 @@ def _gallery(device: str, table: list[ReportRow]) -> str:
     rows = []
     for (kernel, _), by_size in _groups(table).items():
         *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
-        gains = [f"{_gained(r)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
+        gains = [f"{_speedup(r)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
         rows.append([
             kernel.removeprefix(GALLERY + "/"),
             problem_text(largest.sizes, {}),
             _work_rates(largest) + _origin(largest),
-            _gain(largest) if largest.default_ms else "",
+            _gain_cell(largest) if largest.default_ms else "",
             ", ".join(gains),
             config_text(largest.config),
         ])  # fmt: skip
@@ -125,19 +128,18 @@ def _gallery(device: str, table: list[ReportRow]) -> str:
 
 
 def _work_rates(record: Record) -> str:
-    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`, as far as they are known; the time where no work is
-    counted."""
-    arithmetic = _rate(record.gflops) + " GFLOP/s" + _of(record.vs_peak, record.peak) if record.gflops else ""
-    bandwidth = _rate(record.gbytes) + " GB/s" + _of(record.vs_memory, record.memory) if record.gbytes else ""
+    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`: the known rates; the time if there are none."""
+    arithmetic = _rate(record.gflops) + " GFLOP/s" + _share_of(record.vs_peak, record.peak) if record.gflops else ""
+    bandwidth = _rate(record.gbytes) + " GB/s" + _share_of(record.vs_memory, record.memory) if record.gbytes else ""
     return ", ".join(filter(None, (arithmetic, bandwidth))) or f"{record.time_ms:.4g} ms"
 
 
-def _of(share: float | None, ceiling: str | None) -> str:
+def _share_of(share: float | None, ceiling: str | None) -> str:
     return f" ({share:.1%} of {ceiling})" if share else ""
 
 
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
-    """The table of one device from its `records`, by kernel."""
+    """The table of one device. `records` maps each kernel to its record."""
     names = dict.fromkeys(_brand(record.library) for record in records.values() if record.library)
     best = dict.fromkeys(_brand(record.best_library) for record in records.values() if record.best_library)
     header = [
@@ -152,7 +154,7 @@ def _ladder(device: str, records: Mapping[str, Record]) -> str:
         library_rates: dict[str, list[float]] = {}
         for kernel in kernels:
             record = records[kernel]
-            gain = _gained(record)
+            gain = _speedup(record)
             shares = (_share(record.vs_library), _share(record.vs_best_library))
             rows.append([kernel, _rate_cell(record) + _origin(record), *shares, gain])
             for library, rate in _library_rates(record).items():
@@ -162,26 +164,26 @@ def _ladder(device: str, records: Mapping[str, Record]) -> str:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> str:
-    """A Markdown table without the columns that are empty; the last `numbers` columns are aligned to the right."""
+    """A Markdown table without its empty columns. The last `numbers` columns of `header` are right-aligned."""
     shown = [column for column in range(len(header)) if any(row[column] for row in rows)]
     marks = ["---"] * (len(header) - numbers) + ["---:"] * numbers
     lines = [f"| {' | '.join(cells[column] for column in shown)} |" for cells in (header, *rows)]
     return "\n".join([lines[0], f"|{'|'.join(marks[column] for column in shown)}|", *lines[1:]])
 
 
-def _gain(record: Record) -> str:
-    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS, 74.9 to 89.0% of cuBLASLt`."""
+def _gain_cell(record: Record) -> str:
+    """The effect of tuning: `3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS, 74.9 to 89.0% of cuBLASLt`."""
     assert record.default_ms is not None
     before, after = record.default_ms, record.time_ms
     shares = [
         f"{100 * time_ms / before:.1f} to {time_ms / after:.1%} of {_brand(name)}"
         for name, time_ms in _libraries(record)
     ]
-    return ", ".join([f"{before:.4g} to {after:.4g} ms", _gained(record), *shares])
+    return ", ".join([f"{before:.4g} to {after:.4g} ms", _speedup(record), *shares])
 
 
-def _gained(record: Record) -> str:
-    """`1.19 x` over the default, or why nobody can tell; empty where the default was not measured."""
+def _speedup(record: Record) -> str:
+    """`1.19 x` over the default, or why the two are indistinguishable; empty if the default has no time."""
     if record.default_ms is None:
         return ""
     ratio = record.default_ms / record.time_ms
@@ -189,26 +191,25 @@ def _gained(record: Record) -> str:
 
 
 def _libraries(record: Record) -> list[tuple[str, float]]:
-    """The vendor's library in the final of `record`, with its time in ms: by its default, and by the best of its
-    algorithms, where they were measured."""
-    named = (record.library, record.library_ms), (record.best_library, record.best_library_ms)
-    return [(name, time_ms) for name, time_ms in named if name and time_ms]
+    """The vendor library's measured times in ms in the finals of `record`: default algorithm, fastest algorithm."""
+    measured = (record.library, record.library_ms), (record.best_library, record.best_library_ms)
+    return [(name, time_ms) for name, time_ms in measured if name and time_ms]
 
 
 def _library_rates(record: Record) -> dict[str, float]:
-    """GFLOP/s of these, by name and the types that they multiplied."""
+    """The vendor library's rates in GFLOP/s in the finals of `record`, by library and types."""
     work = (record.gflops or 0.0) * record.time_ms
     return {name + types_text(record.types): work / time_ms for name, time_ms in _libraries(record) if work}
 
 
 def _columns(table: list[ReportRow]) -> list[str]:
-    """All sizes, ascending."""
+    """The sizes of all rows as text, ascending, without duplicates."""
     sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
     return list(dict.fromkeys(name for _, name in sizes))
 
 
 def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
-    """The records of each kernel and device, by size."""
+    """For each kernel and device, the first record of each size."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
         groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
@@ -216,7 +217,7 @@ def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
 
 
 def _families(table: list[ReportRow]) -> dict[tuple[str, str], list[ReportRow]]:
-    """The rows of each family and device, so that sizes that only others have make no empty columns."""
+    """The rows of each family and device. Each group becomes a table, so it has columns only for its own sizes."""
     families: dict[tuple[str, str], list[ReportRow]] = {}
     for row in table:
         families.setdefault((family(row.kernel), row.record.device), []).append(row)
@@ -224,7 +225,7 @@ def _families(table: list[ReportRow]) -> dict[tuple[str, str], list[ReportRow]]:
 
 
 def family(kernel: str) -> str:
-    """What stands before the last part of a kernel's name."""
+    """The kernel's name without its last part: `sgemm` for `sgemm/03_naive`; the name itself if it has one part."""
     return kernel.rpartition("/")[0] or kernel
 
 
@@ -233,8 +234,10 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803 GFLOP/s, 68.4% of cuBLAS, 67.1% of cuBLASLt`: the rate and the shares of the library; all rates where
-    there is none."""
+    """`34,803 GFLOP/s, 68.4% of cuBLAS, 67.1% of cuBLASLt`: the rate and its shares of the vendor library's.
+
+    All known rates if bytes are counted and no library was measured; empty without a record.
+    """
     if record is None:
         return ""
     if record.gbytes and not record.vs_library:
@@ -244,22 +247,22 @@ def _cell(record: Record | None) -> str:
 
 
 def _rate_cell(record: Record) -> str:
-    """`34,803 GFLOP/s`; in GB/s where only bytes are counted; the time where no work is counted."""
+    """`34,803 GFLOP/s`; GB/s if only bytes are counted; the time if neither is."""
     if record.gflops:
         return f"{_rate(record.gflops)} GFLOP/s"
     return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
 
 
 def _share(value: float | None) -> str:
-    """`68.4%` of the vendor's library, where it was measured."""
+    """`68.4%`, a share of the vendor library's rate; empty if it was not measured."""
     return f"{value:.1%}" if value else ""
 
 
 def _brand(library: str) -> str:
-    """`cuBLAS` of `cuBLAS 13.1.0`."""
+    """The library's name without its version: `cuBLAS` for `cuBLAS 13.1.0`."""
     return library.partition(" ")[0]
 
 
 def _origin(record: Record) -> str:
-    """`, imported` or `, unverified` where nothing has verified the record here; what did if that is code."""
+    """`, imported` or `, unverified` for an unverified record; a notice if the reference is code; else empty."""
     return f", {record.origin}" if record.origin else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
 
 MOST_COMBINATIONS = 10_000  # up to this number, all combinations are evaluated
-SAMPLE = 4_000  # random combinations evaluated if there are more
+SAMPLE = 4_000  # beyond it, this number of random combinations is evaluated
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def removals(space: Space, scope: Scope, counted: int | None = None) -> Removals
     division by zero, removes a combination. `counted` is the number of valid combinations, if known."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     draw = random.Random(0)  # noqa: S311
-    all_of_them = combinations <= MOST_COMBINATIONS
-    configs = list(space.walk()) if all_of_them else [_drawn(space, draw) for _ in range(SAMPLE)]
+    is_exhaustive = combinations <= MOST_COMBINATIONS
+    configs = list(space.walk()) if is_exhaustive else [_random_config(space, draw) for _ in range(SAMPLE)]
     removed = [0] * len(space.restrictions)
     alone = [0] * len(space.restrictions)
     valid = 0
@@ -66,11 +66,11 @@ def removals(space: Space, scope: Scope, counted: int | None = None) -> Removals
         if len(broken) == 1:
             alone[broken[0]] += 1
     count = len(configs)
-    known = valid if all_of_them else counted
+    known = valid if is_exhaustive else counted
     valid_share = valid / count if known is None else known / combinations
     rows = [Removal(r, n / count, a / count) for r, n, a in zip(space.restrictions, removed, alone, strict=True)]
     return Removals(sorted(rows, key=lambda row: -row.share), combinations, valid_share, count, known)
 
 
-def _drawn(space: Space, draw: random.Random) -> dict[str, Value]:
+def _random_config(space: Space, draw: random.Random) -> dict[str, Value]:
     return {name: draw.choice(values) for name, values in space.parameters.items()}

@@ -112,7 +112,7 @@ def _undetermined(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
     others = {**op.options, **dict.fromkeys(op.sizes, 1)}
     for extent in extents:
         unknown = [name for name in extent.names if name in op.sizes and name not in known]
-        if len(unknown) == 1 and problem.tells(extent, unknown[0], others):
+        if len(unknown) == 1 and problem.determines_size(extent, unknown[0], others):
             known.add(unknown[0])
     return tuple(name for name in op.sizes if name not in known)
 

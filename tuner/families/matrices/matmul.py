@@ -165,7 +165,7 @@ class Matmul:
         stacks = stack_shape(a, transpose_a), stack_shape(b, transpose_b)
         batch, shape = result_shape(a, b, *stacks)
         if out is not None and tuple(out.shape) != shape:
-            raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
+            raise ArgumentError(f"out: has shape {tuple(out.shape)}; required: {shape}")
         device = device_name(self._places[type(a)](a))
         if not min(*stacks[0], *stacks[1]):
             return empty_plan(treatment, (shape, arrays.element(a)), stacks[0][2], device)
