@@ -105,7 +105,7 @@ def test_a_cut_connection_is_made_again_and_a_dead_database_is_given_up(
         assert said[1].endswith("the database answers again")
         server.stop()
         monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.5)
-        with pytest.raises(RequestError, match=r"cannot be used: .*(socket|connection).*; what was measured"):
+        with pytest.raises(RequestError, match=r"cannot be used: .*(socket|connection).*; all measurements are kept"):
             ledger.news()
     server.start()
     with Ledger(space, KEY, url=url) as ledger:
