@@ -52,7 +52,7 @@ from tuner.families.family import Family, find
 from tuner.measure import turns
 from tuner.measure.timing.clock import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
-from tuner.space import operation, size_lists
+from tuner.space import operation, parsing, size_lists
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import Instance
@@ -174,7 +174,7 @@ def measured(
     """All of them at one size. Raises TunerError where that cannot be measured."""
     op = family.operation
     space = next(s for s in family.spaces if device.language in s.languages)
-    scope = Scope(sizes, operation.parse_options({}, op), device.language, device.limits, {})
+    scope = Scope(sizes, parsing.parse_options({}, op), device.language, device.limits, {})
     with turns.taken(device.place):
         bench = Workbench(device, space, scope)
     arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
@@ -343,7 +343,7 @@ def main() -> None:
         name: tuner.dispatch(options.family, device=device, library=library, results=options.results)
         for name, library in ((WITH, True), (WITHOUT, False))
     }
-    nowhere = Scope(sizes[0], operation.parse_options({}, family.operation), device.language, device.limits, {})
+    nowhere = Scope(sizes[0], parsing.parse_options({}, family.operation), device.language, device.limits, {})
     table = FamilyTable(family.spaces, device, nowhere, False, options.results)
     print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
     rows = []

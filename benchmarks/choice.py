@@ -94,14 +94,14 @@ def once(options: argparse.Namespace) -> Figures:
     timed(figures, "import tuner.families.dispatcher", lambda: __import__("tuner.families.dispatcher"))
     from tuner import devices
     from tuner.families.choice import FamilyTable
-    from tuner.space import operation
+    from tuner.space import parsing
     from tuner.space.scope import Scope
 
     shown = options.described
     device = described(shown, options.units, options.cache) if shown else devices.shared(options.device)
     handle = timed(figures, "find the family", lambda: tuner.dispatch(options.family))
     op = handle.family.operation
-    scope = Scope(dict.fromkeys(op.sizes, 1), operation.parse_options({}, op), device.language, device.limits)
+    scope = Scope(dict.fromkeys(op.sizes, 1), parsing.parse_options({}, op), device.language, device.limits)
     table = timed(
         figures, "read what is known, make the model", lambda: FamilyTable(handle.family.spaces, device, scope, True)
     )

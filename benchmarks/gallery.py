@@ -23,7 +23,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import TunerError
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, parsing
 from tuner.space.scope import Scope
 from tuner.store.lookup import Query
 from tuner.store.store import Store
@@ -37,8 +37,8 @@ def is_tuned(problem: Problem, size: str, device: Device, results: Path | None) 
     """Whether the store has a record of this code, size and device."""
     space = catalog.load(problem.kernel)
     types = chosen_types.parse(dict(problem.types), space.operation)
-    sizes = operation.parse_size(problem.size(size), space.operation, types)
-    options = operation.parse_options({}, space.operation, types)
+    sizes = parsing.parse_size(problem.size(size), space.operation, types)
+    options = parsing.parse_options({}, space.operation, types)
     scope = Scope(sizes, options, device.language, device.limits, types)
     try:
         candidate = Store.of(space, results).look_up(Query.of(space, scope, device))

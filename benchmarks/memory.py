@@ -17,7 +17,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.scope import Scope
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     space = catalog.load(options.kernel)
     device = devices.open_device(devices.for_space(space, options.device))
-    sizes = operation.parse_size(options.size, space.operation)
+    sizes = parsing.parse_size(options.size, space.operation)
     scope = Scope(sizes, space.operation.options, device.language, device.limits)
     bench = Bench(device, space, scope)
     valid = [dict(zip(space.parameters, c, strict=True)) for c in enumerate_space(space, scope).list]

@@ -31,7 +31,7 @@ from tuner.measure.benchmark import Bench
 from tuner.measure.timing.clock import NoConditions, Stopwatch, spread
 from tuner.measure.verify import input_sets
 from tuner.search.enumeration import enumerate_space
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.default import first_valid
 from tuner.space.model import Space
@@ -166,7 +166,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, size in pairs:
             space, cache = space_of(name, device.language, Path(folder)), ReferenceCache()
-            sizes = operation.parse_size(size, space.operation)
+            sizes = parsing.parse_size(size, space.operation)
             scope = Scope(sizes, space.operation.options, device.language, device.limits)
             label = f"{name} {size}"
             try:

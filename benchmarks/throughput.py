@@ -27,7 +27,7 @@ from tuner.catalog import catalog
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
-from tuner.space import operation
+from tuner.space import operation, parsing
 from tuner.space.answers import reference
 from tuner.space.config import Config
 from tuner.space.instance import Instance
@@ -152,7 +152,7 @@ def remeasure(kernel: str, size: str, configs: list[Config]) -> list[float]:
 
 def _problem(kernel: str, size: str) -> tuple[Space, Scope, devices.Device]:
     space, device = catalog.load(kernel), devices.open_device("cuda")
-    sizes = operation.parse_size(size, space.operation)
+    sizes = parsing.parse_size(size, space.operation)
     return space, Scope(sizes, space.operation.options, device.language, device.limits), device
 
 

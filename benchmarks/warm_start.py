@@ -20,7 +20,7 @@ from tuner.catalog import catalog
 from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.budget import Budget
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
 from tuner.store.store import WARM
@@ -36,7 +36,7 @@ def ranking(data: Recording) -> list[Config]:
 def record_configs(data: Recording) -> list[Config]:
     """The best configuration and its runners-up, as a record keeps them."""
     space = catalog.load(data.kernel)
-    sizes = operation.parse_size(data.size, space.operation)
+    sizes = parsing.parse_size(data.size, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
     configs = ranking(data)
     return [configs[0], *runners_up(space, scope, configs)]

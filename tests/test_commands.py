@@ -22,7 +22,7 @@ from tuner.families import family
 from tuner.measure.method import parse_objectives
 from tuner.search import strategies
 from tuner.search.budget import Budget
-from tuner.space import chosen_types, operation, size_lists
+from tuner.space import chosen_types, parsing, size_lists
 from tuner.space.default import declared_or_first
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -147,7 +147,7 @@ def check(line: str) -> None:
     texts = [text for text in (given.get("size"), *given.get("sizes", ())) if text]
     for space in spaces:
         types = chosen_types.parse(given.get("types") or {}, space.operation)
-        operation.parse_options(given.get("options") or {}, space.operation, types)
+        parsing.parse_options(given.get("options") or {}, space.operation, types)
         problems = size_lists.parse(texts, space.operation, types)
         for grid in given.get("size_lists", ()):
             assert ":" not in grid or size_lists.read(grid, space.operation, types)

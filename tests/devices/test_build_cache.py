@@ -19,7 +19,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device, build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.instance import Instance
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
@@ -39,7 +39,7 @@ from tuner.errors import DeviceError
 from tuner.space.scope import Limits, Scope
 from tuner.space.instance import Instance
 space = catalog.load("sgemm/03_naive")
-sizes = operation.parse_size(64, space.operation)
+sizes = parsing.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
 made = rendering.render(Instance(space, dict(space.default), scope))[0].source
 print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
@@ -53,7 +53,7 @@ except DeviceError as error:
 @pytest.mark.slow
 def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says_what_is_missing() -> None:
     space = catalog.load("sgemm/03_naive")
-    sizes = operation.parse_size(64, space.operation)
+    sizes = parsing.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (step,) = rendering.render(Instance(space, dict(space.default), scope))
     built = compiler.NvrtcCompiler("sm_90a").build(step.source)
@@ -72,7 +72,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     assert tune(*asked).status == 0
     _, build = bundles.read(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
-    sizes = operation.parse_size(64, space.operation)
+    sizes = parsing.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (cubin,) = build.binaries
     assert cubin.source == rendering.render(Instance(space, build.config, scope))[0].source.digest

@@ -11,7 +11,7 @@ from helpers.processes import PATIENCE_SECONDS, start
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
@@ -37,7 +37,7 @@ def test_pocl_compiles_each_kernel_once_for_the_block_that_it_is_launched_with(
 
 def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:
     space = catalog.load("sgemm/03_naive")
-    sizes = operation.parse_size(64, space.operation)
+    sizes = parsing.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "opencl", opencl.limits)
     (step,) = rendering.render(Instance(space, dict(space.default), scope))
     build = opencl.build(step.source)

@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, operation, parsing
 from tuner.space.config import Value
 from tuner.space.expressions import parse
 from tuner.space.instance import Instance
@@ -49,7 +49,7 @@ def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[Paramete
     """Every space with each of the sizes that it admits."""
 
     def problem(space: Space, size: tuple[int, ...]) -> Scope:
-        return on(space, operation.parse_size(sized(space, size), space.operation), WIDEST)
+        return on(space, parsing.parse_size(sized(space, size), space.operation), WIDEST)
 
     return [
         pytest.param(space, size, id=f"{space.name}-{name(size)}")
@@ -61,8 +61,8 @@ def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[Paramete
 
 def scope_of(space: Space, device: Device, size: str | dict[str, int], **options: float) -> Scope:
     """The problem of `size` on a device of this machine."""
-    sizes = operation.parse_size(size, space.operation)
-    given, types = operation.parse_options(options, space.operation), chosen_types.defaults(space.operation)
+    sizes = parsing.parse_size(size, space.operation)
+    given, types = parsing.parse_options(options, space.operation), chosen_types.defaults(space.operation)
     return Scope(sizes, given, device.language, device.limits, types)
 
 

@@ -17,7 +17,7 @@ from tuner.devices import Device
 from tuner.errors import SpaceError
 from tuner.measure.answers.referee import Referee
 from tuner.measure.verify import input_sets, mutants
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, parsing
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.instance import nominal
 from tuner.space.model import Space
@@ -165,7 +165,7 @@ def equal(inputs: input_sets.InputSet) -> list[str]:
 def test_the_tolerance_of_every_stage_rejects_all_mutants(space: Space, size: tuple[int, ...], host: Device) -> None:
     op = space.operation
     for options in (op.options, dict(zip(op.options, itertools.cycle((1.5, -0.75))))):
-        sizes = operation.parse_size(sized(space, size), op)
+        sizes = parsing.parse_size(sized(space, size), op)
         scope = nominal(space, Scope(sizes, options, space.languages[0], Limits(), chosen_types.defaults(op)))
         inputs = input_sets.draw(Referee(host, space, ReferenceCache()), scope, 0)
         skipped = mutants.check(op, scope, inputs)

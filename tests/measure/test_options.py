@@ -15,7 +15,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.measure.benchmark import Bench
-from tuner.space.operation import Size
+from tuner.space.parsing import Size
 
 C = "void f(TYPE *y, const TYPE *x, OPTION s, int n) { for (int i = 0; i < n; i++) y[i] = BODY; }"
 

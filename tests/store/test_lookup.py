@@ -25,7 +25,7 @@ from helpers.records import (
 )
 from tuner import paths
 from tuner.errors import NoConfiguration
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import rejected
@@ -47,7 +47,7 @@ STORES: dict[str, tuple[list[Record], Record | None, str]] = {
 
 def query(device: str = H200) -> Query:
     scope = Scope(
-        operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
+        parsing.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
     )
     return Query(SPACE, scope, device, "cuda", "sm_90a", Version.of(SPACE))
 

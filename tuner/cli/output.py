@@ -23,7 +23,7 @@ from tuner.store import verdicts
 if TYPE_CHECKING:
     from tuner.space.model import Space
     from tuner.store.rates import Rates
-    from tuner.store.store import Record
+    from tuner.store.record import Record
     from tuner.tuning.finals.summary import Point
     from tuner.tuning.ledger.trial import Trial
     from tuner.tuning.rerun import Rerun

@@ -13,7 +13,7 @@ from tuner.catalog import catalog
 from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.quoting import quoted
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, operation, parsing
 from tuner.space.config import Config
 from tuner.space.default import first_valid
 from tuner.space.expressions import evaluator
@@ -165,7 +165,7 @@ def _space(document: Document, where: Where, row: RowModel) -> Space | None:
 
 def _sizes(document: Document, where: Where, text: str | int, op: Operation | None) -> Mapping[str, int]:
     try:
-        return operation.parse_size(text, op) if op else {}
+        return parsing.parse_size(text, op) if op else {}
     except RequestError as error:
         raise document.error(where, str(error)) from None
 

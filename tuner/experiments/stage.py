@@ -16,7 +16,8 @@ from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.instance import Instance, checked
 from tuner.space.texts import size_text
 from tuner.store.lookup import Query
-from tuner.store.store import Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Store
 from tuner.tuning import driver
 from tuner.tuning.exploration import Progress
 from tuner.tuning.request import TuningRequest

@@ -24,7 +24,7 @@ from tuner.families.vendor import LibraryKernel
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text, types_text
@@ -120,7 +120,7 @@ class Dispatcher:
                 )
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options = dict(options)
-        operation.parse_options(self._options, op)
+        parsing.parse_options(self._options, op)
         # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
         self._exported = Binaries.read(binaries) if binaries else Binaries()
@@ -257,7 +257,7 @@ class Dispatcher:
             raise ArgumentError(
                 f"arrays of {size_text(sizes)}: each size must be at least 1; skip the call for empty arrays"
             )
-        operation.parse_size(sizes, op, types)
+        parsing.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
         choices = table.choices(sizes)
@@ -308,8 +308,8 @@ class Dispatcher:
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         op, key = self.family.operation, (device.id, types_text(types))
         if key not in self._tables:
-            settings = operation.parse_options(self._options, op, types)
-            scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
+            options = parsing.parse_options(self._options, op, types)
+            scope = Scope(dict.fromkeys(op.sizes, 1), options, device.language, device.limits, types)
             self._exported.check(device)
             self._tables[key] = FamilyTable(
                 self.family.spaces, device, scope, self._library, self._results, self._exported

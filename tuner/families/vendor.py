@@ -9,7 +9,7 @@ from tuner.devices import Device
 from tuner.devices.arguments import check_count
 from tuner.devices.product import ProductLaunch
 from tuner.families import products
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -59,7 +59,7 @@ class LibraryKernel:
 
     def _of(self, options: Mapping[str, float]) -> tuple[float, float]:
         """Alpha and beta for these options, cached because programs repeat them."""
-        values = {**self.scope.options, **operation.parse_options(options, self.space.operation, self.scope.types)}
+        values = {**self.scope.options, **parsing.parse_options(options, self.space.operation, self.scope.types)}
         for name in self.scope.options.keys() - options.keys():
             values[name] = self.scope.options[name]
         if len(self._factors) >= MOST_FACTORS:

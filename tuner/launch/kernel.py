@@ -15,13 +15,14 @@ from tuner.devices.views import Views
 from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
 from tuner.quoting import quoted
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, operation, parsing
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import Instance, checked
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
-from tuner.store.store import Candidate, Match, Record
+from tuner.store.lookup import Candidate, Match
+from tuner.store.record import Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
 MOST_STREAMS = 64  # whose launches are cached, if a launch has its own memory
@@ -276,7 +277,7 @@ class Kernel:
         """The scalars with these options, as NumPy scalars in the kernel's order."""
         scope = self.program.scope
         if options:
-            values = operation.parse_options(options, self.space.operation, scope.types)
+            values = parsing.parse_options(options, self.space.operation, scope.types)
             for name in options.keys() & self._fixed:
                 if values[name] != scope.options[name]:
                     raise RequestError(

@@ -21,7 +21,7 @@ from tuner.space.chosen import Chosen
 from tuner.space.config import Value
 from tuner.space.instance import Instance, checked
 from tuner.space.model import Space
-from tuner.space.operation import Size
+from tuner.space.parsing import Size
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text
 from tuner.store import missed

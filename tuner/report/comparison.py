@@ -18,14 +18,14 @@ from tuner.quoting import quoted, shown
 from tuner.report import roofline
 from tuner.report import store_tables as stored
 from tuner.report.roofline import Roofline
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.rates import Rates
+from tuner.store.record import Record
 from tuner.store.record_file import read
-from tuner.store.store import Record
 
 DIMENSIONS = ("kernel", "size", "device", "store")
 MOST_SIZES = 12  # a message lists at most this many sizes
@@ -247,7 +247,7 @@ def _is_at(record: Record, kernel: str, options: str, text: str) -> bool:
         return True
     with contextlib.suppress(RequestError, LookupError):
         op = catalog.load(kernel).operation
-        return operation.parse_size(text, op, record.types) == record.sizes
+        return parsing.parse_size(text, op, record.types) == record.sizes
     return False
 
 

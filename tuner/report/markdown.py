@@ -10,7 +10,7 @@ from statistics import median
 
 from tuner.space.texts import config_text, problem_text, short_size, types_text
 from tuner.store import verdicts
-from tuner.store.store import Record
+from tuner.store.record import Record
 
 LADDER_SIZE = "4096"  # the size at which most tutorials publish times
 GALLERY = "gallery"  # a family of unrelated kernels with different sizes, shown in a separate table

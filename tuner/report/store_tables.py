@@ -12,7 +12,8 @@ from tuner.quoting import shown
 from tuner.report import markdown
 from tuner.report.markdown import GALLERY, LADDER_SIZE, ReportRow, family
 from tuner.space.texts import options_text, short_size
-from tuner.store.store import Place, Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Place, Store
 
 GIVEN = "given"  # `strategy` of records of a cover, whose configurations no search chose
 

@@ -25,12 +25,13 @@ from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
 from tuner.space.instance import Instance
 from tuner.space.model import Space
-from tuner.space.operation import problem_words
+from tuner.space.parsing import problem_words
 from tuner.space.scope import Scope
 from tuner.space.sources import preprocessor
 from tuner.space.sources.rendering import Version
 from tuner.store.ceilings_file import StoredCeilings
-from tuner.store.store import Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Store
 from tuner.store.verdicts import Timing, of_median, of_times
 
 

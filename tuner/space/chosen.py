@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tuner.errors import RequestError
-from tuner.space import chosen_types
-from tuner.space import operation as operations
+from tuner.space import chosen_types, parsing
 from tuner.space.chosen_types import Types
 from tuner.space.model import Operation
-from tuner.space.operation import Size
+from tuner.space.parsing import Size
 from tuner.space.scope import Limits, Scope
 
 COMMON = 1024
@@ -31,13 +30,13 @@ class Chosen:
         options: Mapping[str, float] | None = None,
         types: Mapping[str, str] | None = None,
     ) -> Chosen:
-        """The choice of a user; `size` has a form that `operation.parse_size` accepts.
+        """The choice of a user; `size` has a form that `parsing.parse_size` accepts.
 
         Raises RequestError for an unknown size, option or type, and for a missing size that has no default.
         """
         chosen = chosen_types.parse(types or {}, operation)
         sizes = size_of(size, operation, chosen)
-        return Chosen(sizes, operations.parse_options(options or {}, operation, chosen), chosen)
+        return Chosen(sizes, parsing.parse_options(options or {}, operation, chosen), chosen)
 
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device with these limits."""
@@ -47,15 +46,15 @@ class Chosen:
 def size_of(size: Size | None, operation: Operation, types: Types | None = None) -> dict[str, int]:
     """The sizes by name: those of `size`, or the operation's defaults if it is None.
 
-    Raises RequestError if a default is missing, or if `operation.parse_size` does.
+    Raises RequestError if a default is missing, or if `parsing.parse_size` does.
     """
     if size is not None:
-        return operations.parse_size(size, operation, types)
+        return parsing.parse_size(size, operation, types)
     missing = [name for name, default in operation.sizes.items() if default is None]
     if missing:
         names, example = ", ".join(missing), "x".join(["1024"] * len(missing))
         raise RequestError(f"SIZE is missing: there is no default for {names}; write a size, such as {example}")
-    return operations.parse_size(defaults(operation), operation, types)
+    return parsing.parse_size(defaults(operation), operation, types)
 
 
 def common(operation: Operation) -> dict[str, int]:

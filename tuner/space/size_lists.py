@@ -13,7 +13,7 @@ from pathlib import Path
 from tuner.errors import RequestError
 from tuner.paths import read_text
 from tuner.quoting import quoted, shown
-from tuner.space import operation as operations
+from tuner.space import parsing
 from tuner.space.chosen_types import Types
 from tuner.space.model import Operation
 from tuner.space.texts import size_text
@@ -88,7 +88,7 @@ def _grid(text: str, operation: Operation, types: Types | None) -> Iterator[dict
         raise RequestError(f"size {quoted(text)}: write a range with a factor or a step, as in {EXAMPLE}")
     for values in itertools.product(*ranges):
         parts = itertools.chain.from_iterable(itertools.zip_longest(pieces[::5], map(str, values), fillvalue=""))
-        yield operations.parse_size("".join(parts), operation, types)
+        yield parsing.parse_size("".join(parts), operation, types)
 
 
 def _values(text: str, first: str, last: str, how: str, by: str) -> list[int]:

@@ -11,7 +11,8 @@ from tuner import paths
 from tuner.catalog import catalog
 from tuner.errors import TunerError
 from tuner.space.model import Space
-from tuner.store.store import Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Store
 
 
 class LibraryTime(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tuner.prediction.grids import Measured, Sizes
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
 from tuner.space.model import Space
@@ -20,6 +19,7 @@ from tuner.store.record import Record
 
 if TYPE_CHECKING:
     from tuner.devices import Device, DeviceInfo
+    from tuner.prediction.grids import Sizes
 
 Match = Literal["exact", "predicted", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "predicted", "nearest_size", "architecture", "other_device", "default")
@@ -188,7 +188,8 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     known = known_times((fit.record for fit in usable), list(query.scope.sizes))
     if not query.units or len(known) < 2:
         return
-    from tuner.prediction.model import TimeModel  # imported only if there is no exact match
+    from tuner.prediction.grids import Measured  # the model is imported only if there is no exact match
+    from tuner.prediction.model import TimeModel
 
     entries = [Measured(query.space, config, times) for config, times in known.values()]
     model = TimeModel(entries, query.scope, query.units, query.cache)

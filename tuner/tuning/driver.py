@@ -12,7 +12,8 @@ from tuner.search.pool import Pool
 from tuner.space.config import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
-from tuner.store.store import Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Store
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.finals import summary

@@ -29,8 +29,8 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.store import rates, rejected
 from tuner.store.ceilings_file import StoredCeilings
-from tuner.store.lookup import Query
-from tuner.store.store import Candidate, Record
+from tuner.store.lookup import Candidate, Query
+from tuner.store.record import Record
 
 SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
 

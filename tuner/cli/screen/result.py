@@ -54,7 +54,7 @@ def lines(result: Result) -> list[str]:
     once, on standard error."""
     from tuner.catalog import catalog
     from tuner.space.chosen_types import dtype_of
-    from tuner.space.operation import problem_words
+    from tuner.space.parsing import problem_words
     from tuner.space.texts import config_text
 
     space = catalog.load(result.kernel)

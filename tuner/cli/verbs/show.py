@@ -34,7 +34,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     from tuner import devices
     from tuner.catalog import catalog
     from tuner.search.enumeration import count
-    from tuner.space import chosen_types, operation
+    from tuner.space import chosen_types, parsing
     from tuner.space.chosen import common
     from tuner.space.default import excluding_all, first_valid
     from tuner.space.scope import COMMON_GPU, Scope
@@ -43,7 +43,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     space = catalog.load(kernel)
     op = space.operation
     chosen = chosen_types.parse(types, op)
-    sizes = operation.parse_size(common(op) if size is None else size, op, chosen)
+    sizes = parsing.parse_size(common(op) if size is None else size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
         language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
         able = (gpu for gpu in gpus if not excluding_all(space, Scope(sizes, op.options, language, gpu, chosen)))

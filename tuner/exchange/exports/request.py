@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.quoting import shown
-from tuner.space.operation import problem_words
+from tuner.space.parsing import problem_words
 from tuner.space.texts import problem_text
 
 if TYPE_CHECKING:

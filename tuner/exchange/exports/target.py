@@ -9,7 +9,7 @@ from pathlib import Path
 from tuner import devices
 from tuner.errors import RequestError
 from tuner.quoting import shown
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, parsing
 from tuner.space.chosen import Chosen
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
@@ -50,7 +50,7 @@ class Problem:
     ) -> Problem:
         """The problem without sizes, for formats that serve any size. Raises RequestError as `parse` does."""
         chosen = chosen_types.parse(types, space.operation)
-        return Problem(space, {}, operation.parse_options(options, space.operation, chosen), chosen, results)
+        return Problem(space, {}, parsing.parse_options(options, space.operation, chosen), chosen, results)
 
     @property
     def text(self) -> str:

@@ -17,7 +17,8 @@ from tuner.measure.method import peculiarity
 from tuner.space import identity
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
-from tuner.store.store import Record, Store
+from tuner.store.record import Record
+from tuner.store.store import Store
 from tuner.tuning.ledger import address, journal, storage
 from tuner.tuning.ledger.study import StoredStudy, stored_studies
 from tuner.tuning.ledger.trial import Trial

@@ -15,7 +15,7 @@ from tuner.catalog import catalog
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
 from tuner.quoting import shown
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_types, parsing
 from tuner.space.model import Space
 from tuner.space.texts import size_text
 
@@ -59,7 +59,7 @@ def of(where: str, recording: Recording, statements: Statements) -> Provenance:
     types = _types(where, recording, space, statements)
     sizes = _sizes(where, recording, space, types, statements)
     try:
-        options = operation.parse_options(recording.options, space.operation, types)
+        options = parsing.parse_options(recording.options, space.operation, types)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
     return Provenance(space, device, kind, sizes, types, options)
@@ -177,7 +177,7 @@ def _sizes(
     """The sizes by name: the user's, else the file's."""
     op, file_sizes = space.operation, _file_sizes(recording, space)
     if statements.size is not None:
-        sizes = operation.parse_size(statements.size, op, types)
+        sizes = parsing.parse_size(statements.size, op, types)
         if any(isinstance(size, int) and sizes.get(name, size) != size for name, size in file_sizes.items()):
             raise _contradiction(where, "size", size_text(file_sizes), size_text(sizes))
         return sizes
@@ -187,7 +187,7 @@ def _sizes(
         gap = f"its size {size} does not determine" if recording.size else "does not name"
         raise RequestError(f"{where}: {gap} the sizes {', '.join(missing)} of {space.name}; write --size")
     try:
-        return operation.parse_size(file_sizes, op, types)
+        return parsing.parse_size(file_sizes, op, types)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
 

@@ -20,7 +20,7 @@ from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.quoting import shown
-from tuner.space import operation
+from tuner.space import operation, parsing
 from tuner.space.answers import derivation, reference
 from tuner.space.chosen_types import dtype
 from tuner.space.expressions import cases
@@ -155,7 +155,7 @@ class Referee:
         """The answers that a Python function returns."""
         names = self.space.operation.compared
         arrays = {name: contents[name].array() for name in contents.keys() & requested}
-        options = operation.taken_options(scope.options, self.space.operation, scope.types)
+        options = parsing.taken_options(scope.options, self.space.operation, scope.types)
         given = {**arrays, **scope.sizes, **options}
         returned = python_calls.call(form.function, {name: given[name] for name in requested})
         arrays_returned = python_calls.by_name(form.function, returned, [*names])

@@ -10,8 +10,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown
-from tuner.space import chosen_types, expressions
-from tuner.space import operation as operations
+from tuner.space import chosen_types, expressions, parsing
 from tuner.space.chosen import common
 from tuner.space.config import Value
 from tuner.space.default import no_configuration
@@ -74,7 +73,7 @@ def evaluate(
     space = builder.space()
     op = space.operation
     types = chosen_types.parse(chosen or {}, op)
-    sizes = operations.parse_size(common(op) if size is None else size, op, types)
+    sizes = parsing.parse_size(common(op) if size is None else size, op, types)
     evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions), limits)
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)

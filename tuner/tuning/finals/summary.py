@@ -18,8 +18,8 @@ from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.sources import preprocessor, rendering
 from tuner.store import rates
+from tuner.store.record import Record
 from tuner.store.record_rules import LONGEST_TEXT
-from tuner.store.store import Record
 from tuner.tuning.finals import conclusions
 from tuner.tuning.finals.selection import Selection, default_trial, non_dominated
 from tuner.tuning.ledger.trial import Trial

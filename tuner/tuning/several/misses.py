@@ -14,7 +14,7 @@ from tuner import devices
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
 from tuner.search.budget import Budget
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
@@ -151,7 +151,7 @@ def _has_exact_record(space: Space, miss: Miss) -> bool:
     for architecture in {record.architecture for record in records}:
         backend = devices.BACKENDS[miss.kind]
         with contextlib.suppress(RequestError):  # the operation no longer has such a problem
-            options = operation.parse_options(miss.options, space.operation, miss.types)
+            options = parsing.parse_options(miss.options, space.operation, miss.types)
             limits = backend.limits_of(architecture)
             scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)
             query = Query(space, scope, miss.device, miss.kind, architecture, Version.of(space))
