@@ -21,6 +21,8 @@ from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
 from tuner.store import verdicts
 
 if TYPE_CHECKING:
+    from tuner.exchange.exports.target import Problem
+    from tuner.exchange.exports.trials import StoredStudy
     from tuner.space.model import Space
     from tuner.store.rates import Rates
     from tuner.store.record import Record
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
 
 UNVERIFIED = "`reference: none`: its results are unverified"
 FIRST_LINES = 4  # printed of a log
+
+
+def study_head(problem: Problem, study: StoredStudy) -> tuple[str, dict[str, Any]]:
+    """The title of a study's trials, and the conditions under which they were measured, for --json."""
+    peculiar = f", {study.peculiar}" if study.peculiar else ""
+    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
+    return title, {
+        "kernel": problem.space.name,
+        "device": study.device,
+        "size": problem.sizes,
+        "types": problem.types,
+        "options": problem.options,
+    }
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:

@@ -52,6 +52,7 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
     from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
 
     study = latest_study(problem, arguments.device, storage)
+    title, conditions = output.study_head(problem, study)
     trials = study.trials
     by_reason: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -59,18 +60,12 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
             by_reason.setdefault(trial.outcome.failure, []).append(trial)
     most_first = dict(sorted(by_reason.items(), key=lambda entry: -len(entry[1])))
     data = {
-        "kernel": problem.space.name,
-        "device": study.device,
-        "size": problem.sizes,
-        "types": problem.types,
-        "options": problem.options,
+        **conditions,
         "trials": len(trials),
         "failed": {reason: len(failed) for reason, failed in most_first.items()},
         "failures": [output.failure(trial) for failed in most_first.values() for trial in failed],
     }
     count = sum(map(len, most_first.values()))
-    peculiar = f", {study.peculiar}" if study.peculiar else ""
-    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     lines = [f"{title}: {count or 'none'} of {len(trials)} trials failed"]
     causes = {reason: _causes(failed, trials) for reason, failed in most_first.items()}
     for reason, failed in most_first.items():

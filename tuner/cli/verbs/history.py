@@ -62,17 +62,12 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
     from tuner.exchange.exports.trials import latest_study  # imports Optuna; a wrong request fails before that
 
     study = latest_study(problem, arguments.device, storage)
+    title, conditions = output.study_head(problem, study)
     steps = _steps(study.trials)
     data = {
-        "kernel": problem.space.name,
-        "device": study.device,
-        "size": problem.sizes,
-        "types": problem.types,
-        "options": problem.options,
+        **conditions,
         "trials": [_document(step) for step in steps],
     }
-    peculiar = f", {study.peculiar}" if study.peculiar else ""
-    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     failed = sum(step.trial.outcome.failure is not None for step in steps)
     lines = [f"{title}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
     rows = [_row(step) for step in steps if as_list or step.is_best]
