@@ -22,11 +22,11 @@ from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem
-    from tuner.exchange.exports.trials import StoredStudy
     from tuner.space.model import Space
     from tuner.store.rates import Rates
     from tuner.store.record import Record
     from tuner.tuning.finals.summary import Point
+    from tuner.tuning.ledger.study import StoredStudy
     from tuner.tuning.ledger.trial import Trial
     from tuner.tuning.rerun import Rerun
 

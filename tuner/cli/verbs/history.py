@@ -64,10 +64,7 @@ def command(arguments: ProblemArguments, as_list: bool, storage: str | None, as_
     study = latest_study(problem, arguments.device, storage)
     title, conditions = output.study_head(problem, study)
     steps = _steps(study.trials)
-    data = {
-        **conditions,
-        "trials": [_document(step) for step in steps],
-    }
+    data = {**conditions, "trials": [_document(step) for step in steps]}
     failed = sum(step.trial.outcome.failure is not None for step in steps)
     lines = [f"{title}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
     rows = [_row(step) for step in steps if as_list or step.is_best]
