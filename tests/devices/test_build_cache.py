@@ -32,7 +32,7 @@ import sys
 sys.modules |= {"cuda": None, "nvidia": None}
 from tuner import paths
 from tuner.catalog import catalog
-from tuner.space import operation
+from tuner.space import parsing
 from tuner.space.sources import rendering
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import DeviceError
