@@ -1,6 +1,7 @@
 """Build, load, verify and time configurations, in the worker process that holds the device."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -13,7 +14,17 @@ from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.method import STANDARD, Method, objective_values
-from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
+from tuner.measure.results import (
+    BUILD,
+    MEASURE,
+    VERIFY,
+    FailedConfigs,
+    Final,
+    Finals,
+    FoundWrong,
+    Outcome,
+    Repeated,
+)
 from tuner.measure.sustained import LEAST_SUSTAINED_MS, sustain
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
@@ -281,6 +292,30 @@ class Bench:
             except TrialError as error:
                 failures.add(position, error)
         return [failures.get(position) for position in range(len(configs))]
+
+    def repeat(
+        self, config: Config, runs: int, seconds: float | None, still_runs: Callable[[], None] = lambda: None
+    ) -> Repeated:
+        """Run `config` again, `runs` times or for `seconds`, whichever ends first, and compare the outputs of each run.
+
+        This reveals faults that show in few runs, or only after many: all runs are of one program, which keeps its
+        state. `still_runs` is called after each run. Without `seconds`, nothing but `runs` ends them.
+        """
+        self.renew()
+        done = 0
+        try:
+            call, _ = self.prepare(config)
+            self.workbench.verify(call)
+            self.workbench.rotation.begin()
+            end = math.inf if seconds is None else time.perf_counter() + seconds
+            while done < runs and (not done or time.perf_counter() < end):
+                self._stopwatch.time(call)
+                done += 1
+                still_runs()
+            self.workbench.inspect()
+        except TrialError as error:
+            return Repeated(done, f"{error.reason}: after {done} right runs: {error}")
+        return Repeated(done)
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """Bind `config` to the workbench and verify it. Returns the launch.

@@ -134,6 +134,14 @@ class Final:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """How many runs of a configuration were compared one after the other, all right unless it has a `failure`."""
+
+    runs: int
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
 class Finals:
     """The results of the final round: a Final for each candidate, in order, and the vendor library's.
 

@@ -237,7 +237,8 @@ def _verified(subject: Subject) -> str:
     if record is None or not record.is_verified:
         return record.doubt if record else ""
     error = f", largest error {record.error:.2g} of {record.bound:.2g} allowed" if record.bound else ""
-    return f"on {record.input_sets} sets of inputs against {record.verified or 'its reference'}{error}"
+    runs = f"; {record.compared_runs} runs of the best compared" if record.compared_runs else ""
+    return f"on {record.input_sets} sets of inputs against {record.verified or 'its reference'}{error}{runs}"
 
 
 def _notes(subject: Subject) -> list[str]:

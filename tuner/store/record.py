@@ -43,8 +43,9 @@ class Record:
 
     `error` and `bound` are the verification's, `verified` is the kind of reference, `none` if there was none; all three
     are None in an imported record. The outputs were right on `input_sets` sets of inputs, except for `wrong` elements
-    that the tolerance allows. `skipped_mutants` are wrong outputs that the check need not reject, because they equal
-    the right one or the operation accepts them.
+    that the tolerance allows. `compared_runs` runs of the best were compared one after the other, which reveals a fault
+    in a fraction `fault_rate` of all runs with a probability of 99 %; None if unknown. `skipped_mutants` are wrong
+    outputs that the check need not reject, because they equal the right one or the operation accepts them.
 
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills` (bytes) and
     `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is the version of the measurement protocol
@@ -104,6 +105,8 @@ class Record:
     default_spread: float | None = None
     launch_ms: float | None = None
     conclusions: list[str] = field(default_factory=list)
+    compared_runs: int | None = None
+    fault_rate: float | None = None
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property

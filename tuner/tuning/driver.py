@@ -83,7 +83,15 @@ def tune_with(
         finalists, all_given = (None, None) if configs is None else (Pool.of(parameters, configs), search.pool)
         sustained = SECONDS if request.sustained else None
         selection = select(
-            crew.lead, ledger, progress.finals, progress.noted, finalists, sustained, configs is not None, all_given
+            crew.lead,
+            ledger,
+            progress.finals,
+            progress.noted,
+            finalists,
+            sustained,
+            configs is not None,
+            all_given,
+            request.verify,
         )
     right = [finalist.trial.config for finalist in selection.finalists]
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)

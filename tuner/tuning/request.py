@@ -38,6 +38,7 @@ class TuningRequest:
     method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
+    verify: int | None = None  # compared runs of the best
     sustained: bool = False  # whether the best also runs back to back for some seconds
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
@@ -58,6 +59,7 @@ class TuningRequest:
             ("--budget", self.budget, None),
             ("--seed", self.seed, 0),
             ("--repeats", method.repeats, STANDARD.repeats),
+            ("--verify", self.verify, None),
             ("--timeout", self.timeout, TIMEOUT),
             ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
         ]

@@ -26,7 +26,16 @@ from tuner.cli.options import (
 from tuner.cli.screen.result import document, lines
 from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError
-from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.measure.method import (
+    COMPARED_RUNS,
+    COMPARED_SECONDS,
+    MOST_COMPARED_RUNS,
+    OBJECTIVES,
+    STANDARD,
+    TIMEOUT,
+    Method,
+    parse_objectives,
+)
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
@@ -80,6 +89,13 @@ if TYPE_CHECKING:
     "--sustained",
     is_flag=True,
     help="At the end, run the best and the vendor's library back to back for seconds; store time, clock and power.",
+)
+@click.option(
+    "--verify",
+    type=Whole(COMPARED_RUNS, MOST_COMPARED_RUNS),
+    metavar="N",
+    help=f"Compare N runs of the best at the end, however long that takes; if omitted, {COMPARED_RUNS}, within "
+    f"{COMPARED_SECONDS:g} s.",
 )
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")

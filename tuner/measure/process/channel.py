@@ -58,7 +58,7 @@ class Process:
     def ask(
         self, request: dict[str, Any], seconds: float, on_news: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
-        """Send `request` and return the child's reply, waiting for up to `seconds`.
+        """Send `request` and return the child's reply, waiting for up to `seconds` after its latest message.
 
         `on_news` is called with each message that the child sends before the reply. Raises the error that the child
         reports, if any. If no reply comes, stops the process and raises WorkerDied with reason `timeout` or `crash`, or
@@ -70,8 +70,7 @@ class Process:
             self._process.stdin.flush()
         except (OSError, ValueError):  # either end of the pipe is closed
             raise self._death() from None
-        deadline = time.monotonic() + seconds
-        while (news := (reply := self._reply(deadline, seconds)).get("news")) is not None:
+        while (news := (reply := self._reply(time.monotonic() + seconds, seconds)).get("news")) is not None:
             on_news(news)
         if self._pending:
             raise self._intrusion()
@@ -81,7 +80,7 @@ class Process:
         return reply
 
     def _reply(self, deadline: float, seconds: float) -> dict[str, Any]:
-        """The child's next message, by `deadline`, which is `seconds` after the request."""
+        """The child's next message, by `deadline`, which is in `seconds`."""
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(deadline, seconds)))
             number, child = reply.pop("number"), reply.pop("pid")

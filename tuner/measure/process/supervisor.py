@@ -15,7 +15,7 @@ from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.measure import turns
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
-from tuner.measure.results import Finals, FoundWrong, Outcome
+from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
 from tuner.quoting import shown
 from tuner.space import launch_form, operation
@@ -196,6 +196,15 @@ class Supervisor:
         seconds = self.task.timeout * (len(configs) + 1)
         return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds, found_wrong)
 
+    def repeat(self, config: Config, runs: int, seconds: float | None) -> Repeated:
+        """Run `config` again and again, and compare each run, as `Bench.repeat` does with these arguments.
+
+        Raises as `measure` does. The timeout is for each part of the runs, because the worker says that it goes on.
+        """
+        self._renew()
+        request = {"repeat": config, "runs": runs, "seconds": seconds}
+        return self._ask(lambda reply: Repeated(**reply), request, 3 * self.task.timeout)
+
     def _renew(self) -> None:
         """Have the worker prepare the finals' inputs and answers; a failure is no configuration's fault."""
         if self._worker is not None and not self._worker.is_undisturbed():
@@ -231,9 +240,14 @@ class Supervisor:
         self.get_ready()
         worker = self._worker
         assert worker is not None
+
+        def heard(news: dict[str, Any]) -> None:
+            if news:  # otherwise the worker only says that it goes on
+                found_wrong(news["position"], news["failure"])
+
         try:
             with turns.taken(self.device.place, lambda: self._killed):
-                reply = worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
+                reply = worker.ask(request, seconds, heard)
         except TunerError as error:  # the worker has ended, or its state is unknown
             logger.debug("%s: worker stopped after an error: %s", self._device_id, error)
             self.close()

@@ -4,9 +4,9 @@ The first request is the task; its reply describes the device. The worker then c
 the second request lists the cases that these miss. A worker that follows another one reads the answers that the other
 computes; its second request comes when all of them are there.
 
-Each later request is one of these: a configuration to measure, configurations for the finals or to verify likewise, an
-order to prepare the inputs and answers of the finals, or the next task. A new task begins this sequence again, on the
-device that is open. A kill at any moment loses only the request in progress.
+Each later request is one of these: a configuration to measure, or to run and compare many times, configurations for the
+finals or to verify likewise, an order to prepare the inputs and answers of the finals, or the next task. A new task
+begins this sequence again, on the device that is open. A kill at any moment loses only the request in progress.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import functools
 import importlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
 
+BEAT_SECONDS = 1.0  # between two messages that a long request goes on
 POLL_SECONDS = 0.05  # between polls for what another worker has computed
 MOST_LEAKED = 64  # descriptors that kernels may leave open before a new process takes over
 
@@ -119,6 +121,18 @@ def _reopen(descriptor: int) -> BinaryIO:
     return os.fdopen(replies.out_of_reach(own), "r+b")
 
 
+class _Beat:
+    """Called often, it tells the supervisor every BEAT_SECONDS that the request goes on."""
+
+    def __init__(self, channel: replies.Channel) -> None:
+        self._channel, self._told = channel, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._told > BEAT_SECONDS:
+            self._channel.tell({})
+            self._told = time.monotonic()
+
+
 def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> dict[str, Any]:
     def found_wrong(position: int, failure: str) -> None:
         channel.tell({"position": position, "failure": failure})
@@ -129,6 +143,8 @@ def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> 
     with turns.held():
         if "verify" in request:
             return {"failures": bench.verify(request["verify"], found_wrong)}
+        if "repeat" in request:
+            return asdict(bench.repeat(request["repeat"], request["runs"], request["seconds"], _Beat(channel)))
         if "library" in request:
             return {"times": bench.library()}
         if "launch" in request:

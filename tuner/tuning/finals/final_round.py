@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.process.attempts import with_retries
-from tuner.measure.results import FINALS, Final, Finals, Outcome
-from tuner.space.config import ConfigKey, config_key
+from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
@@ -77,6 +77,21 @@ class FinalRound:
             alone = [self._alone(trial, self._worker.verify) for trial in trials]
             failures = [failure if isinstance(failure, str) else failure[0] for failure in alone]
         return [self._judged(trial, failure) for trial, failure in zip(trials, failures, strict=True)]
+
+    def repeated(self, trial: Trial, runs: int, seconds: float | None) -> int | None:
+        """How many runs of a trial were compared; None if it failed. `runs` and `seconds` are those of `Bench.repeat`.
+
+        Raises as `measured` does.
+        """
+
+        def repeat(configs: Sequence[Config], found_wrong: FoundWrong) -> Repeated:
+            return self._worker.repeat(configs[0], runs, seconds)
+
+        repeated = self._alone(trial, repeat)
+        failure = repeated if isinstance(repeated, str) else repeated.failure
+        if self._judged(trial, failure) is not None or isinstance(repeated, str):
+            return None
+        return repeated.runs
 
     def _of(self, trials: Sequence[Trial], measure: Callable[..., T]) -> T:
         """Call `measure` with the configurations of the trials, with retries."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.measure.method import Objective, objective_values
+from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS, Objective, objective_values
 from tuner.measure.results import Final, Finals
-from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS
+from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, QUICK_SECONDS
 from tuner.space.config import Config, config_key
 from tuner.space.default import declared_or_first
 from tuner.space.instance import Instance
@@ -48,11 +48,15 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Selection:
-    """The finalists, best first, the Finals of their round, and the runners-up as a record stores them."""
+    """The finalists, best first, the Finals of their round, and the runners-up as a record stores them.
+
+    `compared` is the number of runs of the best whose outputs were compared one after the other.
+    """
 
     finalists: list[Finalist]
     finals: Finals
     next_best: list[dict[str, Any]] = field(default_factory=list)
+    compared: int = 0
 
 
 def select(
@@ -64,12 +68,16 @@ def select(
     sustained: float | None = None,
     quick: bool = False,
     others: Pool | None = None,
+    runs: int | None = None,
 ) -> Selection:
     """Measure the best trials again, interleaved with the space's default and the vendor library.
 
     With several objectives, the non-dominated trials are measured. A trial that fails, or kills the worker, becomes a
     failed one. If all fail, the next best are measured. With several objectives any failure repeats the finals, because
     the trial may have dominated others.
+
+    The best of them is then run COMPARED_RUNS times, or for COMPARED_SECONDS, and each run is compared. If `runs` is
+    given, it is run that often, however long that takes. If it fails, the next best takes its place.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If `others` is given, its configurations can be runners-up.
@@ -92,11 +100,39 @@ def select(
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
+            compared = _repeated(final_round, worker, best_first, runs, quick, may_follow=not several and not sustained)
+            if compared is None:
+                continue
             most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
-            return Selection(
-                best_first, finals, next_best(final_round, worker, best_first, ledger, others or among, most)
-            )
+            runners_up = next_best(final_round, worker, best_first, ledger, others or among, most)
+            return Selection(best_first, finals, runners_up, compared)
     return Selection([], Finals())
+
+
+def _repeated(
+    final_round: FinalRound,
+    worker: Supervisor,
+    best_first: list[Finalist],
+    runs: int | None,
+    quick: bool,
+    may_follow: bool,
+) -> int | None:
+    """How many runs of the first of `best_first` were compared; 0 without a reference.
+
+    Those that fail are removed from the list. None if the finals must be repeated, because none is left or, unless the
+    next best `may_follow`, because one failed.
+    """
+    if worker.task.space.operation.reference.kind == "none":
+        return 0
+    seconds = None if runs is not None else QUICK_SECONDS if quick else COMPARED_SECONDS
+    while best_first:
+        compared = final_round.repeated(best_first[0].trial, runs or COMPARED_RUNS, seconds)
+        if compared is not None:
+            return compared
+        del best_first[0]
+        if not may_follow:
+            break
+    return None
 
 
 def _ranked(worker: Supervisor, ledger: Ledger, several: bool, among: Pool | None) -> list[Trial]:

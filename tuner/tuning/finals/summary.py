@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 
+CONFIDENCE = 0.99  # with which compared runs reveal a fault
 MARGIN = 1.05  # factor by which a mix of reads and writes, or noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: the number of failures, and the first one
 
@@ -125,11 +126,21 @@ def record(
         occupancy=trial.outcome.occupancy,
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        compared_runs=selection.compared if by != "none" else None,
+        fault_rate=detected_rate(selection.compared) if by != "none" else None,
         skipped_mutants=finals.skipped_mutants,
         verified=by,
         code=rendering.code(worker.task.space),
         conclusions=_conclusions(selection, device) if method.objectives[0] == "time" else [],
     )
+
+
+def detected_rate(runs: int) -> float:
+    """The least rate of faults that so many compared runs reveal with a probability of 99 %, 0 to 1.
+
+    A rate is the fraction of runs that are wrong, each independently of the others.
+    """
+    return float(1 - (1 - CONFIDENCE) ** (1 / runs))
 
 
 def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
