@@ -45,6 +45,7 @@ class Array:
 
 def described(name: str, units: int, cache: int) -> Any:
     """An NVIDIA GPU of this name, as far as a choice asks."""
+    from tuner.devices.conditions import DEFAULT
     from tuner.devices.cuda.architectures import limits_of
     from tuner.devices.cuda.blas import cublas_tiles
     from tuner.devices.cuda.compiler import NvrtcCompiler
@@ -52,6 +53,7 @@ def described(name: str, units: int, cache: int) -> Any:
     return SimpleNamespace(
         id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=units, last_cache=cache, on_processor=False, compiler=NvrtcCompiler("sm_90a"),
+        conditions=DEFAULT,
         tiles=lambda product: cublas_tiles.tiles(product, cublas_tiles.Heuristic(1, (128, 128), 1, 1.0), units),
     )  # fmt: skip
 

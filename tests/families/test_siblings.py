@@ -12,6 +12,7 @@ import pytest
 
 from helpers.records import record, sizes
 from tuner.catalog import catalog
+from tuner.devices.conditions import DEFAULT
 from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.families.choice import Choice, FamilyTable
@@ -48,6 +49,7 @@ def gpu(name: str, units: int = 132, kind: str = "cuda") -> Any:
     return SimpleNamespace(
         id="cuda:0", kind=kind, language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=units, last_cache=0, on_processor=False, compiler=NvrtcCompiler("sm_90a"), tiles=lambda product: None,
+        conditions=DEFAULT,
     )  # fmt: skip
 
 

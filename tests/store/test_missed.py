@@ -21,7 +21,7 @@ WRITER = """
 import sys
 from types import SimpleNamespace
 from tuner.store import missed
-device = SimpleNamespace(name="a device", kind="host")
+device = SimpleNamespace(name="a device", kind="host", conditions=SimpleNamespace(values={}))
 for size in range(int(sys.argv[1]), int(sys.argv[2])):
     missed.note("a/kernel", {"n": size}, device, {}, {})
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.info import DeviceInfo, Peak
 from tuner.devices.work import Function, Work
 from tuner.space.model import Geometry
@@ -80,6 +81,7 @@ class Device(ABC):
     place = ""  # identifies it across all processes of the machine; empty for a CPU, whose times builds disturb anyway
     package: str | None = None  # pip name of the Python package that drives it
     units: int = 1  # multiprocessors or CPU cores
+    conditions: Conditions = DEFAULT  # of its trials, as they were when it was opened
     peak: Peak | None = None  # FP32; None if the device does not report enough to compute it
     id: str  # such as cuda:0
     name: str  # given by the vendor

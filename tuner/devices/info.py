@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.space.scope import Limits
 
 
@@ -57,6 +58,7 @@ class DeviceInfo:
     package: str | None = None
     units: int = 1
     place: str = ""
+    conditions: Conditions = DEFAULT
 
     def describe(self) -> dict[str, Any]:
         """The description for output, as text or JSON."""
@@ -76,4 +78,5 @@ class DeviceInfo:
     def from_json(data: Mapping[str, Any]) -> DeviceInfo:
         """The DeviceInfo that `dataclasses.asdict` wrote, after a round trip through JSON."""
         peak = Peak(**data["peak"]) if data["peak"] else None
-        return DeviceInfo(**{**data, "limits": Limits.from_json(data["limits"]), "peak": peak})
+        limits, conditions = Limits.from_json(data["limits"]), Conditions(**data["conditions"])
+        return DeviceInfo(**{**data, "limits": limits, "peak": peak, "conditions": conditions})

@@ -95,6 +95,7 @@ class Findings:
             ("trials", f"{total:,} in a {trials.origin}, of which {total - len(subject.times):,} failed"),
             ("way of timing", f"protocol {trials.protocol}" if trials.origin == "ledger" else ""),
             ("unlike most", trials.peculiar),
+            ("conditions", str(trials.conditions)),
         ]
         if record is not None:
             search = f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"

@@ -12,6 +12,7 @@ from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
+from tuner.devices.conditions import Conditions
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports import trials as gathering
@@ -39,7 +40,7 @@ from tuner.store.verdicts import Timing, of_median, of_times
 class Subject:
     """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is unknown here.
 
-    local_device: the device of the trials, if this machine has it.
+    local_device: the device of the trials, if this machine has it and this process has their conditions.
     record: the store's record of this problem, device and version of the kernel, if there is one.
     ceilings: the device's ceilings, if they were measured.
     pinned: fixes the best, so that measurements for the report do not change it.
@@ -197,7 +198,7 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
             f"`tune failures {shown(space.name)} {words}` says why"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
-    local_device = _local_device(kind, trials.recording.device, device)
+    local_device = _local_device(kind, trials, device)
     limits = local_device.limits if local_device else devices.BACKENDS[kind].limits_of(trials.architecture)
     scope = problem.scope(devices.BACKENDS[kind].language, limits)
     ceilings = StoredCeilings(problem.results).of_name(kind, trials.recording.device, trials.toolchain)
@@ -211,22 +212,25 @@ def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
     """The store's latest record of the problem on the device of the trials, with the same objective and caches."""
     version, records = Version.of(problem.space), list[Record]()
     for record in Store.of(problem.space, problem.results).records:
-        about = record.kind, record.device, record.sizes, record.types, record.options
-        asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
+        about = record.kind, record.device, record.sizes, record.types, record.options, Conditions(record.conditions)
+        of_problem = dict(problem.sizes), problem.types, dict(problem.options)
+        asked = kind, trials.recording.device, *of_problem, trials.conditions
         is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
         if about == asked and is_alike and record.is_of(version):
             records.append(record)
     return max(records, key=lambda record: record.date, default=None)
 
 
-def _local_device(kind: str, name: str, device: str | None) -> DeviceInfo | None:
-    """The device of this kind and name, if it is `device`, or the first of its kind in this machine."""
+def _local_device(kind: str, trials: Trials, device: str | None) -> DeviceInfo | None:
+    """The device of the trials, of this kind, if it is `device`, or the first of its kind in this machine. None if this
+    process has other conditions, because its times cannot be compared with those of the trials."""
     if not devices.count(kind):
         return None
     asked = device if device is not None and devices.is_name(device) else f"{kind}:0"
     opened = devices.open_device(asked)
     try:
-        return opened.info if opened.name == name else None
+        is_alike = opened.name == trials.recording.device and opened.conditions == trials.conditions
+        return opened.info if is_alike else None
     finally:
         opened.close()
 

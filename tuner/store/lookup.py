@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
 from tuner.space.model import Space
@@ -31,7 +32,7 @@ class Query:
     """The input of a look-up: a kernel in its current version, a problem, and a device by name.
 
     `units` is the device's number of multiprocessors or cores, `cache` the size of its last-level cache in bytes; 0 if
-    unknown.
+    unknown. `conditions` are those of this process, or the defaults for a device that is not in this machine.
     """
 
     space: Space
@@ -42,13 +43,15 @@ class Query:
     version: Version
     units: int = 0
     cache: int = 0
+    conditions: Conditions = DEFAULT
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
         version = Version.of(space)
         cache: int = getattr(device, "last_cache", None) or 0  # a DeviceInfo does not have it
-        return Query(space, scope, device.name, device.kind, device.architecture, version, device.units, cache)
+        about = device.name, device.kind, device.architecture, version, device.units, cache, device.conditions
+        return Query(space, scope, *about)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class Candidate:
     the match is at best `nearest_size`. `rank`: 0 for the record's best configuration, n for its n-th runner-up.
     `regret`: the expected regret of a predicted configuration (0.02 = 2 %), else None. `sibling`: the device whose
     times predict it, empty if they are this device's. `notes`: warnings for the user. `rejected`: why it failed
-    verification on this machine, empty if it did not.
+    verification on this machine, empty if it did not. `conditions`: how those of the record differ from those of the
+    query, empty if they do not; if they do, the match is at best `nearest_size`.
     """
 
     config: Config
@@ -72,6 +76,7 @@ class Candidate:
     regret: float | None = None
     sibling: str = ""
     rejected: str = ""
+    conditions: str = ""
 
     @property
     def is_exact(self) -> bool:
@@ -81,18 +86,23 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Fit:
-    """A record and how it fits a query. `same_code`: its options render to the same code as the query's."""
+    """A record and how it fits a query.
+
+    `same_code`: its options render to the same code as the query's. `conditions`: how its conditions differ from the
+    query's; empty if they do not.
+    """
 
     record: Record
     match: Match
     variant: bool
     stale: bool
     same_code: bool
+    conditions: str
 
     @property
     def is_comparable(self) -> bool:
         """Whether its times may be compared with other times of the same device."""
-        of_device = self.match in ("exact", "nearest_size") and not self.variant
+        of_device = self.match in ("exact", "nearest_size") and not self.variant and not self.conditions
         return of_device and not self.stale and self.same_code and self.record.is_plain and self.record.is_verified
 
 
@@ -141,6 +151,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             level,
             not record.is_verified,
             record.kind != query.kind,
+            bool(fit.conditions),
             distance,
             fit.variant,
             record.options != scope.options,
@@ -171,7 +182,10 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
                     yield predicted
             if config_key(config) not in keys:
                 keys.add(config_key(config))
-                yield Candidate(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
+                notes, conditions = _notes(fit, space), fit.conditions
+                yield Candidate(
+                    config, fit.match, fit.record, fit.stale, notes, fit.variant, rank, conditions=conditions
+                )
     default = first_valid(space, scope)
     if config_key(default) not in keys:
         yield Candidate(default, "default")
@@ -225,11 +239,12 @@ def _fit(record: Record, query: Query, distance: float, options: Mapping[str, fl
     same_chip = record.kind == query.kind and record.architecture in (query.architecture, "")  # "" if imported
     is_variant = same_chip and not is_device and normalised(record.device) == normalised(query.device)
     same_code = all(record.options.get(name) == value for name, value in options.items())
+    conditions = Conditions(record.conditions).instead_of(query.conditions)
     match: Match = "architecture" if has_architecture else "other_device"
     if is_device or is_variant:
-        is_exact = is_device and distance == 0 and same_code and not record.is_imported
+        is_exact = is_device and distance == 0 and same_code and not record.is_imported and not conditions
         match = "exact" if is_exact else "nearest_size"
-    return Fit(record, match, is_variant, not record.is_of(query.version), same_code)
+    return Fit(record, match, is_variant, not record.is_of(query.version), same_code, conditions)
 
 
 def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
@@ -239,6 +254,8 @@ def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
         note = "the record was imported and has not been verified here; tune it"
     elif not fit.record.is_verified:
         note = "the record is unverified: its outputs were compared with nothing; name a reference and tune it"
+    elif fit.conditions:
+        note = f"the record was measured with {fit.conditions}; tune it under the conditions of this process"
     else:
         return ()
     return (f"{space.name}: {note}",)

@@ -13,11 +13,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.devices.conditions import Conditions
 
 if TYPE_CHECKING:
     from tuner.devices import Device
@@ -36,7 +37,7 @@ class Miss:
 
     `kernel` is a name or path with which `tuner.load` finds the kernel in another process, or the name of a family.
     `device` is a name such as NVIDIA H200, of a `kind` such as cuda. `results` is the folder of the store, None for the
-    user's own. `count` is the number of processes that missed it.
+    user's own. `count` is the number of processes that missed it, under these `conditions` (`devices.conditions`).
     """
 
     kernel: str
@@ -47,12 +48,18 @@ class Miss:
     types: Mapping[str, str]
     results: str | None = None
     count: int = 1
+    conditions: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Identifies the problem, whatever the count."""
-        mappings = [sorted(each.items()) for each in (self.sizes, self.options, self.types)]
+        mappings = [sorted(each.items()) for each in (self.sizes, self.options, self.types, self.conditions)]
         return json.dumps([self.kernel, self.device, self.kind, self.results, *mappings])
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Identifies where it can be tuned: the device's kind and name, and the conditions."""
+        return self.kind, self.device, Conditions(self.conditions).identity
 
     def to_line(self) -> bytes:
         """The line of the file."""
@@ -64,7 +71,10 @@ class Miss:
         try:
             miss = Miss(**json.loads(line))
             texts = [miss.kernel, miss.device, miss.kind, *miss.types.values(), miss.results or ""]
+            conditions = miss.conditions.values()
+            texts += [value for value in conditions if isinstance(value, str)]
             numbers = [*miss.sizes.values(), miss.count, *miss.options.values()]
+            numbers += [value for value in conditions if not isinstance(value, str)]
             is_right = all(isinstance(text, str) and text.isprintable() for text in [*texts, *_names(miss)])
             is_right &= all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
             is_right &= all(isinstance(n, int) and n > 0 for n in [*miss.sizes.values(), miss.count])
@@ -76,7 +86,7 @@ class Miss:
 
 
 def _names(miss: Miss) -> list[str]:
-    return [*miss.sizes, *miss.options, *miss.types]
+    return [*miss.sizes, *miss.options, *miss.types, *miss.conditions]
 
 
 Handler = Callable[[Miss, str], bool]
@@ -98,7 +108,9 @@ def note(
     most PATIENCE_SECONDS, and only the first time for each problem.
     """
     folder = None if results is None else os.path.abspath(results)
-    miss = Miss(kernel, dict(sizes), device.name, device.kind, dict(options), dict(types or {}), folder)
+    problem = dict(options), dict(types or {})
+    conditions = dict(device.conditions.values)
+    miss = Miss(kernel, dict(sizes), device.name, device.kind, *problem, folder, conditions=conditions)
     handler = _handler.get()
     return keep(miss) if handler is None else handler(miss, device.id)
 

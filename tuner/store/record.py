@@ -49,7 +49,8 @@ class Record:
 
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills` (bytes) and
     `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is the version of the measurement protocol
-    (`measure.method`). Older records lack `verified`, `code`, `default_spread` and `launch_ms`.
+    (`measure.method`). `conditions` are those of `devices.conditions`. Older records lack `verified`, `code`,
+    `default_spread` and `launch_ms`.
     """
 
     device: str
@@ -107,6 +108,7 @@ class Record:
     conclusions: list[str] = field(default_factory=list)
     compared_runs: int | None = None
     fault_rate: float | None = None
+    conditions: dict[str, int | float | str] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -164,7 +166,8 @@ class Record:
         """Identifies the problem, regardless of the version of the kernel and its reference."""
         options = sorted((name, float(value)) for name, value in self.options.items())
         problem = [self.kind, self.device, sorted(self.sizes.items()), options, sorted(self.types.items())]
-        return json.dumps([*problem, self.objective, self.caches])
+        conditions = [sorted(self.conditions.items())] if self.conditions else []  # keys of older records lack them
+        return json.dumps([*problem, self.objective, self.caches, *conditions])
 
     def to_json(self) -> dict[str, Any]:
         """All fields by name, including unknown ones of a newer version."""

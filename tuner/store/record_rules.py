@@ -92,6 +92,7 @@ FIELDS: Mapping[str, Rule] = {
     "sizes": Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
     "options": Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
     "types": Rule(_maps_to(_is_text), "text by name"),
+    "conditions": Rule(_is_config, "numbers and text by name"),
     "failed": Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": Rule(_is_config, "numbers and text by name"),
     "next": Rule(_are_runners_up, "a list of objects with config and time_ms"),

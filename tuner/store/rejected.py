@@ -139,7 +139,8 @@ def _name(query: Query) -> str:
 def _problem(query: Query) -> list[Any]:
     scope = query.scope
     mappings = [sorted(each.items()) for each in (scope.sizes, scope.options, scope.types)]
-    problem: list[Any] = json.loads(json.dumps([query.kind, query.device, *mappings]))
+    conditions = [sorted(query.conditions.values.items())] if query.conditions else []
+    problem: list[Any] = json.loads(json.dumps([query.kind, query.device, *mappings, *conditions]))
     return problem
 
 

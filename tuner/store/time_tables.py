@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.prediction.grids import Sizes
 from tuner.quoting import shown
@@ -50,12 +51,14 @@ class TimeTable:
     architecture: str = ""
     units: int = 0
     launch_ms: float = 0.0
+    conditions: Conditions = DEFAULT
 
     @property
     def key(self) -> str:
-        """Identifies the device, code, options, types and launch overhead; a file has one table per key."""
+        """Identifies the device, conditions, code, options, types and launch overhead; a file has one table per key."""
         options, types = sorted(self.options.items()), sorted(self.types.items())
-        return json.dumps([self.kind, self.device, self.code, self.names, options, types, float(self.launch_ms)])
+        about = [self.kind, self.device, self.code, self.names, options, types, float(self.launch_ms)]
+        return json.dumps([*about, sorted(self.conditions.values.items())])
 
     @property
     def sizes(self) -> list[Sizes]:
@@ -63,9 +66,11 @@ class TimeTable:
         return sorted({*self.library, *(sizes for times in self.times.values() for sizes in times)})
 
     def serves(self, query: Query) -> bool:
-        """Whether it is of the query's device, of its kernel's current version, and of its options and types."""
+        """Whether it is of the query's device and conditions, of its kernel's current version, and of its options and
+        types."""
         options, names = query.scope.options, tuple(query.space.operation.sizes)
-        is_current = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
+        asked = query.kind, query.device, query.conditions, query.version.code
+        is_current = (self.kind, self.device, self.conditions, self.code) == asked
         is_problem = self.names == names and self.types == query.scope.types
         return is_current and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
 
@@ -95,6 +100,7 @@ class TimeTable:
             "names": list(self.names),
             "options": dict(self.options),
             "types": dict(self.types),
+            **({"conditions": dict(self.conditions.values)} if self.conditions else {}),
             "sizes": [list(each) for each in sizes],
             "library_ms": _row(self.library, sizes),
             "configs": [
@@ -120,6 +126,7 @@ class TimeTable:
             table = TimeTable(
                 kind, device, code, names, options, types,
                 architecture=architecture, units=units, launch_ms=launch_ms,
+                conditions=Conditions(dict(data.get("conditions", {}))),
             )  # fmt: skip
             for row in data["configs"]:
                 key = config_key(row["config"])

@@ -165,7 +165,14 @@ def explored(
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(
-            task.sizes, task.options, crew.device.name, signature, crew.device.toolchain, method, types=task.types
+            task.sizes,
+            task.options,
+            crew.device.name,
+            signature,
+            crew.device.toolchain,
+            method,
+            types=task.types,
+            conditions=crew.device.conditions,
         )
         warm = [*warm, *checked.store.similar(query)]
         hints = Hints.of(space, crew.scope, warm)

@@ -10,6 +10,7 @@ from tuner.cli import output
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
+    from tuner.devices.conditions import Conditions
     from tuner.exchange.exports.target import Problem
     from tuner.space.config import Config
     from tuner.tuning.ledger.study import StoredStudy
@@ -25,10 +26,11 @@ class PendingFinals:
     command: str | None
 
     @staticmethod
-    def of(problem: Problem, device: str, kernel: str) -> PendingFinals | None:
+    def of(problem: Problem, device: str, kernel: str, conditions: Conditions) -> PendingFinals | None:
         """The largest study of `problem` on `device` that has a valid trial; None if there is none.
 
         device: a device's full name.
+        conditions: those of the study's trials.
         kernel: the kernel as the user typed it, which goes into the command.
         """
         from tuner import paths
@@ -40,7 +42,8 @@ class PendingFinals:
         from tuner.exchange.exports.trials import studies
 
         try:
-            pending = [(study, fastest) for study in studies(problem) if (fastest := _fastest(study, device))]
+            of_here = (study for study in studies(problem) if study.conditions == conditions)
+            pending = [(study, fastest) for study in of_here if (fastest := _fastest(study, device))]
         except RequestError as error:  # an unreadable ledger must not stop `tune best`
             output.warn([str(error)])
             return None

@@ -28,6 +28,7 @@ def command(arguments: ProblemArguments, as_json: bool) -> None:
     """
     from tuner import devices
     from tuner.cli.screen.pending_finals import PendingFinals
+    from tuner.devices.conditions import DEFAULT
     from tuner.exchange.exports.target import choose_target
     from tuner.launch import launcher
     from tuner.space.texts import config_text, options_texts, problem_text, size_text, types_text
@@ -38,19 +39,22 @@ def command(arguments: ProblemArguments, as_json: bool) -> None:
         local_device = devices.open_device(devices.for_space(space, device))
         scope = problem.scope(local_device.language, local_device.limits)
         name, best = local_device.name, launcher.find(space, scope, local_device, arguments.results)
+        conditions = local_device.conditions
     else:  # part of the name of a device in the store
         target = choose_target(problem, device)
-        name, best = target.device.name, target.best
+        name, best, conditions = target.device.name, target.best, DEFAULT
     output.warn(best.notes)
     record = best.record
     about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
     about["options"] = problem.options
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
-    rejected = {"rejected": best.rejected or None}
-    pending = None if best.match == "exact" and not best.stale else PendingFinals.of(problem, name, arguments.kernel)
+    rejected = {"rejected": best.rejected or None, "conditions": best.conditions or None}
+    is_current = best.match == "exact" and not best.stale
+    pending = None if is_current else PendingFinals.of(problem, name, arguments.kernel, conditions)
     waiting = {"waiting": pending and pending.document}
     data = {**about, **match, **rejected, **waiting, "config": best.config, "record": record and record.to_json()}
     quality = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
+    quality += f", with {best.conditions}" if best.conditions else ""
     quality += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
     options, record_options = options_texts(problem.options, record.options if record else problem.options, defaults)

@@ -52,7 +52,8 @@ def export(request: ExportRequest) -> Export:
     sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # placeholders: the instances set the sizes
     scope = Scope(sizes, problem.options, language, device.limits, problem.types)
     for space in request.spaces:
-        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
+        about = device.name, device.kind, device.architecture, Version.of(space)
+        query = Query(space, scope, *about, conditions=device.conditions)
         store = Store.of(space, problem.results)
         records[space.name] = [record for record in store.records if _is_exported(record, query)]
         knowledge.add_records(records[space.name], query)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner import devices
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space import chosen_types, parsing
@@ -78,19 +79,23 @@ class Problem:
 
 @dataclass(frozen=True)
 class TargetDevice:
-    """A device by its name in the store, with its limits. `name` is empty if only the architecture is known."""
+    """A device by its name in the store, with its limits. `name` is empty if only the architecture is known.
+
+    `conditions` are those of this process, for a device of this machine.
+    """
 
     name: str
     kind: str
     architecture: str
     limits: Limits
+    conditions: Conditions = DEFAULT
 
     @staticmethod
     def local(space: Space, name: str) -> TargetDevice:
         """The device `name` of this machine (`cuda:0`), which must run `space`. Raises DeviceError if it cannot."""
         device = devices.open_device(devices.for_space(space, name))
         try:
-            return TargetDevice(device.name, device.kind, device.architecture, device.limits)
+            return TargetDevice(device.name, device.kind, device.architecture, device.limits, device.conditions)
         finally:
             device.close()
 
@@ -115,7 +120,8 @@ class Target:
         """The target with its candidates from the store. Raises NoConfiguration if no configuration is valid."""
         space = problem.space
         scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
-        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
+        about = device.name, device.kind, device.architecture, Version.of(space)
+        query = Query(space, scope, *about, conditions=device.conditions)
         return Target(problem, device, scope, tuple(Store.of(space, problem.results).candidates(query)))
 
     @property

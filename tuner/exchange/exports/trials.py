@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices
@@ -35,6 +36,7 @@ class Trials:
     commands: the `tune` commands that wrote the ledger, the latest last.
     logs: the logs of failed trials.
     given: the end (UTC) of each trial that a report or a list of configurations asked for, not a search.
+    conditions: those of all trials; the defaults if unknown.
     """
 
     recording: Recording
@@ -47,6 +49,7 @@ class Trials:
     commands: tuple[str, ...] = ()
     logs: Mapping[Row, str] = field(default_factory=dict)
     given: Mapping[Row, datetime] = field(default_factory=dict)
+    conditions: Conditions = DEFAULT
 
     def with_more(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
         """These trials and more of the same problem: `trials` of a ledger, whose results are in `recording`."""
@@ -62,13 +65,14 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     """The trials in a ledger of this version of the kernel, else in a recording, else in a record; with `url`, only in
     that ledger.
 
-    Among several: those tuned for time with warm caches, then those of the latest protocol, then the most trials.
-    `device` is a device of this machine, or part of a name. Raises RequestError if there are no trials.
+    Among several: those under the conditions of `device`, then those tuned for time with warm caches, then those of the
+    latest protocol, then the most trials. `device` is a device of this machine with its conditions, or part of a name,
+    with the default conditions. Raises RequestError if there are no trials.
     """
-    kind = ""
+    kind, conditions = "", DEFAULT
     if device is not None and devices.is_name(device):
         local = TargetDevice.local(problem.space, device)
-        device, kind = local.name, local.kind
+        device, kind, conditions = local.name, local.kind, local.conditions
     origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
     for origin in origins:
         matches = [t for t in origin if device is None or device.casefold() in t.recording.device.casefold()]
@@ -76,7 +80,10 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
             # reversed: among equals, the latest
-            return max(reversed(candidates), key=lambda t: (not t.peculiar, t.protocol, len(t.recording.entries)))
+            return max(
+                reversed(candidates),
+                key=lambda t: (t.conditions == conditions, not t.peculiar, t.protocol, len(t.recording.entries)),
+            )
     where = f" on {quoting.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {problem.text}{where}"
     if url:
@@ -106,7 +113,8 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
         recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
         logs, given = _logs(space, trials), _given(space, trials)
         peculiar, protocol = study.peculiar, study.protocol
-        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, logs, given)
+        method = peculiar, protocol, study.commands
+        yield Trials(recording, "ledger", study.toolchain, "", "", *method, logs, given, study.conditions)
 
 
 def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
@@ -215,7 +223,8 @@ def _records(problem: Problem) -> Iterator[Trials]:
             recording = _of_record(problem, record)
             device = record.toolchain, record.kind, record.architecture
             peculiar = peculiarity(record.caches != "warm", record.objective)
-            yield Trials(recording, "record", *device, peculiar, record.protocol)
+            conditions = Conditions(record.conditions)
+            yield Trials(recording, "record", *device, peculiar, record.protocol, conditions=conditions)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:

@@ -35,7 +35,7 @@ def spread(times: Sequence[float]) -> float:
     return (high - low) / middle
 
 
-class Conditions(Protocol):
+class RunConditions(Protocol):
     """Prepares the arrays before each timed run and checks the outputs after it."""
 
     def expect(self, call: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ def _is_precise(times: Sequence[float]) -> bool:
 class Stopwatch:
     """Times one call at a time on a device and waits for it. `cold` flushes the caches before each run."""
 
-    def __init__(self, device: Device, conditions: Conditions, cold: bool = False) -> None:
+    def __init__(self, device: Device, conditions: RunConditions, cold: bool = False) -> None:
         self.timer = device.timer()
         self._device, self._conditions, self._cold = device, conditions, cold
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.measure.timing.clock import Conditions
+    from tuner.measure.timing.clock import RunConditions
 
 ENERGY_SECONDS = 1.0  # many updates of the energy counter, of which there are about ten per second
 
@@ -21,7 +21,7 @@ class EnergyMeter:
     energy of the preparation alone is measured twice, and its mean is subtracted.
     """
 
-    def __init__(self, device: Device, conditions: Conditions) -> None:
+    def __init__(self, device: Device, conditions: RunConditions) -> None:
         self._device, self._conditions = device, conditions
         self._preparation: list[float | None] = []
 

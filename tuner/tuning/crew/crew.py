@@ -175,7 +175,7 @@ class Crews:
 
 
 def _check_alike(lead: Supervisor, other: Supervisor) -> None:
-    for attribute in ("name", "toolchain"):
+    for attribute in ("name", "toolchain", "conditions"):
         first, second = getattr(lead.device, attribute), getattr(other.device, attribute)
         if first != second:
             raise RequestError(

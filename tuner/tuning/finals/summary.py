@@ -132,6 +132,7 @@ def record(
         verified=by,
         code=rendering.code(worker.task.space),
         conclusions=_conclusions(selection, device) if method.objectives[0] == "time" else [],
+        conditions=dict(device.conditions.values),
     )
 
 

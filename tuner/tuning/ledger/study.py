@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 
 from tuner import paths
 from tuner.catalog import kernel_names
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
 from tuner.space.config import ConfigKey, Value, config_key
 from tuner.space.model import Space
@@ -24,14 +25,15 @@ from tuner.tuning.ledger.stored_trial import from_optuna
 from tuner.tuning.ledger.trial import Trial
 
 COMMANDS, MOST_COMMANDS = "commands", 20  # an attribute of a study, and the number of commands that it retains
+CONDITIONS = "trial_conditions"  # an attribute of a study; version 0.1.0 wrote something else as "conditions"
 
 
 @dataclass(frozen=True)
 class StudyKey:
-    """The conditions that all trials of one ledger share, because times depend on them.
+    """What all trials of one ledger share, because times depend on it.
 
     `device` is the device's name, `signature` the identity of the space (`identity.of`), `protocol` the version of the
-    timing protocol, and `types` the chosen types.
+    timing protocol, and `types` the chosen types. Whatever else times depend on is in `conditions`.
     """
 
     sizes: dict[str, int]
@@ -42,16 +44,17 @@ class StudyKey:
     method: Method = STANDARD
     protocol: int = PROTOCOL
     types: dict[str, str] = field(default_factory=dict)
+    conditions: Conditions = DEFAULT
 
     def digest(self, parameters: Mapping[str, tuple[Value, ...]]) -> str:
-        """A hash of the conditions and of all parameters' values, which is part of the study's name."""
+        """A hash of the key and of all parameters' values, which is part of the study's name."""
         m = self.method
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # names of the first protocol lack it
         types = f" types {sorted(self.types.items())}" if self.types else ""
-        conditions = f"{self.signature} {self.toolchain} {method}{protocol}{types}"
+        shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}"
         options, values = sorted(self.options.items()), sorted(parameters.items())
-        return paths.digest(self.device, conditions, repr(options), repr(values))[:12]
+        return paths.digest(self.device, shared, repr(options), repr(values))[:12]
 
     @property
     def peculiar(self) -> str:
@@ -69,6 +72,7 @@ class StoredStudy:
     peculiar: str
     protocol: int
     types: dict[str, str]
+    conditions: Conditions
     trials: list[Trial]
     commands: tuple[str, ...] = ()  # command lines of its runs, if known, latest last
 
@@ -87,6 +91,8 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
         study.set_user_attr("method", asdict(key.method))
         study.set_user_attr("protocol", key.protocol)
         study.set_user_attr("types", key.types)
+        if key.conditions:
+            study.set_user_attr(CONDITIONS, dict(key.conditions.values))
     if "options" not in study.user_attrs:  # an earlier version did not write them
         study.set_user_attr("options", key.options)
     return study._study_id
@@ -134,14 +140,14 @@ def stored_studies(
                 with contextlib.suppress(ValueError):
                     if (trial := from_optuna(each, space.parameters, None)) is not None:
                         latest[config_key(trial.config)] = trial
-            conditions = key.device, key.signature, key.toolchain, key.peculiar, key.protocol, key.types
-            yield StoredStudy(*conditions, list(latest.values()), tuple(commands_of(study.user_attrs)))
+            shared = key.device, key.signature, key.toolchain, key.peculiar, key.protocol, key.types, key.conditions
+            yield StoredStudy(*shared, list(latest.values()), tuple(commands_of(study.user_attrs)))
 
 
 def _stored_key(attributes: Mapping[str, Any], options: dict[str, float]) -> StudyKey:
     """The conditions of a stored study, with `options` and without sizes. Invalid attributes become defaults."""
     signature, toolchain = _conditions(attributes)
-    device, protocol, types = (attributes.get(name) for name in ("device", "protocol", "types"))
+    device, protocol, types, conditions = (attributes.get(name) for name in ("device", "protocol", "types", CONDITIONS))
     return StudyKey(
         {},
         options,
@@ -151,6 +157,7 @@ def _stored_key(attributes: Mapping[str, Any], options: dict[str, float]) -> Stu
         _method(attributes),
         protocol if isinstance(protocol, int) else 1,
         types if isinstance(types, dict) else {},  # an earlier version had none
+        Conditions(conditions) if isinstance(conditions, dict) else DEFAULT,
     )
 
 

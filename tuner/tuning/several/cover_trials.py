@@ -293,7 +293,7 @@ class CoverTrials:
             device, scope, names = setting.device, setting.scope, tuple(space.operation.sizes)
             table = TimeTable(
                 device.kind, device.name, code(space), names, scope.options, scope.types,
-                architecture=device.architecture, units=device.units, launch_ms=launch_ms,
+                architecture=device.architecture, units=device.units, launch_ms=launch_ms, conditions=device.conditions,
             )  # fmt: skip
             for sizes in self.table.rows():
                 at = tuple(sizes[each] for each in names)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tuner import devices
+from tuner.devices.conditions import Conditions
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
 from tuner.search.budget import Budget
@@ -42,14 +43,14 @@ def remaining() -> list[Miss]:
     return [miss for miss in misses if miss.key not in exact]
 
 
-def local_devices(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
-    """The ids of those devices of this machine that occur in `misses`, by kind and name."""
-    ids: dict[tuple[str, str], str] = {}
+def local_devices(misses: Iterable[Miss]) -> dict[tuple[str, str, str], str]:
+    """The ids of the devices of this machine of the kinds in `misses`, by `Miss.place`."""
+    ids: dict[tuple[str, str, str], str] = {}
     for kind in dict.fromkeys(miss.kind for miss in misses):
         for number in range(devices.count(kind) if kind in devices.BACKENDS else 0):
             with contextlib.suppress(DeviceError):
                 device = devices.open_device(f"{kind}:{number}")
-                ids.setdefault((kind, device.name), device.id)
+                ids.setdefault((kind, device.name, device.conditions.identity), device.id)
                 device.close()
     return ids
 
@@ -57,11 +58,12 @@ def local_devices(misses: Iterable[Miss]) -> dict[tuple[str, str], str]:
 def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> Iterator[tuple[Miss, list[Result]]]:
     """Tune `misses` in their order, within about `seconds`, and yield each with its results.
 
-    Each has a share of the remaining time, in proportion to its count. Misses of devices that this machine lacks are
-    skipped. A problem that cannot be tuned does not stop the others. A miss that now has a record is forgotten.
+    Each has a share of the remaining time, in proportion to its count. Misses of devices that this machine lacks, and
+    those under other conditions than this process has, are skipped. A problem that cannot be tuned does not stop the
+    others. A miss that now has a record is forgotten.
     """
     deadline, device_ids = time.monotonic() + seconds, local_devices(misses := list(misses))
-    rest = [miss for miss in misses if (miss.kind, miss.device) in device_ids]
+    rest = [miss for miss in misses if miss.place in device_ids]
     with Crews(progress.noted) as crews:
         tables: dict[str, TrialTable] = {}
         while rest and (left := deadline - time.monotonic()) > 0:
@@ -69,7 +71,7 @@ def tune_missed(misses: Iterable[Miss], seconds: float, progress: Progress) -> I
             miss = rest.pop(0)
             table = tables.setdefault(miss.kernel, TrialTable())
             try:
-                results = _tune(crews, miss, device_ids[miss.kind, miss.device], share, table, progress)
+                results = _tune(crews, miss, device_ids[miss.place], share, table, progress)
             except RequestError as error:
                 progress.noted(f"{miss.kernel}: {error}")
                 continue
@@ -154,7 +156,9 @@ def _has_exact_record(space: Space, miss: Miss) -> bool:
             options = parsing.parse_options(miss.options, space.operation, miss.types)
             limits = backend.limits_of(architecture)
             scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)
-            query = Query(space, scope, miss.device, miss.kind, architecture, Version.of(space))
+            conditions = Conditions(miss.conditions)
+            about = miss.device, miss.kind, architecture, Version.of(space)
+            query = Query(space, scope, *about, conditions=conditions)
             if store.look_up(query).is_exact:
                 return True
     return False
