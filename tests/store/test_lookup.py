@@ -116,7 +116,7 @@ def words(one: Record) -> str:
     about = {
         "of an earlier version of the kernel": not one.is_of(Version.of(SPACE)),
         "imported": not one.is_verified,
-        "of a value that the space does not declare": one.config["tile_size_y"] == 7,
+        "with a parameter value that the space does not declare": one.config["tile_size_y"] == 7,
     }
     return ", ".join([f"{one.device} at {one.sizes['M']}", *(word for word, true in about.items() if true)])
 
