@@ -34,7 +34,7 @@ def sized(space: Space, numbers: tuple[int, ...]) -> dict[str, int]:
 def on(space: Space, sizes: dict[str, int], limits: Limits) -> Scope:
     """The problem of these sizes in the first language of a space, on a device of these limits."""
     op = space.operation
-    return Scope(sizes, op.options, space.languages[0], limits, chosen_types.defaults(op))
+    return op.scope(sizes, op.options, space.languages[0], limits, chosen_types.defaults(op))
 
 
 def admitted(space: Space, scope: Scope) -> bool:
@@ -63,7 +63,7 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
     """The problem of `size` on a device of this machine."""
     sizes = parsing.parse_size(size, space.operation)
     given, types = parsing.parse_options(options, space.operation), chosen_types.defaults(space.operation)
-    return Scope(sizes, given, device.language, device.limits, types)
+    return space.operation.scope(sizes, given, device.language, device.limits, types)
 
 
 WIDEST = Limits(compute_capability=9.0)  # of all that a space may require

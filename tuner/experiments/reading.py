@@ -22,7 +22,7 @@ from tuner.space.file.schema import Allowed, Formula, Identifier, StrictModel
 from tuner.space.file.validation import validated
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation, Space
-from tuner.space.scope import COMMON_GPU, Limits, Scope
+from tuner.space.scope import COMMON_GPU, Limits
 
 FOLDER = Path(__file__).parent
 CONTRADICTS = 0.1  # relative difference of printed rate and time above which a note is needed; rounding makes 0.03
@@ -143,7 +143,7 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
     op = next((space.operation for space in spaces if space is not None), None)
     sizes = _sizes(document, (*where, "size"), model.size, op)
     small = _sizes(document, (*where, "small"), model.small, op)
-    work = operation.gflops(op, Scope(sizes, op.options, "", Limits()), 1.0) if op else None
+    work = operation.gflops(op, op.scope(sizes, op.options, "", Limits(), {}), 1.0) if op else None
     library = next((_figures(row, work) for row in model.rows if row.reference == "library"), None)
     rows = [
         _row(document, place, row, space, sizes, _figures(row, work, library))
@@ -231,7 +231,7 @@ def _config(document: Document, where: Where, row: RowModel, space: Space, sizes
         return {**space.default, **row.config}
     op, published = space.operation, {name: (value,) for name, value in row.config.items()}
     narrowed = replace(space, parameters={**space.parameters, **published})
-    scope = Scope(sizes, op.options, space.languages[0], COMMON_GPU, chosen_types.defaults(op))
+    scope = op.scope(sizes, op.options, space.languages[0], COMMON_GPU, chosen_types.defaults(op))
     try:
         return first_valid(narrowed, scope)
     except NoConfiguration as error:

@@ -309,7 +309,7 @@ class Dispatcher:
         op, key = self.family.operation, (device.id, types_text(types))
         if key not in self._tables:
             options = parsing.parse_options(self._options, op, types)
-            scope = Scope(dict.fromkeys(op.sizes, 1), options, device.language, device.limits, types)
+            scope = op.scope(dict.fromkeys(op.sizes, 1), options, device.language, device.limits, types)
             self._exported.check(device)
             self._tables[key] = FamilyTable(
                 self.family.spaces, device, scope, self._library, self._results, self._exported

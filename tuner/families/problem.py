@@ -12,7 +12,7 @@ from tuner.quoting import quoted
 from tuner.space import chosen_types, dtypes, operation
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation
-from tuner.space.scope import Scope
+from tuner.space.scope import Limits, Scope
 
 LARGEST_SIZE = 1 << 48  # the upper bound of the search for a size
 Reader = Callable[[Sequence[Any]], tuple[Any, ...]]  # maps a call's arrays to a key of their problem
@@ -47,10 +47,11 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     for _, extent, value in pairs:
         if extent.is_name and extent.text in op.sizes:
             sizes.setdefault(extent.text, value)
+    options = op.scope({}, op.options, "", Limits(), {}).passed_options
     for _, extent, value in pairs:
         unknown = [name for name in extent.names if name in op.sizes and name not in sizes]
         if len(unknown) == 1:
-            solved = _solve(extent, unknown[0], {**op.options, **sizes}, value)
+            solved = _solve(extent, unknown[0], {**options, **sizes}, value)
             if solved is not None:
                 sizes[unknown[0]] = solved
     for name, default in op.sizes.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tuner.devices import Device
@@ -23,9 +24,9 @@ class LibraryKernel:
     """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time."""
 
     def __init__(self, space: Space, scope: Scope, device: Device, candidate: Candidate, launch: ProductLaunch) -> None:
-        self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
+        self.space, self.scope, self.device, self.candidate = space, space.operation.own(scope), device, candidate
         self._launch, self._count = launch, len(space.operation.arrays)
-        self._plain = scope.options["alpha"], scope.options["beta"]
+        self._plain = _factors(self.scope)
         self._factors: dict[str, tuple[float, float]] = {}
 
     @property
@@ -64,11 +65,16 @@ class LibraryKernel:
             values[name] = self.scope.options[name]
         if len(self._factors) >= MOST_FACTORS:
             self._factors.clear()
-        factors = self._factors[repr(options)] = values["alpha"], values["beta"]
+        factors = self._factors[repr(options)] = _factors(replace(self.scope, options=values))
         return factors
 
     def __repr__(self) -> str:
         return f"<the vendor's library on {self.device.name}, {self.match}>"
+
+
+def _factors(scope: Scope) -> tuple[float, float]:
+    """Alpha and beta as a kernel of the operation gets them."""
+    return scope.passed_options["alpha"], scope.passed_options["beta"]
 
 
 def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:

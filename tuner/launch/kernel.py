@@ -19,7 +19,6 @@ from tuner.space import chosen_types, operation, parsing
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import Instance, checked
-from tuner.space.scope import Scope
 from tuner.space.texts import config_text
 from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
@@ -278,14 +277,14 @@ class Kernel:
         scope = self.program.scope
         if options:
             values = parsing.parse_options(options, self.space.operation, scope.types)
+            overridden = replace(scope, options={**scope.options, **{name: values[name] for name in options}})
             for name in options.keys() & self._fixed:
-                if values[name] != scope.options[name]:
+                if overridden.passed_options[name] != scope.passed_options[name]:
                     raise RequestError(
                         f"option {name} = {quoted(options[name])}: the code or the shape of an array depends on it, so "
                         f"it is fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
                     )
-            overridden = {**scope.options, **{name: values[name] for name in options}}
-            scope = replace(scope, options=overridden)
+            scope = overridden
         return operation.scalars(self.space.operation, scope, self._leading)
 
 
@@ -305,5 +304,5 @@ def _reload(
     space = catalog.load(name)
     device = devices.shared(devices.for_space(space, device_name))
     types = chosen_types.parse(types, space.operation)
-    scope = Scope(sizes, options, device.language, device.limits, types)
+    scope = space.operation.scope(sizes, options, device.language, device.limits, types)
     return Kernel(checked(space, candidate.config, scope), device, candidate, builds)

@@ -77,10 +77,10 @@ class Bench:
         Raises DeviceError if the arrays do not fit, and SpaceError if reference or tolerance cannot be evaluated, or if
         the tolerance would accept a mutant.
         """
-        self.device, self.space, self.scope, self.method = device, space, scope, method
+        self.device, self.space, self.scope, self.method = device, space, space.operation.own(scope), method
         try:
-            self.workbench = Workbench(device, space, scope, cache=cache, predecessor=predecessor)
-            self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
+            self.workbench = Workbench(device, space, self.scope, cache=cache, predecessor=predecessor)
+            self._skipped_mutants = mutants.check(space.operation, self.scope, self.workbench.inputs)
         except SpaceError as error:
             raise SpaceError(_with_file(str(error), space)) from None
         self._options_bench: Workbench | None = None  # the same arrays, with other values of the options

@@ -76,8 +76,8 @@ class Workbench:
         problem: its arrays and input sets are taken over. Raises DeviceError if arrays and references do not fit in
         memory.
         """
-        self.device, self.op, self.scope = device, space.operation, scope
-        self.nominal = nominal(space, scope)
+        self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
+        self.nominal = nominal(space, self.scope)
         self._own: OwnArrays | None = None  # arrays of the launch that runs next
         self.cache = sharing.cache if sharing is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)

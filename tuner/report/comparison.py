@@ -19,7 +19,6 @@ from tuner.report import roofline
 from tuner.report import store_tables as stored
 from tuner.report.roofline import Roofline
 from tuner.space import parsing
-from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates, verdicts
 from tuner.store.ceilings_file import StoredCeilings
@@ -269,7 +268,7 @@ def _rates(kernel: str, record: Record, ceilings: StoredCeilings) -> tuple[Rates
     try:
         space = catalog.load(kernel)
         limits = backend.limits_of(record.architecture)
-        scope = Scope(record.sizes, record.options, backend.language, limits, record.types)
+        scope = space.operation.scope(record.sizes, record.options, backend.language, limits, record.types)
         computed = rates.of(space, scope, record.time_ms, known)
     except (RequestError, ExpressionError, LookupError):
         return as_stored, None

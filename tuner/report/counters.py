@@ -21,7 +21,6 @@ from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space import launch_form
 from tuner.space.instance import Instance
-from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
@@ -128,7 +127,9 @@ def main() -> None:
     request: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     device = devices.open_device(request["device"])
     space = launch_form.from_json(request["space"])
-    scope = Scope(request["sizes"], request["options"], device.language, device.limits, request["types"])
+    scope = space.operation.scope(
+        request["sizes"], request["options"], device.language, device.limits, request["types"]
+    )
     bench = Workbench(device, space, scope)
     built = build(device.compiler, Instance(space, request["config"], scope))
     with turns.taken(device.place):

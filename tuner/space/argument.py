@@ -42,6 +42,13 @@ class Argument:
         """Whether it is an array that the caller passes, or an array of constants."""
         return self.shape is not None and self.role not in (None, "scratch")
 
+    @property
+    def passes(self) -> str:
+        """The name of the size or option whose value a scalar passes as it is; empty for a computed value."""
+        if not self.value:
+            return self.name
+        return next(iter(self.value[0].names)) if self.value[0].is_name else ""
+
 
 class Declared(Protocol):
     """The part of an operation that a kind reads."""

@@ -19,6 +19,7 @@ COMMON = 1024
 class Chosen:
     """Every size, option and type of an operation, by name."""
 
+    operation: Operation
     sizes: dict[str, int]
     options: dict[str, float]
     types: dict[str, str]
@@ -36,11 +37,11 @@ class Chosen:
         """
         chosen = chosen_types.parse(types or {}, operation)
         sizes = size_of(size, operation, chosen)
-        return Chosen(sizes, parsing.parse_options(options or {}, operation, chosen), chosen)
+        return Chosen(operation, sizes, parsing.parse_options(options or {}, operation, chosen), chosen)
 
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device with these limits."""
-        return Scope(self.sizes, self.options, language, limits, self.types)
+        return self.operation.scope(self.sizes, self.options, language, limits, self.types)
 
 
 def size_of(size: Size | None, operation: Operation, types: Types | None = None) -> dict[str, int]:

@@ -59,6 +59,10 @@ class DType:
         typed: np.generic = self.numpy.type(value)
         return typed
 
+    def rounded(self, value: float) -> float:
+        """`value`, which this type holds, as a scalar of this type: the nearest number that it can represent."""
+        return value if self.is_exact else float(DTYPES[self.part or self.name].scalar(value))
+
     @property
     def bits(self) -> np.dtype[Any]:
         """The unsigned integer type with the width of an element, or of one part of a complex element."""

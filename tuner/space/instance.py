@@ -31,6 +31,9 @@ class Instance:
     config: Config
     problem: Scope  # does not include the configuration
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "problem", self.space.operation.own(self.problem))  # kernels of a family share a scope
+
     @cached_property
     def names(self) -> Mapping[str, Any]:
         """The value of every name that an expression of the space may use.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
+from tuner.space.scope import Limits, Scope
 from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from tuner.space.scope import Scope
     from tuner.space.values.forms import Reference
     from tuner.space.values.python_function import PythonFunction
 
@@ -89,6 +89,35 @@ class Operation:
     def scalars(self) -> tuple[Argument, ...]:
         """The arguments that are numbers."""
         return tuple(a for a in self.arguments if a.shape is None and a.kind is None)
+
+    @cached_property
+    def takers(self) -> Mapping[str, tuple[Argument, ...]]:
+        """The scalars that pass each size and option: they have its name, or it is their whole `value`."""
+        names = (*self.sizes, *self.options)
+        return {name: tuple(a for a in self.scalars if a.passes == name) for name in names}
+
+    def scope(
+        self,
+        sizes: Mapping[str, int],
+        options: Mapping[str, float],
+        language: str,
+        limits: Limits,
+        types: Mapping[str, str],
+    ) -> Scope:
+        """The problem of these sizes, options and chosen types, in a language, on a device with these limits."""
+        return self.own(Scope(sizes, options, language, limits, types))
+
+    def own(self, scope: Scope) -> Scope:
+        """The same problem for this operation, whose arguments may take an option in another dtype than a sibling's."""
+        chosen = {**{name: allowed[0] for name, allowed in self.types.items()}, **scope.types}
+        taken: dict[str, str] = {}
+        for name, arguments in self.takers.items():
+            dtypes = {chosen.get(argument.dtype, argument.dtype) for argument in arguments}
+            if len(dtypes) == 1:  # a size that arguments of several dtypes take stays as it is
+                (taken[name],) = dtypes
+        computed = {a.name: (a.value[0], chosen.get(a.dtype, a.dtype)) for a in self.scalars if a.value}
+        is_own = (taken, computed) == (scope.taken, scope.computed)
+        return scope if is_own else replace(scope, taken=taken, computed=computed)
 
     @property
     def strided(self) -> tuple[Argument, ...]:
@@ -244,7 +273,7 @@ class Space:
 
         A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
         """
-        return _Names({**scope.names, **config}, self.derived)
+        return _Names({**self.operation.own(scope).names, **config}, self.derived)
 
     @cached_property
     def sized_names(self) -> frozenset[str]:

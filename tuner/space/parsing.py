@@ -116,16 +116,14 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
             raise RequestError(f"option {shown(name)}: no such option; there are: {names}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")
-        for argument in operation.scalars:
-            if argument.name == name and not (element := dtype_of(argument, types)).holds(value):
-                raise RequestError(f"option {name} = {quoted(value)} does not fit the kernel's {element.name}")
-    return {**operation.options, **{name: float(value) for name, value in settings.items()}}
-
-
-def taken_options(options: Mapping[str, float], operation: Operation, types: Types) -> dict[str, int | float]:
-    """`options` as the kernel takes them: those for integer arguments as integers."""
-    kinds = {argument.name: dtype_of(argument, types).kind for argument in operation.scalars}
-    return {name: int(value) if kinds.get(name) == "integer" else value for name, value in options.items()}
+    options = {**operation.options, **{name: float(value) for name, value in settings.items()}}
+    for name, value in options.items():
+        for argument in operation.takers[name]:
+            if not (element := dtype_of(argument, types)).holds(value):
+                raise RequestError(
+                    f"option {name} = {quoted(settings.get(name, value))} does not fit the kernel's {element.name}"
+                )
+    return options
 
 
 def _is_finite(value: float) -> bool:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
+from tuner.space.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from tuner.space.expressions import Expression
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,10 @@ class Scope:
 
     `types` has the chosen dtype of each of the operation's types; expressions cannot use it. `config` has the values of
     parameters and derived values if a configuration is known (see `Instance.scope`), and is otherwise empty.
+
+    `sizes` and `options` are as they were given. A kernel gets each in the dtype of its argument, which `taken` has by
+    name, and whatever is computed for that kernel must use the same number. `computed` has the values of the arguments
+    that follow from these, each with its dtype. `Operation.scope` makes such a Scope.
     """
 
     sizes: Mapping[str, int]
@@ -65,12 +76,52 @@ class Scope:
     limits: Limits
     types: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
+    computed: Mapping[str, tuple[Expression, str]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Mapping[str, Any]:
-        """The value of every name that an expression may use."""
-        return {**self.options, **self.sizes, "language": self.language, **self.limits.names, **self.config}
+        """The value of every name that an expression may use.
+
+        Options are rounded to the dtype of their argument. Sizes are exact: arrays and grids have these extents.
+        """
+        return {**self.passed_options, **self.sizes, "language": self.language, **self.limits.names, **self.config}
+
+    @cached_property
+    def answer_names(self) -> Mapping[str, Any]:
+        """What an expression for the kernel's answers may use: `names`, with sizes rounded, too, and scalars."""
+        return {**self.names, **self.passed_sizes, **self.passed_scalars}
+
+    @cached_property
+    def passed_options(self) -> Mapping[str, float]:
+        """The options as the kernel gets them: rounded to the dtype of the argument that takes them."""
+        return {name: self._rounded(name, value) for name, value in self.options.items()}
+
+    @cached_property
+    def passed_sizes(self) -> Mapping[str, int]:
+        """The sizes as the kernel gets them, which differ from `sizes` beyond the precision of a real argument."""
+        return {name: int(self._rounded(name, value)) for name, value in self.sizes.items()}
+
+    @cached_property
+    def typed_options(self) -> Mapping[str, float]:
+        """`passed_options` for a Python function: those that the kernel takes as integers are integers."""
+        whole = {name for name, dtype in self.taken.items() if DTYPES[dtype].kind == "integer"}
+        return {name: int(value) if name in whole else value for name, value in self.passed_options.items()}
+
+    @cached_property
+    def passed_scalars(self) -> Mapping[str, float]:
+        """The values of `computed` as the kernel gets them, without those that cannot be computed or passed."""
+        scalars: dict[str, float] = {}
+        for name, (expression, dtype) in self.computed.items():
+            with contextlib.suppress(ExpressionError):
+                value = expression.evaluate(self.names)
+                if isinstance(value, int | float) and math.isfinite(value) and DTYPES[dtype].holds(value):
+                    scalars[name] = DTYPES[dtype].rounded(value)
+        return scalars
+
+    def _rounded(self, name: str, value: float) -> float:
+        return DTYPES[self.taken[name]].rounded(value) if name in self.taken else value
 
     def at(self, sizes: Mapping[str, int]) -> Scope:
         """The same problem at other sizes."""
-        return Scope(sizes, self.options, self.language, self.limits, self.types, self.config)
+        return replace(self, sizes=sizes)

@@ -16,7 +16,6 @@ from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import shown
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
 from tuner.space.texts import config_text
 from tuner.store import ceilings_file, time_tables
@@ -148,7 +147,7 @@ def possible(space: Space, record: Record) -> bool:
     if not all(dtype in op.types[name] for name, dtype in types.items()):
         return False
     options = {**op.options, **record.options}
-    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture), types)
+    scope = op.scope(record.sizes, options, backend.language, backend.widest(record.architecture), types)
     return space.valid(record.config, scope)
 
 

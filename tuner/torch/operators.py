@@ -253,9 +253,9 @@ class _Calls:
     def _of_results(self, inputs: Sequence[torch.Tensor], named: Mapping[str, Any]) -> list[tuple[Any, torch.dtype]]:
         """The shapes and types of the results. Raises ArgumentError if the input shapes are inconsistent."""
         signature = self._signature
-        shapes = signature.result_shapes([x.shape for x in inputs], named)
-        types = signature.types([str(x.dtype).removeprefix("torch.") for x in inputs])
-        return [(shape, getattr(torch, name)) for shape, name in zip(shapes, types, strict=True)]
+        names = [str(x.dtype).removeprefix("torch.") for x in inputs]
+        shapes = signature.result_shapes([x.shape for x in inputs], named, signature.chosen(names))
+        return [(shape, getattr(torch, name)) for shape, name in zip(shapes, signature.types(names), strict=True)]
 
     def _of_sizes(self, sizes: Mapping[str, int]) -> Callable[..., None]:
         """The handle's call for sizes that are passed by name."""

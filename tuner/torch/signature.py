@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from tuner.errors import ArgumentError, RequestError
@@ -13,6 +14,7 @@ from tuner.quoting import quoted
 from tuner.space.argument import Argument
 from tuner.space.expressions import Expression
 from tuner.space.model import Operation
+from tuner.space.scope import Limits
 
 NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 
@@ -70,18 +72,30 @@ class Signature:
         same = [position for position, a in enumerate(self.inputs) if (a.dtype, a.shape) == first]
         return same[0] if same and not others else None
 
-    def result_shapes(self, shapes: Sequence[Sequence[Any]], named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The shapes of the results for these input shapes, perhaps symbols. `named` has sizes and options."""
+    def result_shapes(
+        self, shapes: Sequence[Sequence[Any]], named: Mapping[str, Any], types: Mapping[str, str] = MappingProxyType({})
+    ) -> list[tuple[Any, ...]]:
+        """The shapes of the results for these input shapes, perhaps symbols.
+
+        `named` has sizes and options. `types` are the chosen types, or else the defaults; see `chosen`.
+        """
         sizes = self._sizes(shapes, {name: named[name] for name in self.functional_sizes if name in named})
-        names = {**{name: _whole(value) for name, value in {**self.op.options, **named}.items()}, **sizes}
+        used = {name for a in self.outputs for extent in a.shape or () for name in extent.names}
+        options = {name: named.get(name, default) for name, default in self.op.options.items() if name in used}
+        passed = self.op.scope({}, options, "", Limits(), types).passed_options
+        names = {**{name: _whole(value) for name, value in passed.items()}, **sizes}
         return [tuple(_extent(a, extent, names) for extent in a.shape or ()) for a in self.outputs]
 
     def _sizes(self, shapes: Sequence[Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
         return problem.sizes_of(_of_arrays(self.op, self.inputs), shapes, given)
 
+    def chosen(self, names: Sequence[str]) -> dict[str, str]:
+        """The chosen types for these type names of the inputs."""
+        return {a.dtype: name for a, name in zip(self.inputs, names, strict=True) if a.dtype in self.op.types}
+
     def types(self, names: Sequence[str]) -> list[str]:
         """The type names of the results for these type names of the inputs."""
-        chosen = {a.dtype: name for a, name in zip(self.inputs, names, strict=True) if a.dtype in self.op.types}
+        chosen = self.chosen(names)
         return [chosen.get(a.dtype, self.op.types.get(a.dtype, (a.dtype,))[0]) for a in self.outputs]
 
 
@@ -118,6 +132,6 @@ def _undetermined(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
 
 
 def _of_arrays(op: Operation, arrays: Sequence[Argument]) -> Operation:
-    """The operation with only these array arguments."""
+    """The operation with only these of its array arguments."""
     names = {a.name for a in arrays}
-    return replace(op, arguments=tuple(a for a in op.arguments if a.name in names))
+    return replace(op, arguments=tuple(a for a in op.arguments if a.name in names or not a.is_array))

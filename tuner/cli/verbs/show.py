@@ -37,7 +37,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     from tuner.space import chosen_types, parsing
     from tuner.space.chosen import common
     from tuner.space.default import excluding_all, first_valid
-    from tuner.space.scope import COMMON_GPU, Scope
+    from tuner.space.scope import COMMON_GPU
     from tuner.space.texts import size_text, types_text
 
     space = catalog.load(kernel)
@@ -46,14 +46,14 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     sizes = parsing.parse_size(common(op) if size is None else size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
         language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
-        able = (gpu for gpu in gpus if not excluding_all(space, Scope(sizes, op.options, language, gpu, chosen)))
+        able = (gpu for gpu in gpus if not excluding_all(space, op.scope(sizes, op.options, language, gpu, chosen)))
         limits = next(able, COMMON_GPU)
         counted_for = "a common GPU" if limits == COMMON_GPU else f"a GPU of capability {limits.compute_capability}"
     else:
         local_device = devices.open_device(devices.for_space(space, device))
         counted_for, language, limits = local_device.name, local_device.language, local_device.limits
         local_device.close()
-    scope = Scope(sizes, op.options, language, limits, chosen)
+    scope = op.scope(sizes, op.options, language, limits, chosen)
     configurations = count(space, scope)
     default = dict(space.default) or (first_valid(space, scope) if configurations else {})
     data = {

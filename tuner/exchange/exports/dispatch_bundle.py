@@ -49,8 +49,9 @@ def export(request: ExportRequest) -> Export:
     language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
     records: dict[str, list[Record]] = {}
     tables: dict[str, list[TimeTable]] = {}
-    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # placeholders: the instances set the sizes
-    scope = Scope(sizes, problem.options, language, device.limits, problem.types)
+    op = request.spaces[0].operation
+    sizes = dict.fromkeys(op.sizes, 1)  # placeholders: the instances set the sizes
+    scope = op.scope(sizes, problem.options, language, device.limits, problem.types)
     for space in request.spaces:
         about = device.name, device.kind, device.architecture, Version.of(space)
         query = Query(space, scope, *about, conditions=device.conditions)

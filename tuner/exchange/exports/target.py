@@ -74,7 +74,7 @@ class Problem:
 
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device."""
-        return Scope(self.sizes, self.options, language, limits, self.types)
+        return self.space.operation.scope(self.sizes, self.options, language, limits, self.types)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from tuner.space import operation
 from tuner.space.config import Config
 from tuner.space.instance import checked
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text, size_text
 from tuner.store.lookup import normalised
@@ -135,7 +134,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
     space, backend = origin.space, devices.BACKENDS[origin.kind]
     architecture = _architecture(origin, recording, statements.results)
     limits = backend.widest(architecture)
-    scope = Scope(origin.sizes, origin.options, backend.language, limits, origin.types)
+    scope = space.operation.scope(origin.sizes, origin.options, backend.language, limits, origin.types)
     ranking = _ranking(recording, space)
     valid = list(itertools.islice((trial for trial in ranking if space.valid(trial[0], scope)), 1 + RUNNERS_UP))
     if not valid:

@@ -129,7 +129,7 @@ class _Formula:
             case ast.Name(id=name):
                 return self._array(name)
             case ast.IfExp(test=test, body=body, orelse=other) if not names_in(test) & self.contents.keys():
-                return self.translate(body if array_expressions.walk(test, self.scope.names) else other)
+                return self.translate(body if array_expressions.walk(test, self.scope.answer_names) else other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return f"(-{self.translate(operand)})"
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
@@ -145,7 +145,7 @@ class _Formula:
         raise _NoFormula
 
     def _scalar(self, node: ast.expr) -> str:
-        value = array_expressions.walk(node, self.scope.names)
+        value = array_expressions.walk(node, self.scope.answer_names)
         if not isinstance(value, int | float):
             raise _NoFormula
         self.scalars.append(float(value))
@@ -163,7 +163,7 @@ class _Formula:
                 matrix = _Matrix(name, self.contents[name], False)
             case ast.Call(func=ast.Name(id="transpose"), args=[ast.Name(id=name), axes], keywords=[]):
                 matrix = _Matrix(name, self.contents[name], True)
-                *first, last, last_but_one = array_expressions.walk(axes, self.scope.names)
+                *first, last, last_but_one = array_expressions.walk(axes, self.scope.answer_names)
                 count = len(matrix.elements.shape)
                 if (*first, last_but_one, last) != tuple(range(count)):
                     raise _NoFormula
@@ -213,7 +213,7 @@ class _Answer:
         """Raises DeviceError if the device has no matrix product, or computes other elements than the host."""
         count = memory.nbytes // _DOUBLE.itemsize
         sample = np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)
-        names: dict[str, object] = dict(self._formula.scope.names)
+        names: dict[str, object] = dict(self._formula.scope.answer_names)
         arrays: list[tuple[Buffer, DType]] = []
         for operand in self._formula.operands:
             if isinstance(operand, str):

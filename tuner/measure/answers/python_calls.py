@@ -18,7 +18,7 @@ import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.quoting import shown
-from tuner.space import operation, parsing
+from tuner.space import operation
 from tuner.space.chosen_types import dtype
 from tuner.space.values import fills
 from tuner.space.values.python_function import PythonFunction
@@ -80,8 +80,7 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for function, arguments in groups.items():
         generator = np.random.default_rng([seed, op.arrays.index(arguments[0])])
-        options = parsing.taken_options(scope.options, op, scope.types)
-        returned = call(function, {GENERATOR: generator, **scope.sizes, **options})
+        returned = call(function, {GENERATOR: generator, **scope.sizes, **scope.typed_options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
             expected, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
             arrays[argument.name] = fills.checked(value, argument.name, *expected, origin(function), chosen)

@@ -20,7 +20,7 @@ from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.quoting import shown
-from tuner.space import operation, parsing
+from tuner.space import operation
 from tuner.space.answers import derivation, reference
 from tuner.space.chosen_types import dtype
 from tuner.space.expressions import cases
@@ -67,11 +67,15 @@ class Referee:
         """The options that the reference takes into account: a kernel's or function's arguments, otherwise all."""
         form, names = self.space.operation.reference, scope.options.keys()
         if isinstance(form, KernelReference):
-            return frozenset(form.arguments) & names
-        if isinstance(form, PythonReference):
+            given: Sequence[str] = form.arguments
+        elif isinstance(form, PythonReference):
             arrays = [a.name for a in self.space.operation.arrays]
-            return frozenset(python_calls.requested(form.function, [*arrays, *scope.sizes, *names])) & names
-        return frozenset(names)
+            known = [*arrays, *scope.sizes, *names, *scope.passed_scalars]
+            given = python_calls.requested(form.function, known)
+        else:
+            return frozenset(names)
+        computed_from = [expression.names for name, (expression, _) in scope.computed.items() if name in given]
+        return frozenset(given).union(*computed_from) & names
 
     def inputs(self, scope: Scope, seed: int) -> dict[str, Elements]:
         """The contents of all arrays for this seed.
@@ -105,7 +109,7 @@ class Referee:
             case NoReference():
                 return {}, read
             case PythonReference(function):
-                names = [*contents, *scope.sizes, *scope.options]
+                names = [*contents, *scope.sizes, *scope.options, *scope.passed_scalars]
                 requested = python_calls.requested(function, names)
                 takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
                 answers = self._cached(seed, scope, lambda: self._returned(form, requested, scope, contents))
@@ -155,8 +159,7 @@ class Referee:
         """The answers that a Python function returns."""
         names = self.space.operation.compared
         arrays = {name: contents[name].array() for name in contents.keys() & requested}
-        options = parsing.taken_options(scope.options, self.space.operation, scope.types)
-        given = {**arrays, **scope.sizes, **options}
+        given = {**arrays, **scope.passed_sizes, **scope.typed_options, **scope.passed_scalars}
         returned = python_calls.call(form.function, {name: given[name] for name in requested})
         arrays_returned = python_calls.by_name(form.function, returned, [*names])
         text = f"{python_calls.origin(form.function)}: its result"

@@ -21,7 +21,7 @@ from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation
 from tuner.space.instance import Instance
-from tuner.space.scope import Limits, Scope
+from tuner.space.scope import Limits
 
 
 def main() -> None:
@@ -53,7 +53,9 @@ class _Builder:
 
     def _set_task(self, task: dict[str, Any]) -> None:
         self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
-        self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
+        self._scope = self._space.operation.scope(
+            task["sizes"], task["options"], task["language"], limits, task["types"]
+        )
         self._latest: Built | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from tuner.space import launch_form, operation
 from tuner.space.config import Config
 from tuner.space.expressions import cases
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -136,8 +135,8 @@ class Supervisor:
         logger.debug(
             "%s: %s is ready for a task after %.3f s", self._device_id, self.device.name, time.perf_counter() - began
         )
-        language, limits = self.device.language, self.device.limits
-        self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)
+        op, language, limits = self.task.space.operation, self.device.language, self.device.limits
+        self.scope = op.scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
     def get_ready(self) -> None:
         """Have the worker compute inputs and answers, unless it has them. Any thread may call this."""

@@ -30,7 +30,6 @@ from tuner.measure.process import replies
 from tuner.measure.process.workbench_cache import WorkbenchCache
 from tuner.space import launch_form
 from tuner.space.answers.cache import ReferenceCache
-from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
     from tuner.devices import Device
@@ -73,7 +72,8 @@ def _serve(
     """
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
-        scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
+        language, limits = device.language, device.limits
+        scope = space.operation.scope(task["sizes"], task["options"], language, limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
         predecessor = workbenches.take(space, scope)

@@ -5,16 +5,20 @@ A kernel that ignores or rounds an option may be right with its default value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DTYPES
 
 if TYPE_CHECKING:
-    from tuner.space.dtypes import Kind
+    from tuner.space.dtypes import DType
     from tuner.space.model import Operation
     from tuner.space.scope import Scope
+
+LOST = 0.1  # of the last digit: the least that rounding must change
 
 
 def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
@@ -23,21 +27,39 @@ def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
     An option may differ if it is in `known`, the options that the reference takes into account; if no shape depends on
     it; and if the kernel's argument can hold the other value.
     """
-    types = {a.name: dtype(a, scope) for a in op.scalars}
+    types = {name: dtype(argument, scope) for name, takers in op.takers.items() for argument in takers}
     in_shapes = {name for a in op.arrays for extent in a.shape or () for name in extent.names}
     options: dict[str, float] = {}
-    for name, value in scope.options.items():
+    for name, value in scope.passed_options.items():
         argument_type = types.get(name)
-        other = _other(value, argument_type.kind if argument_type else None)
+        other = _other(value, argument_type)
         if name in known and name not in in_shapes and (argument_type is None or argument_type.holds(other)):
             options[name] = other
     return replace(scope, options={**scope.options, **options}) if options else None
 
 
-def _other(option: float, kind: Kind | None) -> float:
-    """Another value than `option`, of the same sign and similar size, that float32 cannot represent exactly."""
-    if kind == "boolean":
+def _other(option: float, dtype: DType | None) -> float:
+    """Another value than `option`, of the same sign and similar size, for an argument of `dtype`.
+
+    A kernel that keeps fewer digits of it than the argument has gets another number.
+    """
+    if dtype is not None and dtype.kind == "boolean":
         return 1 - option
-    if option in (0, 1):  # values with which a kernel may ignore the option
-        return option + (2 if kind == "integer" else 0.3)
-    return option + 1 if kind == "integer" else option * 1.3
+    if dtype is not None and dtype.kind == "integer":
+        return option + (2 if option in (0, 1) else 1)  # with 0 and 1 a kernel may ignore the option
+    first = option + 0.3 if option in (0, 1) else option * 1.3
+    # In binary 1.010101... and 1.101010...: to any number of digits, they are rounded by a third of the last one.
+    power = math.ldexp(math.copysign(0.5, option), math.frexp(option or 0.3)[1])
+    values = (first, power * (4 / 3), power * (5 / 3))
+    return next((value for value in values if _shows(value, option, dtype or DTYPES["float64"])), power)
+
+
+def _shows(value: float, option: float, dtype: DType) -> bool:
+    """Whether an argument of `dtype` with `value` differs from `option`, and loses part of a digit in coarser types."""
+    if not dtype.holds(value):
+        return False
+    passed = dtype.rounded(value)
+    significand = 2 * math.frexp(passed)[0]
+    coarser = {other.digits for other in DTYPES.values() if other.kind == "real" and other.digits < dtype.digits}
+    lost = (abs(math.remainder(math.ldexp(significand, digits), 1)) for digits in coarser)
+    return passed != option and min(lost, default=LOST) >= LOST

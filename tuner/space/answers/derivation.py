@@ -29,7 +29,7 @@ def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements]) -> dict[
 
     Raises SpaceError if one cannot be computed.
     """
-    names = _Names(scope.names, arrays)
+    names = _Names(scope.answer_names, arrays)
     return {name: _value(name, op, names) for name in op.derive}
 
 

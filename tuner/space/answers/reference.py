@@ -36,7 +36,7 @@ def answers(
     computed, has another shape than its output, or has values that the output's type cannot represent. A single number
     fits an output of one element.
     """
-    names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
+    names = _Names(scope.answer_names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
     for name, expression in reference.outputs.items():
         tree = products_by_name(expression.tree, arrays.keys())

@@ -60,7 +60,8 @@ def evaluate(
     if (text_fault := trial.fault_of_text(space)) is not None:
         return Evaluation(0, *text_fault)
     for device in limits:
-        scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
+        op = space.operation
+        scopes = [op.scope(sizes, op.options, language, device, types) for language in space.languages]
         evaluation = _on_device(space, scopes, own_restrictions)
         if evaluation.configurations or evaluation.message is not None:
             break

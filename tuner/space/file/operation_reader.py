@@ -102,6 +102,7 @@ class OperationReader:
             accept=tuple(op.accept),
             types=self.types,
         )
+        self._check_options(operation, document, arguments_place)
         self._check_coarse(document, arguments_place, operation)
         kind_reader.check(document, arguments_place, operation, languages)
         return operation
@@ -153,6 +154,28 @@ class OperationReader:
                 (*where, "dtype"), f"the parameter {name} has the value {quoted(value)}, which is {_known_dtypes()}"
             )
         return dtype
+
+    def _check_options(self, operation: Operation, document: Document, place: Where) -> None:
+        """Raise SpaceError for an option that no argument can hold, or that arguments of two dtypes take."""
+        for name, value in operation.options.items():
+            first, *others = operation.takers[name] or (None,)
+            if first is None:
+                continue
+            choices = self.types.get(first.dtype, (first.dtype,))
+            if not any(DTYPES[dtype].holds(value) for dtype in choices):
+                raise self.shared.error(
+                    (*self.prefix, "options", name),
+                    f"{quoted(value)} does not fit the argument {first.name}, which is {' or '.join(choices)}; write "
+                    "another default, or declare a wider dtype",
+                )
+            for other in others:
+                is_same = len(choices) == 1 and self.types.get(other.dtype, (other.dtype,)) == choices
+                if other.dtype != first.dtype and not is_same:
+                    raise document.error(
+                        (*place, operation.arguments.index(other), "dtype"),
+                        f"{other.name} takes the option {name} as {other.dtype}, and {first.name} as {first.dtype}, so "
+                        "they may get different numbers; declare one dtype, or an option for each",
+                    )
 
     def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
         """Raise SpaceError for an output without tolerance, if its dtype is too coarse for the default tolerance."""

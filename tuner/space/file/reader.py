@@ -78,7 +78,7 @@ def evaluate(
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)
     builder.check_agreement(space)
-    scope = Scope(sizes, op.options, space.languages[0], evaluation.limits, types)
+    scope = op.scope(sizes, op.options, space.languages[0], evaluation.limits, types)
     if evaluation.excludes_all:
         raise no_configuration(space, scope)
     return space, scope, evaluation

@@ -89,6 +89,7 @@ class ReferenceReader:
             others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
             raise self._error((), f"write an expression for each output: {', '.join(outputs) or 'none'}{others}")
         arrays = [a.name for a in self.arguments if a.is_array]
+        scalars = [a.name for a in self.arguments if a.shape is None and a.value and a.value[0].names <= {*self.names}]
         parsed: dict[str, Expression] = {}
         for name, formula in formulas.items():
             where = (name,) if isinstance(value, dict) else ()
@@ -97,7 +98,7 @@ class ReferenceReader:
             except ExpressionError as error:
                 raise self._error(where, str(error)) from None
             check_passed(self.document, self.where, parsed[name], self.arguments)
-            check_names(self.document, self.where, parsed[name], {*self.names, *arrays})
+            check_names(self.document, self.where, parsed[name], {*self.names, *arrays, *scalars})
         return ExpressionReference(parsed)
 
     def _python(self, value: Mapping[str, Any]) -> PythonReference:

@@ -17,7 +17,6 @@ from tuner.families import family
 from tuner.search.budget import Budget
 from tuner.space import parsing
 from tuner.space.model import Space
-from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import missed
 from tuner.store.lookup import Query
@@ -155,7 +154,7 @@ def _has_exact_record(space: Space, miss: Miss) -> bool:
         with contextlib.suppress(RequestError):  # the operation no longer has such a problem
             options = parsing.parse_options(miss.options, space.operation, miss.types)
             limits = backend.limits_of(architecture)
-            scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)
+            scope = space.operation.scope(dict(miss.sizes), options, backend.language, limits, miss.types)
             conditions = Conditions(miss.conditions)
             about = miss.device, miss.kind, architecture, Version.of(space)
             query = Query(space, scope, *about, conditions=conditions)
