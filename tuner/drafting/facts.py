@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from tuner.drafting import knobs, roles
+from tuner.drafting import flags, knobs, roles
 from tuner.drafting.blocks import Blocks
 from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
@@ -166,7 +166,8 @@ class Facts:
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
-        """The proposed parameters: template parameters, macros, constants, undefined names and unknown block sizes."""
+        """The proposed parameters: template parameters, macros, constants, undefined names, flags and unknown block
+        sizes."""
         found = knobs.of_template(self.template_values, self._template_defaults)
         taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
         found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
@@ -174,6 +175,10 @@ class Facts:
             if name not in taken and name not in found:
                 why = "the source does not define it"
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
+        if not self.missing:  # a missing header may define them
+            head = f"#define {host_lines.GUARD} 1\n" if self.source.suffix == ".cu" else ""
+            of_flags = flags.of_code(self.code, head + without_comments(self.text))
+            found |= {name: knob for name, knob in of_flags if name not in taken}
         block_extents = self._block(self.prototype, found) if self.has_grid else []
         for axis in ("xyz"[at] for at, extent in enumerate(block_extents) if not extent):
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)

@@ -55,7 +55,12 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
     if not read:
         return {}
     known = never | _declared(text, Counter(extra))
-    return {n: is_truth for n, is_truth in read.items() if n not in known and not _KNOWN.fullmatch(n)}
+    return {n: is_truth for n, is_truth in read.items() if n not in known and not is_known(n)}
+
+
+def is_known(name: str) -> bool:
+    """Whether compilers or the standard headers of the languages declare names such as this one."""
+    return _KNOWN.fullmatch(name) is not None
 
 
 def _declared(text: str, uses: Counter[str]) -> set[str]:

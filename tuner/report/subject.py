@@ -28,7 +28,7 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.parsing import problem_words
 from tuner.space.scope import Scope
-from tuner.space.sources import preprocessor
+from tuner.space.sources import same_code
 from tuner.space.sources.rendering import Version
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.record import Record
@@ -125,7 +125,7 @@ class Subject:
         if first is None or second is None:
             return False
         try:
-            return preprocessor.is_same_code(first, second)
+            return same_code.is_same_code(first, second)
         except (SpaceError, ExpressionError, GeometryError):
             return False
 

@@ -13,7 +13,7 @@ from tuner.errors import ExpressionError
 from tuner.quoting import quoted, shown
 from tuner.space.expressions.evaluator import (
     Evaluator,
-    _check,
+    check_tree,
     checked,
     evaluator_of,
     names_in,
@@ -121,7 +121,7 @@ def _names(expression: Expression) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
-    return checked(text, _check)
+    return checked(text, check_tree)
 
 
 @lru_cache(maxsize=4096)

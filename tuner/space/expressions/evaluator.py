@@ -77,18 +77,18 @@ def checked(text: str, check: Callable[[ast.expr, int], None]) -> ast.expr:
     return tree
 
 
-def _check(node: ast.expr, depth: int) -> None:
+def check_tree(node: ast.expr, depth: int) -> None:
     """Raise ExpressionError unless `node` and all its descendants are on the whitelist."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"nested more than {MAX_DEPTH} deep")
     check_node(node)
     if isinstance(node, ast.Call):
         for argument in node.args:
-            _check(argument, depth + 1)
+            check_tree(argument, depth + 1)
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            _check(child, depth + 1)
+            check_tree(child, depth + 1)
 
 
 def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:

@@ -15,9 +15,10 @@ from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
-from tuner.space.sources import declared_memory, macros
+from tuner.space.sources import declared_memory, flag_faults, macros
 from tuner.space.sources.includes import inlined, without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
+from tuner.space.sources.uses import files
 
 MOST_TEXT = 1 << 20  # characters; a longer source is not checked
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
@@ -51,6 +52,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield Fault(where, message, fatal=True)
     yield from _undeclared(space, "\n".join(codes.values()))
     yield from (Fault(*fault) for fault in macros.faults(space, codes))
+    yield from (Fault(*fault) for fault in flag_faults.faults(space, tuple(codes.values())))
 
 
 def warnings(space: Space) -> Iterator[str]:
@@ -94,7 +96,7 @@ def _undeclared(space: Space, code: str) -> Iterator[Fault]:
         if "##" not in code and re.search(rf"\b{name}\b", code) is None:
             yield Fault(
                 ("operation", "arguments", position, "name"),
-                f"{macros.files(space)} has no variable {name}, which `kind: {kind.name}` needs in {languages[0]}; "
+                f"{files(space)} has no variable {name}, which `kind: {kind.name}` needs in {languages[0]}; "
                 "declare it, or give the argument the name of its variable",
                 fatal=True,
             )

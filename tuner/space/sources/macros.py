@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tuner.quoting import shown
-from tuner.space.expressions import Expression, braces
+from tuner.space.expressions import braces
 from tuner.space.model import Space
 from tuner.space.sources.prototype import Prototype, is_type_word
 from tuner.space.sources.rendering import macro_names
+from tuner.space.sources.uses import MacroFault, files, key, used_by_space
 
 _DEFINITION = re.compile(
     r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]{,200}?\b(\w+)\s*=(?!=)"
@@ -21,8 +21,6 @@ _DEFINITION = re.compile(
     re.MULTILINE,
 )
 ALIKE = 0.7  # from this difflib ratio on, a name may be a misspelling of another
-
-MacroFault = tuple[tuple[str | int, ...], str]  # the key of the space file, and the message
 
 
 def faults(space: Space, codes: Mapping[Path, str]) -> Iterator[MacroFault]:
@@ -50,7 +48,7 @@ def name_clashes(space: Space, position: int, prototype: Prototype) -> Iterator[
                 f"{step.kernel} in {step.source.name} takes an argument of this name, which the macro would replace; "
                 "rename one of them"
             )
-            yield (_key(space, name), name), message
+            yield (key(space, name), name), message
 
 
 def _replaced_variables(space: Space) -> Iterator[MacroFault]:
@@ -61,7 +59,7 @@ def _replaced_variables(space: Space) -> Iterator[MacroFault]:
             continue
         if name in macro_names(space):
             variable = f"the variable of this name in {files(space)} is an argument"
-            yield (_key(space, name), name), f"{variable}, which the macro would replace; rename one of them"
+            yield (key(space, name), name), f"{variable}, which the macro would replace; rename one of them"
 
 
 def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
@@ -76,36 +74,26 @@ def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
                 f"{path.name} defines it itself, so its values have no effect; write #ifndef {defined} before "
                 "that line, and #endif after it"
             )
-            yield (_key(space, defined), defined), message
+            yield (key(space, defined), defined), message
         elif constant in names:
             message = (
                 f"{path.name} defines it as a constant, whose name the macro would replace; instead, write "
                 f"#ifndef {constant}, #define {constant} with its value, and #endif"
             )
-            yield (_key(space, constant), constant), message
+            yield (key(space, constant), constant), message
         elif declared in names and (is_type_word(kind) or kind == "auto"):
             message = (
                 f"{path.name} declares `{kind} {declared}`, but the macro replaces this name, so it does not "
                 "compile; rename one of them, or remove the declaration"
             )
-            yield (_key(space, declared), declared), message
+            yield (key(space, declared), declared), message
 
 
 def _unused(space: Space, code: str) -> Iterator[MacroFault]:
     """Types and parameters with several values that nothing reads."""
     if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
         return  # names may be pasted together, or be in a file that a macro names
-    expressions: list[Expression] = [
-        *space.derived.values(), *(expression for step in space.steps for expression in step.expressions),
-        *(restriction.that for restriction in space.restrictions),
-        *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
-        *(value for argument in space.operation.scalars for value in argument.value),
-        *(e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values),
-    ]  # fmt: skip
-    options = [option for options in space.compile_options.values() for option in options]
-    used = set(re.findall(r"\w+", " ".join([code, *(step.kernel for step in space.steps), *options])))
-    used |= {name for expression in expressions for name in expression.names}
-    used |= {argument.dtype for argument in space.operation.scratch}
+    used = set(re.findall(r"\w+", code)) | used_by_space(space)
     op = space.operation
     for name, allowed in op.types.items():
         if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
@@ -131,12 +119,3 @@ def _suggestion(space: Space, name: str, code: str) -> str:
     found = {word for word in re.findall(r"[A-Za-z_]\w*", code) if word not in known and not is_type_word(word)}
     near = difflib.get_close_matches(name, sorted(found), n=1, cutoff=ALIKE)
     return f"did you mean {near[0]}, which the source reads? Otherwise " if near else ""
-
-
-def _key(space: Space, name: str) -> str:
-    return "parameters" if name in space.parameters else "derived" if name in space.derived else "types"
-
-
-def files(space: Space) -> str:
-    """The file names of the sources, for a message."""
-    return shown(", ".join(path.name for path in space.sources))

@@ -1,4 +1,4 @@
-"""A partial C preprocessor that tells which configurations have the same code.
+"""A partial C preprocessor, whose results prove that two texts are the same code.
 
 A condition on a macro that the text does not define, such as `__CUDA_ARCH__`, remains, with all its branches. So equal
 results prove equal code; different results prove nothing.
@@ -9,13 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tuner.errors import ExpressionError
-from tuner.space import expressions
-from tuner.space.instance import Instance
-from tuner.space.model import Space
-from tuner.space.sources import rendering
+from tuner.space.expressions import evaluator
 from tuner.space.sources.includes import without_comments
 
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)")
@@ -24,35 +21,9 @@ _WORD = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*')
 _GLUED = re.compile(r"##|^\s*#\s*include\s+\w", re.MULTILINE)  # names that do not appear as words in the text
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _NOT = re.compile(r"!\s*(\w+|\([^()]*\))")
+_INCLUDE_GUARD = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\n[ \t]*#[ \t]*define[ \t]+\1$", re.MULTILINE)
 _SUFFIX = re.compile(r"(?<=[0-9])[uUlL]+\b")
 LONGEST = 100_000  # characters of a line after macro expansion
-
-
-def is_same_code(one: Instance, other: Instance) -> bool:
-    """Whether two valid configurations of a space provably have the same code and launch.
-
-    Any difference between their times is then noise. False means that it could not be proven.
-    """
-    space = one.space
-    changed = {name for name in space.parameters if one.config[name] != other.config[name]}
-    if changed & set(space.parameters_behind(_names_of_arguments(space))):
-        return False
-    pairs = zip(rendering.render(one), rendering.render(other), strict=True)
-    return all(
-        (a.kernel, a.geometry, a.arguments, a.source.options) == (b.kernel, b.geometry, b.arguments, b.source.options)
-        and (left := preprocessed(a.source.text)) is not None
-        and left == preprocessed(b.source.text)
-        for a, b in pairs
-    )
-
-
-def _names_of_arguments(space: Space) -> Iterator[str]:
-    for argument in space.operation.arguments:
-        of_kind = argument.kind.expressions.values() if argument.kind else ()
-        yield argument.dtype
-        for each in (argument.shape or (), argument.value, argument.strides, *of_kind):
-            for expression in each:
-                yield from expression.names
 
 
 @functools.lru_cache(maxsize=128)
@@ -69,6 +40,33 @@ def preprocessed(text: str) -> str | None:
         return None
 
 
+@dataclass(frozen=True)
+class Remainder:
+    """What remains of a text for one definition of a macro.
+
+    lines: the remaining lines, without definitions of that macro and without `#error`.
+    defines: the text may define the macro itself.
+    refuses: the text certainly reaches an `#error`.
+    """
+
+    lines: tuple[str, ...]
+    defines: bool
+    refuses: bool
+
+
+def remainder(code: str, name: str, value: str | None) -> Remainder | None:
+    """What remains of `code`, which has no comments, if macro `name` has this value, or is undefined if that is None.
+
+    The name itself as its value stands for any value. An undefined macro is 0 in conditions, as in C, and remains in
+    other lines. Include guards are undefined at first. None if the macros of the text are nested too deeply.
+    """
+    try:
+        reader = _Reader(code.replace("\\\n", " ").splitlines(), name, value)
+    except (OverflowError, RecursionError):
+        return None
+    return Remainder(tuple(reader.lines), reader.defines, reader.refuses)
+
+
 class _Reader:
     """Reads lines and collects the remaining ones in `lines`.
 
@@ -76,8 +74,12 @@ class _Reader:
     arguments, which is not expanded, may use that value.
     """
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], assumed: str = "", value: str | None = None) -> None:
+        """`assumed` is a macro whose definition is `value`, whatever the lines say; None if it has none."""
         self.lines: list[str] = []
+        self.defines = self.refuses = False
+        self._assumed, self._assumed_value = assumed, value
+        self._guards = {*_INCLUDE_GUARD.findall("\n".join(lines))} - {assumed} if assumed else set[str]()
         self._macros: dict[str, str] = {}  # macros without arguments whose value is known at this line
         self._former: dict[str, str] = {}  # such macros after their #undef
         self._bodies: list[str] = []  # definitions of all other macros
@@ -98,8 +100,10 @@ class _Reader:
             name, rest = match.groups() if match else ("", "")
             if name in ("else", "elif", "endif"):
                 return name, rest
+            if name in ("elifdef", "elifndef"):
+                return "elif", _existence(rest, name == "elifdef")
             if name in ("if", "ifdef", "ifndef"):
-                condition = rest if name == "if" else f"{'!' * (name == 'ifndef')}defined({rest})"
+                condition = rest if name == "if" else _existence(rest, name == "ifdef")
                 self._branches(condition, is_sure, is_reachable)
             elif is_reachable:
                 self._line(name, rest, line, is_sure)
@@ -113,7 +117,7 @@ class _Reader:
         while end != "endif":
             if is_open and value is None:
                 is_decided = False
-                self.lines.append(f"#if {self._expanded(condition)}")
+                self.lines.append(f"#if {self._expanded(self._settled(condition))}")
             elif is_open and value and not is_decided:
                 self.lines.append("#else")
             taken = is_open and value is not False
@@ -126,7 +130,10 @@ class _Reader:
     def _line(self, name: str, rest: str, line: str, is_sure: bool) -> None:
         """Process a line that is not a condition."""
         definition = _DEFINITION.fullmatch(rest) if name == "define" else None
-        if definition is not None:
+        if self._assumed and (name == "error" or (name in ("define", "undef") and _named(rest) == self._assumed)):
+            self.defines |= name == "define"
+            self.refuses |= name == "error" and is_sure
+        elif definition is not None:
             self._define(definition[1], definition[3], line, is_sure and not definition[2])
         elif name == "undef":
             value = self._macros.pop(rest, None)
@@ -157,6 +164,8 @@ class _Reader:
     def _expanded(self, text: str, hidden: frozenset[str] = frozenset()) -> str:
         def value(match: re.Match[str]) -> str:
             name = match[0]
+            if name == self._assumed and self._assumed_value is not None:
+                return self._assumed_value
             return self._expanded(self._macros[name], hidden | {name}) if name in self._macros.keys() - hidden else name
 
         expanded = _WORD.sub(value, text)
@@ -166,12 +175,48 @@ class _Reader:
 
     def _value(self, condition: str) -> bool | None:
         """Whether a condition holds; None if unknown."""
-        resolved = _DEFINED.sub(lambda match: "1" if (match[1] or match[2]) in self._macros else match[0], condition)
+        resolved = _DEFINED.sub(self._existing, self._settled(condition))
         text = _SUFFIX.sub("", self._expanded(resolved))
         text = _NOT.sub(r"(not \1)", text).replace("&&", " and ").replace("||", " or ").replace("/", "//")
         try:
-            expression = expressions.parse(text)
-            chained = any(isinstance(node, ast.Compare) and len(node.ops) > 1 for node in ast.walk(expression.tree))
-            return None if chained or expression.names or "!(" in text else bool(expression.evaluate({}))
+            return None if "!(" in text else _truth(evaluator.checked(text.strip(), evaluator.check_tree))
         except ExpressionError:
             return None
+
+    def _existing(self, match: re.Match[str]) -> str:
+        """The value of `defined(NAME)`; a name that nothing defines if it is unknown."""
+        name = match[1] or match[2]
+        return "1" if name in self._macros else "0" if name in self._guards else f"defined_{name}"
+
+    def _settled(self, condition: str) -> str:
+        """A condition in which the assumed macro is replaced."""
+        if not self._assumed:
+            return condition
+        is_undefined = self._assumed_value is None
+        text = _DEFINED.sub(lambda m: str(int(not is_undefined)) if self._assumed in m.groups() else m[0], condition)
+        return re.sub(rf"\b{self._assumed}\b", "0", text) if is_undefined else text
+
+
+def _existence(name: str, is_defined: bool) -> str:
+    """The condition that a macro is defined, or is not."""
+    return f"{'' if is_defined else '!'}defined({name.strip()})"
+
+
+def _named(definition: str) -> str:
+    """The macro of a #define or #undef, from the text after that word."""
+    match = _DEFINITION.fullmatch(definition)
+    return match[1] if match else ""
+
+
+def _truth(tree: ast.expr) -> bool | None:
+    """Whether a condition holds; None if that depends on a name, or if C and Python read it differently."""
+    if isinstance(tree, ast.BoolOp):
+        parts, deciding = [_truth(part) for part in tree.values], isinstance(tree.op, ast.Or)
+        return deciding if deciding in parts else None if None in parts else not deciding
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        inner = _truth(tree.operand)
+        return None if inner is None else not inner
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Name) or (isinstance(node, ast.Compare) and len(node.ops) > 1) for node in nodes):
+        return None
+    return bool(evaluator.value_of(evaluator.evaluator_of(tree), {}, ast.unparse(tree)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
+from tuner.space.sources import flags
 from tuner.space.sources.includes import defined, inlined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
 
@@ -55,7 +57,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
 
 def defines(instance: Instance) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, without those
-    passed as template arguments."""
+    passed as template arguments, and without flags that are false."""
     return _prologue(instance) + defined(_macros(instance.space, named(instance)))
 
 
@@ -65,7 +67,38 @@ def _prologue(instance: Instance) -> str:
 
 
 def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
-    return {name: braces.literal(names[name]) for name in macro_names(space)}
+    """The macros with their values. A flag whose value is false is no macro."""
+    values = {name: names[name] for name in macro_names(space)}
+    undefined = _flags(space, [name for name, value in values.items() if value is False])
+    return {name: braces.literal(value) for name, value in values.items() if name not in undefined}
+
+
+def _flags(space: Space, names: Sequence[str]) -> frozenset[str]:
+    """The macros among `names` that are flags in the sources of a space."""
+    if not names:
+        return frozenset()
+    codes = tuple(without_comments(inlined(path, space.include)) for path in space.sources)
+    return frozenset(name for name in names if flags.is_flag(codes, name))
+
+
+def may_be_false(space: Space, name: str) -> bool:
+    """Whether a parameter has the value false, or a derived value is the result of a condition."""
+    if name in space.derived:
+        return _is_condition(space, space.derived[name].tree)
+    return any(value is False for value in space.parameters.get(name, ()))
+
+
+def _is_condition(space: Space, tree: ast.expr) -> bool:
+    """Whether an expression may be false, not only 0."""
+    if isinstance(tree, ast.BoolOp):
+        return any(_is_condition(space, each) for each in tree.values)
+    if isinstance(tree, ast.IfExp):
+        return _is_condition(space, tree.body) or _is_condition(space, tree.orelse)
+    if isinstance(tree, ast.Name):
+        return may_be_false(space, tree.id)
+    if isinstance(tree, ast.UnaryOp):
+        return isinstance(tree.op, ast.Not)
+    return isinstance(tree, ast.Compare) or (isinstance(tree, ast.Constant) and tree.value is False)
 
 
 def unused(space: Space) -> frozenset[str]:
@@ -186,6 +219,7 @@ def _code(
     names = tuple(a.name for a in space.operation.arguments)
     is_plain = not others and first.arguments == names and first.cluster is None and not first.cooperative
     steps = {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
+    undefined = sorted(_flags(space, [name for name in macro_names(space) if may_be_false(space, name)]))
     return {
         "kernel": first.kernel,
         "text": text,
@@ -205,6 +239,7 @@ def _code(
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*first.grid, *first.block, first.shared_memory)],
         **steps,
+        **({"flags": undefined} if undefined else {}),
     }
 
 

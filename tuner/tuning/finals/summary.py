@@ -16,7 +16,7 @@ from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
 from tuner.space.config import Config
 from tuner.space.instance import Instance
-from tuner.space.sources import preprocessor, rendering
+from tuner.space.sources import rendering, same_code
 from tuner.store import rates
 from tuner.store.record import Record
 from tuner.store.record_rules import LONGEST_TEXT
@@ -150,7 +150,7 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
     if best == default.config:
         return False
     one, other = (Instance(worker.task.space, config, worker.scope) for config in (best, default.config))
-    is_same = preprocessor.is_same_code(one, other)
+    is_same = same_code.is_same_code(one, other)
     return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 
 

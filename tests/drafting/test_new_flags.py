@@ -1,0 +1,80 @@
+"""`tune new`: names that a source tests by #ifdef are drafted as flags."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.processes import Tune
+from tuner.space.file.yamlfile import read
+
+CODE = """\
+#ifndef MINE_H
+#define MINE_H
+{head}
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+void f(float *y, const float *x, int n) {{
+    for (int i = 0; i < n; i++) {{
+#{test}
+        y[i] = 2 * x[i];
+#else
+        y[i] = x[i] + x[i];
+#endif
+    }}
+}}
+#endif
+"""
+
+
+def drafted(folder: Path, tune: Tune, code: str) -> tuple[Any, str]:
+    source = folder / "f.c"
+    source.write_text(code)
+    done = tune("new", source, "--json")
+    assert done.status == 0, done.err
+    file = Path(done.json["file"])
+    return read(file).data, file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("head", "test", "default", "question"),
+    [
+        ("", "ifdef TWICE", "false", "the source tests it by #ifdef, and false leaves it undefined: may it vary?"),
+        ("", "if defined(TWICE) && !defined(__AVX__)", "false", "the source tests it by #ifdef"),
+        ("#define TWICE", "ifdef TWICE", "true", "remove #define TWICE in the source, which tests only whether"),
+        ("#define TWICE 1", "ifdef TWICE", "true", "remove #define TWICE in the source, which tests only whether"),
+        ("#ifndef TWICE\n#define TWICE 1\n#endif", "ifdef TWICE", "true", "write #if TWICE in place of #ifdef TWICE"),
+    ],
+)
+def test_a_name_that_ifdef_tests_is_false_or_true(
+    head: str, test: str, default: str, question: str, tmp_path: Path, tune: Tune
+) -> None:
+    data, text = drafted(tmp_path, tune, CODE.format(head=head, test=test))
+    assert (data["parameters"], data["default"]) == ({"TWICE": [False, True]}, {"TWICE": default == "true"})
+    assert f"  TWICE: [false, true]  # ? {question}" in text
+
+
+def test_a_drafted_flag_is_valid_once_its_question_is_answered(tmp_path: Path, tune: Tune) -> None:
+    _, text = drafted(tmp_path, tune, CODE.format(head="", test="ifdef TWICE"))
+    file = tmp_path / "f.yaml"
+    file.write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: 2 * x\n", 1))
+    done = tune("validate", file)
+    assert (done.status, done.err) == (0, "")
+
+
+def test_a_name_without_which_the_source_stops_is_a_knob(tmp_path: Path, tune: Tune) -> None:
+    head = "#ifndef STEP\n#error STEP\n#endif"
+    code = CODE.format(head=head, test="if 1").replace("i++", "i += STEP")
+    data, text = drafted(tmp_path, tune, code)
+    assert data["parameters"] == {"STEP": [1, 2, 4, 8]}
+    assert "# ? which values may it have? the source stops with #error without it" in text
+
+
+@pytest.mark.parametrize("test", ["ifndef NDEBUG", "ifdef __AVX2__", "if defined(DEBUG)", "ifdef INT_MAX"])
+def test_names_of_compilers_and_headers_are_no_flags(test: str, tmp_path: Path, tune: Tune) -> None:
+    data, _ = drafted(tmp_path, tune, CODE.format(head="", test=test))
+    assert not data["parameters"]
