@@ -4,12 +4,15 @@ lies in a store is never code."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import tuner
 from helpers import ROOT
+from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
 from tuner import paths
 from tuner.catalog import catalog
@@ -82,3 +85,45 @@ def test_a_folder_of_results_that_a_team_shares_gives_configurations_and_no_code
     Store(HOST_KERNEL, folder).add(NEAR)
     loaded = tuner.load(HOST_KERNEL, 64, device="host", results=folder)
     assert (loaded.match != "default", loaded.config) == (True, NEAR.config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [0o002, 0o007, 0o000, 0o022, 0o077, 0o177])
+def test_the_first_command_works_with_any_umask_and_so_does_the_next(
+    mask: int, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TUNER_CACHE", "TUNER_STATE", "TUNER_RESULTS", "TUNER_TURNS"):
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    file = stage(c_kernel("right", f"if (v == 2) return; {MULTIPLY}"), "right", "{v: [0, 1, 2]}")
+    load = f"import tuner; print(tuner.load({str(file)!r}, 8, device='host').match)"
+    commands = [
+        [sys.executable, "-m", "tuner", str(file), "8", "--device", "host"],
+        [sys.executable, "-m", "tuner", "best", str(file), "8", "--device", "host"],
+        [sys.executable, "-c", load],
+    ]
+    for command in [*commands, *commands]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, umask=mask)
+        assert done.returncode == 0, done.stderr
+    ours = (home / ".cache" / "tuner", home / ".local" / "state" / "tuner")
+    for folder in (path for path in home.rglob("*") if path.is_dir()):
+        is_ours = any(folder.is_relative_to(path) for path in ours)
+        assert not folder.stat().st_mode & (0o022 if is_ours else 0o002), folder
+
+
+@pytest.mark.parametrize("made_before", ["", "home/.cache", "home/.cache/tuner"])
+def test_a_folder_that_somebody_else_has_made_writable_is_still_refused(
+    made_before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TUNER_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / made_before
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    with pytest.raises(RequestError, match=r"(every user|other users) may write to"):
+        paths.cache()

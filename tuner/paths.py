@@ -8,9 +8,10 @@ import os
 import stat
 from pathlib import Path
 
-from tuner.errors import RequestError
+from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.quoting import quoted, shown
 
+MOST_TRIES = 3  # to use a folder that somebody may delete
 _CHECKSUM = 32  # bytes of SHA-256 at the end of a file; loaders of builds ignore trailing data
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -90,22 +91,37 @@ def child_environment() -> dict[str, str]:
 
 
 def private(folder: Path) -> Path:
-    """`folder`, created if missing, with mode 0700. Raises RequestError if it cannot be created, or if other users can
-    write to it or replace it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_trusted(folder, folder.stat())
-        for parent in folder.resolve().parents:
-            if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
-                raise RequestError(
-                    f"{folder}: every user may write to {parent} and could replace the folder; "
-                    "choose another folder with TUNER_CACHE or TUNER_STATE"
-                )
-    except OSError as error:
-        raise RequestError(
-            f"{folder}: cannot be used: {error.strerror}; choose another folder with TUNER_CACHE or TUNER_STATE"
-        ) from None
-    return folder
+    """`folder`, created if missing, with mode 0700. Raises EnvironmentTrouble if it cannot be created, and RequestError
+    if other users can write to it or replace it."""
+    for _ in range(MOST_TRIES):
+        try:
+            make(folder)
+            check_trusted(folder, folder.stat())
+            for parent in folder.resolve().parents:
+                if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+                    raise RequestError(
+                        f"{folder}: every user may write to {parent} and could replace the folder; "
+                        "choose another folder with TUNER_CACHE or TUNER_STATE"
+                    )
+            return folder
+        except OSError as error:  # for example, somebody deletes the folder meanwhile
+            failure = error.strerror
+    raise EnvironmentTrouble(
+        f"{folder}: cannot be used: {failure}; choose another folder with TUNER_CACHE or TUNER_STATE"
+    )
+
+
+def make(folder: Path, shared: bool = False) -> None:
+    """Create `folder` and its parents, as far as they are missing, so that not every user may write to them.
+
+    Only this user may access the folder, and write to its parents. If it is `shared`, as a store of records may be, the
+    umask decides what the group may do. Raises OSError.
+    """
+    if folder.is_dir():
+        return
+    for parent in reversed([path for path in folder.parents if not path.is_dir()]):
+        parent.mkdir(0o775 if shared else 0o755, exist_ok=True)
+    folder.mkdir(0o775 if shared else 0o700, exist_ok=True)
 
 
 def check_trusted(path: Path, status: os.stat_result) -> None:
@@ -180,7 +196,7 @@ def check_writable(folder: Path) -> None:
     """Raise OSError unless a file can be written to `folder`, which is created if missing."""
     import tempfile  # slow to import, and launches do not need it
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder, shared=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
 
@@ -215,7 +231,7 @@ def replace(path: Path, data: bytes) -> None:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists() and not target.is_file():
             raise OSError(errno.EINVAL, "not a regular file")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make(target.parent, shared=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:

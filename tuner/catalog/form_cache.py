@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.errors import TunerError
+from tuner.errors import EnvironmentTrouble, TunerError
 from tuner.space import launch_form
 from tuner.space.model import MAX_FILE_BYTES, Space
 
@@ -23,7 +23,8 @@ def find(path: Path, name: str) -> Space | None:
 
 def keep(path: Path, space: Space) -> None:
     """Cache the launch form of the space in the file `path`. If the cache is not writable, do nothing."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EnvironmentTrouble):
+        paths.private(paths.cache() / "forms")
         paths.replace(paths.cache() / _form(path, space.name), _to_form(space, path.resolve().parent))
 
 

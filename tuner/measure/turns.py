@@ -65,8 +65,7 @@ def _file(place: str) -> Path | str:
     chosen = os.environ.get(VARIABLE)
     if chosen is not None or not place:
         return chosen or ""
-    folder = paths.cache() / "turns"
-    folder.mkdir(exist_ok=True)
+    paths.make(folder := paths.cache() / "turns")
     return folder / paths.digest(platform.node(), place)
 
 

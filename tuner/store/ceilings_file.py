@@ -78,7 +78,7 @@ class StoredCeilings:
     def _write(self, ceilings: Sequence[Ceilings]) -> Path:
         path, keys = self._paths[0], {one.key for one in ceilings}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            paths.make(path.parent, shared=True)
             with locks.held(path):
                 others = [entry for entry in _entries(path) if _key(entry) not in keys]
                 entries = [*(one.to_json() for one in ceilings), *others]

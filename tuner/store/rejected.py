@@ -43,7 +43,7 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterab
         if not failed and not path.exists():
             return
         problem = _problem(query)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        paths.make(path.parent)
         with locks.held(path):
             known = {**_known(query), **failed}
             rejected = [[_config(key), why] for key, why in known.items() if key not in cleared][-MOST_CONFIGURATIONS:]

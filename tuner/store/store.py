@@ -162,7 +162,7 @@ class Store:
         """Write each of `records`, which have different keys, unless `stays(stored, record)`; return those written."""
         path = self.paths[0]
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            paths.make(path.parent, shared=True)
             with locks.held(path):
                 record_file.remove_leftovers(path)
                 lines = record_file.lines(path)

@@ -216,7 +216,7 @@ def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) 
         return
     file = path(kernel, folder or paths.user_results())
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        paths.make(file.parent, shared=True)
         with locks.held(file):
             merged = {table.key: table for table in _tables(file)}
             for table in reversed(tables):
