@@ -9,7 +9,7 @@
           OutOfMemory              the device has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
           MisalignedArray          an array is less aligned than the kernel needs
-        EnvironmentTrouble         the machine lacks disk, memory or descriptors, or a process was killed
+        EnvironmentTrouble         the machine is at fault: a full disk, a missing file, a killed process
       TrialError                   one configuration failed; the run continues
         GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
@@ -18,8 +18,9 @@
         WrongResult                its output is wrong
       WorkerDied                   the process that held the device ended; its trial failed
 
-A `TrialError` or `WorkerDied` fails one configuration. After an `EnvironmentTrouble`, the same work is tried again, and
-no configuration fails. Any other error ends the run. An error is passed between processes by its class name; `BY_NAME`
+A `TrialError` or `WorkerDied` fails one configuration: compiler, driver or comparison say so of its kernel. After an
+`EnvironmentTrouble`, the same work is tried again, and no configuration fails; any error of a worker that is not in
+this tree becomes one. Any other error ends the run. An error is passed between processes by its class name; `BY_NAME`
 maps names to classes.
 """
 
@@ -72,7 +73,7 @@ class MisalignedArray(ArgumentError):
 class EnvironmentTrouble(RequestError):
     """The machine is at fault, not a configuration. `reason` is a short phrase."""
 
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, message: str, reason: str = "machine trouble") -> None:
         super().__init__(message)
         self.reason = reason
 

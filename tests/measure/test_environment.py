@@ -161,8 +161,26 @@ def test_a_space_in_which_every_process_is_killed_ends_with_one_message(stage: S
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        [
+            (1, "compile", "/usr/bin/ld: final link failed: No space left on device"),
+            (2, "crash", "the process running it was killed by SIGKILL"),
+        ],
+        [
+            (
+                1,
+                "compile crash",
+                "the process running it ended with status 1: FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/root/.cache/tuner/scratch/box-1-x/tuner-y'",
+            ),
+            (2, "compile", "sh: 1: exec: /opt/gcc/bin/gcc: not found"),
+        ],
+    ],
+)
 def test_failures_of_earlier_versions_that_the_machine_may_have_caused_are_tried_again(
-    three: Path, tune: Tune, tmp_path: Path
+    recorded: Sequence[tuple[int, str, str]], three: Path, tune: Tune, tmp_path: Path
 ) -> None:
     command = (three, "8", "--device", "host", "--json")
     assert tune(*command, "--budget", "1").status == 0
@@ -171,10 +189,6 @@ def test_failures_of_earlier_versions_that_the_machine_may_have_caused_are_tried
     (summary,) = optuna.study.get_all_study_summaries(storage)
     study = optuna.load_study(study_name=summary.study_name, storage=storage)
     template = study.get_trials(states=[TrialState.COMPLETE])[0]
-    recorded = [
-        (1, "compile", "/usr/bin/ld: final link failed: No space left on device"),
-        (2, "crash", "the process running it was killed by SIGKILL"),
-    ]
     for v, failure, log in recorded:
         measured = {**template.user_attrs["measured"], "config": {"v": v}, "times_ms": [], "values": []}
         study.add_trial(

@@ -22,6 +22,15 @@ from tuner.quoting import quoted, shown
 if TYPE_CHECKING:
     from tuner.space.sources.source import Source
 
+# What any compiler builds, if it works at all.
+EMPTY = """
+#if defined(__CUDACC__)
+extern "C" __global__
+#elif defined(__OPENCL_VERSION__)
+__kernel
+#endif
+void empty(void) { }
+"""
 MEMORY_SHARE = 0.75  # share of the memory for all builders together
 LEAST_MEMORY = 1 << 30  # bytes for each builder
 MOST_MESSAGE = 1000  # characters of the message that lists a source's kernels
@@ -86,11 +95,13 @@ class Compiler(ABC):
     portable = False  # whether builds of all its versions run on every device of the architecture
     tells: tuple[str, ...] = ()  # the figures that it reports for every build
     allowance: Allowance | None = None  # limits of the processes that it starts; None: no limit
+    pinned: str | None = None  # the `name` that it must keep during a run; None: any
 
     @abstractmethod
     def name(self) -> str:
         """A text with the compiler, its version, and everything else except the source that changes its builds. Must be
-        cheap, because a launch from the cache calls it too. Raises DeviceError if the compiler is missing."""
+        cheap, because a launch from the cache calls it too. Raises DeviceError if the compiler is missing, or
+        EnvironmentTrouble if it has gone since this object was made."""
 
     @abstractmethod
     def compile(self, source: Source) -> Build:
@@ -118,9 +129,11 @@ class Compiler(ABC):
         EnvironmentTrouble if the machine caused the failure.
         """
         try:
+            self._check_pinned()
             if (build := _from_cache(self.key(source))) is not None:
                 return build
             build = self._compile(source)
+            self._check_pinned()
         except DeviceError as missing:
             others = build_cache.newest(self.source_key(source)) if self.portable else []
             build = next(filter(None, map(_from_cache, others)), None)
@@ -134,7 +147,43 @@ class Compiler(ABC):
         self.keep(source, build)
         return build
 
+    def pin(self, name: str | None) -> str | None:
+        """Pin the compiler to `name`, or to its present name if that is None. Returns the name; None if the compiler is
+        missing."""
+        with contextlib.suppress(DeviceError):
+            name = name or self.name()
+        self.pinned = name
+        return name
+
+    def _check_pinned(self) -> None:
+        """Raise EnvironmentTrouble if the compiler is not the one with which the run began."""
+        if self.pinned is not None and self.name() != self.pinned:
+            what = "the compiler has changed since this run began, and times of two compilers are not comparable"
+            raise environment.trouble(environment.CHANGED, what)
+
+    def check(self) -> None:
+        """Raise EnvironmentTrouble if the compiler does not even build an empty kernel."""
+        from tuner.space.sources.source import Source  # a launch from the cache checks nothing
+
+        try:
+            self._attempt(Source(EMPTY, ("empty",), ()))
+        except BuildError as error:
+            line = shown(str(error).partition("\n")[0])
+            what = f"the compiler does not build an empty kernel: {line}"
+            raise environment.trouble(environment.OTHER, what) from None
+
     def _compile(self, source: Source) -> Build:
+        """Compile `source`. Raises BuildError only if the compiler speaks of the source, or fails on it twice while it
+        builds an empty kernel. Raises EnvironmentTrouble if anything else fails."""
+        try:
+            return self._attempt(source)
+        except BuildError as error:
+            if error.reason != BuildError.reason or environment.speaks_of_source(str(error)):
+                raise
+        self.check()
+        return self._attempt(source)
+
+    def _attempt(self, source: Source) -> Build:
         what = f"compiling {source.kernel}"
         try:
             return self.compile(source)
@@ -147,8 +196,6 @@ class Compiler(ABC):
                 raise BuildError(log, "compile memory") from None
         except (OSError, MemoryError) as error:
             trouble = environment.of_error(error)
-            if trouble is None:
-                raise
         raise trouble
 
     def keep(self, source: Source, build: Build) -> None:

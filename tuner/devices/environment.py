@@ -1,7 +1,8 @@
-"""Recognises failures that the machine caused, not the configuration: a full disk, no memory, no descriptors, or a
-kill.
+"""Tells what a compiler says of a kernel from trouble of the machine: a full disk, a missing file, a kill, and any
+other error.
 
-Such a failure is no result: the configuration is tried again, and the ledger does not store it.
+Trouble is no result: the configuration is tried again, and the ledger does not store it. A failure counts against a
+configuration only if a log speaks of its source; whatever nobody has listed here is trouble.
 """
 
 import contextlib
@@ -9,13 +10,17 @@ import errno
 import os
 import re
 import resource
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
 from tuner.errors import EnvironmentTrouble
+from tuner.quoting import shown
 
 NO_SPACE, NO_MEMORY, NO_FILES, KILLED = "no space", "no memory", "too many open files", "killed"
+CHANGED, LOST, OTHER = "changed compiler", "lost device", "machine trouble"
 PERHAPS_ITS_OWN = (NO_MEMORY, KILLED)  # a configuration may also cause these itself
+NOT_STORED = (*PERHAPS_ITS_OWN, OTHER)  # reasons after which a run goes on without the configuration
 LITTLE_SPACE = 1 << 20  # free bytes of a disk; with less, a compiler may fail without a reason in its log
 
 _ERRORS = {
@@ -41,17 +46,37 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "terminated with signal 9": KILLED,
 }
 _DIAGNOSTIC = re.compile(r"\S+(:\d+:(\d+:)?|\(\d+\):) (error|warning|note): |\S+: In function |\s*\d*\s*\|")
+_OF_SOURCE = re.compile(
+    r"(?:(?::\d+){1,2}:|\(\d+\):) (?:fatal |catastrophic )?error\b"  # at a line: gcc, clang, NVRTC
+    r"|\berror: \S+?(?::\d+){2}: "  # PoCL
+    r"|ptxas error *:|undefined reference to |undefined symbol: |multiple definition of "
+    r"|^the source has no kernel "  # see `missing_kernel`
+    r"|error: (?:unrecognized|unknown|unsupported|invalid) (?:command|argument|option|value)",
+    re.MULTILINE,
+)
+# A compiler that reads a file may end a diagnostic with the system's message. A missing file may be the kernel's fault;
+# the others are words of a compiler, too.
+_WORDS = {errno.ENOENT, errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPROTO}
+_OF_SYSTEM = re.compile(
+    rf": (?:{'|'.join(re.escape(os.strerror(number)) for number in errno.errorcode if number not in _WORDS)})\.?$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NO_FILE = re.compile(r"^\[Errno \d+\] |: exec: .*: not found$|: cannot open shared object file: ", re.MULTILINE)
+_PYTHON = re.compile(r"ended with status 1: [\w.]*(?:Error|Exception)\b")  # of a worker itself, not of its kernel
 _DESCRIPTIONS = {
     NO_SPACE: "no space is left",
     NO_MEMORY: "too little memory is left",
     NO_FILES: "too many files are open",
     KILLED: "a program was killed",
+    OTHER: "a file cannot be used",
 }
 _ADVICE = {
     NO_SPACE: "free some, or set TUNER_CACHE to a folder on another disk",
     NO_MEMORY: "end other programs, or try a smaller size",
     NO_FILES: "raise `ulimit -n`",
     KILLED: "`dmesg` shows whether the system killed it for lack of memory",
+    CHANGED: "let the change finish",
+    OTHER: "no configuration is to blame",
 }
 
 
@@ -60,13 +85,26 @@ def trouble(reason: str, what: str) -> EnvironmentTrouble:
     return EnvironmentTrouble(f"{what}; {_ADVICE[reason]}", reason)
 
 
-def of_error(error: OSError | MemoryError) -> EnvironmentTrouble | None:
-    """The EnvironmentTrouble that a system error indicates; None if the machine did not cause it."""
+def of_error(error: Exception) -> EnvironmentTrouble:
+    """The EnvironmentTrouble that an error of Python indicates: no compiler, driver or comparison says it of a
+    kernel."""
     if isinstance(error, MemoryError):
         return trouble(NO_MEMORY, _DESCRIPTIONS[NO_MEMORY])
-    reason = _ERRORS.get(error.errno or 0)
-    file = f"{error.filename}: " if error.filename else ""
-    return trouble(reason, f"{file}{error.strerror}") if reason else None
+    if isinstance(error, OSError) and error.errno:
+        file = f"{shown(_missing(error))}: " if isinstance(error.filename, str) else ""
+        return trouble(_ERRORS.get(error.errno, OTHER), f"{file}{error.strerror}")
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return trouble(OTHER, f"{type(error).__name__}: {shown(str(error))}{place}")
+
+
+def _missing(error: OSError) -> Path:
+    """The file that an error names. If it does not exist, the first folder of its path that does not: names of
+    temporary files differ, but the same trouble is to be reported only once."""
+    file = Path(error.filename).absolute()
+    if error.errno != errno.ENOENT:
+        return file
+    return next((path for path in (*reversed(file.parents), file) if not os.path.lexists(path)), file)
 
 
 def of_log(log: str, what: str, folders: Iterable[Path] = ()) -> EnvironmentTrouble | None:
@@ -76,6 +114,8 @@ def of_log(log: str, what: str, folders: Iterable[Path] = ()) -> EnvironmentTrou
     The message does not quote the log: temporary file names differ, but the same trouble is to be reported only once.
     """
     reason = next(filter(None, map(reason_in, log.splitlines())), None)
+    if reason is None and (said := _OF_SYSTEM.search(log)):
+        return trouble(OTHER, f"{what}: {_DESCRIPTIONS[OTHER]}{said[0]}")
     if reason is None:
         return of_folders(what, folders)
     disk = "".join(f" on the disk at {_mount(folder)}" for folder in list(folders)[:1]) if reason == NO_SPACE else ""
@@ -109,11 +149,16 @@ def _mount(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.is_mount() or path == path.parent)
 
 
+def speaks_of_source(log: str) -> bool:
+    """Whether a compiler's log speaks of the source that it has compiled, or of its options."""
+    return _OF_SOURCE.search(log) is not None
+
+
 def is_doubtful(failure: str | None, log: str) -> bool:
     """Whether the machine may have caused a recorded failure: version 0.1.0 recorded such failures, too."""
     if failure in ("compile", "launch", "finals"):
-        return any(reason_in(line) for line in log.splitlines())
-    return failure in ("crash", "compile crash") and "was killed by SIGKILL" in log
+        return any(reason_in(line) for line in log.splitlines()) or _NO_FILE.search(log) is not None
+    return failure in ("crash", "compile crash") and ("was killed by SIGKILL" in log or bool(_PYTHON.search(log)))
 
 
 def reason_in(line: str) -> str | None:

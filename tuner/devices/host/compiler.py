@@ -10,15 +10,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tuner.devices import environment
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.host import BACKEND
 from tuner.errors import BuildError, DeviceError
-from tuner.quoting import quoted
+from tuner.quoting import quoted, shown
 from tuner.space.sources.source import Source
 
 # The shell sets the limits, so that no Python code runs between fork and exec. A limit that the system lacks is
 # skipped.
 LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
+CANNOT_RUN = (126, 127)  # exit statuses of a shell
+MOST_NAME = 100  # characters of the file's name in messages; a name of more than 255 is none
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -75,17 +78,17 @@ class HostCompiler(Compiler):
 
     def name(self) -> str:
         """The compiler's file, size and modification time, because its version would need a process."""
-        binary = Path(self.command[0]).resolve()
-        status = binary.stat()
+        try:
+            binary = Path(self.command[0]).resolve()
+            status = binary.stat()
+        except OSError as error:
+            raise environment.of_error(error) from None
         return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-            text, library = Path(folder, f"{source.kernels[0]}.c"), Path(folder, "kernel.so")
-            try:
-                text.write_text(source.text, encoding="utf-8")
-            except OSError as error:
-                raise BuildError(str(error)) from None
+            text, library = Path(folder, f"{source.kernels[0][:MOST_NAME]}.c"), Path(folder, "kernel.so")
+            text.write_text(source.text, encoding="utf-8")
             command = [*self.command, *OPTIONS, *source.options, "-o", str(library), str(text), "-lm"]
             process = subprocess.run(
                 self._limited(command),
@@ -96,6 +99,9 @@ class HostCompiler(Compiler):
                 errors="replace",
                 env={**os.environ, "LC_ALL": "C"},  # tuner parses the log, which must be English
             )
+            if process.returncode in CANNOT_RUN:
+                said = shown((process.stderr.strip().splitlines() or ["the compiler cannot be run"])[-1])
+                raise environment.trouble(environment.OTHER, f"{command[0]}: {said}")
             if process.returncode:
                 log = process.stderr.replace(f"{folder}/", "").strip()
                 if process.returncode < 0:

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import platform
+import re
 import signal
 import tempfile
 import time
@@ -23,7 +24,7 @@ from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
-from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
+from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
 from tuner.lockless import cached_property
 from tuner.space import dtypes
 from tuner.space.model import Geometry
@@ -35,6 +36,8 @@ _memmove: Callable[[int, int, int], Any] = ctypes.memmove
 _memset: Callable[[int, int, int], Any] = ctypes.memset
 _FLUSH_FACTOR = 2  # a flush writes this many times the size of the last-level cache
 _MIN_CACHE = 32 << 20  # lower bound on the assumed size of the last-level cache, in bytes
+# What the loader says of a kernel; anything else that it says is of files, folders and memory.
+_OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
 _REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by size in bytes
 
 
@@ -70,7 +73,7 @@ class HostDevice(Device):
     def load(self, build: Build, source: Source) -> ctypes.CDLL:
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
-            with contextlib.suppress(LaunchError):  # another process may have deleted it
+            with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
                 return self._open(build_cache.folder() / name, source)
         try:
             with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -78,16 +81,17 @@ class HostDevice(Device):
                 file.flush()
                 return self._open(Path(file.name), source)
         except OSError as error:
-            what = f"loading {source.kernel}"
-            trouble = environment.of_log(str(error), what, [Path(tempfile.gettempdir())])
-            raise trouble or DeviceError(f"{what}: {error}") from None
+            raise environment.of_error(error) from None
 
     def _open(self, path: Path, source: Source) -> ctypes.CDLL:
         try:
             library = ctypes.CDLL(str(path))
         except OSError as error:
-            what = f"loading {source.kernel}"
-            raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
+            what = f"loading {source.kernel}: {str(error).replace(str(path), path.name)}"
+            if _OF_KERNEL.search(what):
+                raise LaunchError(what) from None
+            trouble = environment.of_log(str(error), f"loading {source.kernel}", [path.parent])
+            raise trouble or environment.trouble(environment.OTHER, what) from None
         for kernel in source.kernels:
             if not hasattr(library, kernel):
                 raise LaunchError(missing_kernel(source, kernel))

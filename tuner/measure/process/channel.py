@@ -17,7 +17,7 @@ from tuner import paths
 from tuner.children import reaper
 from tuner.children.child import Child
 from tuner.devices import environment
-from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
+from tuner.errors import BY_NAME, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch
 from tuner.measure.process.replies import LOST_CHANNEL
 
@@ -38,8 +38,7 @@ class Process:
 
         It inherits the open descriptors `share` under the same numbers. `imports` are modules that it will import.
 
-        Raises EnvironmentTrouble if the machine has no room for another process, and DeviceError if the process cannot
-        be started for another reason.
+        Raises EnvironmentTrouble if the process cannot be started, and RequestError if the cache's folder is not safe.
         """
         try:
             self._log = scratch.file()
@@ -47,7 +46,7 @@ class Process:
             variables = {**paths.child_environment(), "TMPDIR": str(self._scratch)}
             self._process = Child(module, self._log, variables, share=share, later=imports)
         except OSError as error:
-            raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
+            raise environment.of_error(error) from None
         self._pending = b""
         self._number = ""  # of the latest request; random, so that no kernel can forge a reply
         self._asked = 0  # number of requests so far
@@ -62,14 +61,28 @@ class Process:
 
         `on_news` is called with each message that the child sends before the reply. Raises the error that the child
         reports, if any. If no reply comes, stops the process and raises WorkerDied with reason `timeout` or `crash`, or
-        EnvironmentTrouble if the process was killed from outside.
+        EnvironmentTrouble if no configuration is to blame: if the process was killed from outside, had ended before
+        the request, or ended with an error of Python.
         """
         self._number, self._asked = secrets.token_hex(8), self._asked + 1
         try:
+            scratch.restore(self._scratch)
+            return self._answer(request, seconds, on_news)
+        except OSError as error:
+            self.close()
+            raise environment.of_error(error) from None
+
+    def _answer(
+        self, request: dict[str, Any], seconds: float, on_news: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any]:
+        try:
             self._process.stdin.write(json.dumps({**request, "number": self._number}).encode() + b"\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):  # either end of the pipe is closed
-            raise self._death() from None
+        except (BrokenPipeError, ValueError):  # either end of the pipe is closed
+            death = self._death()
+            if isinstance(death, EnvironmentTrouble):
+                raise death from None
+            raise EnvironmentTrouble(f"{death}, before it was asked") from None
         while (news := (reply := self._reply(time.monotonic() + seconds, seconds)).get("news")) is not None:
             on_news(news)
         if self._pending:
@@ -143,7 +156,8 @@ class Process:
         code = self._process.poll()
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
         tail = self._log.read(2000).decode(errors="replace").strip()
-        if "Traceback (most recent call last)" in tail:
+        is_error_of_python = "Traceback (most recent call last)" in tail
+        if is_error_of_python:
             tail = tail.splitlines()[-1]
         log = "\n".join(tail.splitlines()[-1:])
         what = "the process running it"
@@ -159,6 +173,8 @@ class Process:
             return environment.trouble(environment.KILLED, text)
         if code == reaper.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
+        if code == 1 and is_error_of_python:  # not of its kernel, which ends the process in other ways
+            return trouble or EnvironmentTrouble(text)
         return trouble or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash", max(0, -code))
 
     def _shorten_log(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
-from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, TunerError, WorkerDied
+from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form
 from tuner.space.config import Config, ConfigKey, config_key
@@ -54,14 +54,15 @@ class CompilePool:
         self._queueing = threading.Lock()  # guards `_builds` and `_asked`
         self._starting, self._closed = threading.Lock(), False
 
-    def switch_to(self, space: Space, scope: Scope, device: DeviceInfo) -> None:
-        """Build for this space and problem from now on. Builds in progress are completed."""
+    def switch_to(self, space: Space, scope: Scope, device: DeviceInfo, compiler: str | None = None) -> None:
+        """Build for this space and problem from now on, with the compiler of this name; None: any. Builds in
+        progress are completed."""
         with self._queueing:
             for build in self._builds.values():
                 build.cancel()
             self._builds.clear()
             self._asked.clear()
-        self._task = self._task_of(space, scope, device)
+        self._task = {**self._task_of(space, scope, device), "compiler": compiler}
         if self._pool is None:
             self._alternate = device.on_processor
             cores = len(os.sched_getaffinity(0))
@@ -114,9 +115,8 @@ class CompilePool:
     def wait(self, config: Config) -> None:
         """Wait until `config` has been built, or the pool is closed.
 
-        Raises TrialError if it does not compile or cannot be launched, WorkerDied if the compiler crashes or times out,
-        DeviceError if no compile worker starts, and EnvironmentTrouble if the machine is to blame. The next call builds
-        the configuration again.
+        Raises TrialError if it does not compile or cannot be launched, WorkerDied if the compiler crashes twice or
+        times out, and EnvironmentTrouble if the machine is to blame. The next call builds the configuration again.
         """
         if self._alternate:
             for other in list(self._builds.values()):
@@ -174,16 +174,14 @@ class CompilePool:
             process.close()
 
     def _build(self, config: Config, task: dict[str, Any]) -> None:
-        try:
-            self._ensure_process(task)
-        except _Stopped:
-            return
         began = time.perf_counter()
         try:
-            launch = self._ask({"build": config}, "compile ")["launch"]
+            launch = self._built(config, task)["launch"]
             logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
+        except _Stopped:
+            return
         except TunerError:
             return  # the worker will meet the same error and report it
         if launch:
@@ -193,6 +191,23 @@ class CompilePool:
                 if error.reason == "timeout":
                     raise
                 # The worker will meet the same crash or trouble and report it.
+
+    def _built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
+        """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an
+        empty kernel has been built. Raises as `_ask` does."""
+        self._ensure_process(task)
+        try:
+            return self._ask({"build": config}, "compile ")
+        except WorkerDied as died:
+            if died.reason != "compile crash":
+                raise
+            logger.debug("%s; trying again", died)
+        self._ensure_process(task)
+        try:
+            self._ask({"check": True}, "")
+        except WorkerDied as died:
+            raise EnvironmentTrouble(f"the compiler does not build an empty kernel: {died}") from None
+        return self._ask({"build": config}, "compile ")
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
         """The reply of this thread's compile worker.
@@ -213,7 +228,7 @@ class CompilePool:
     def _ensure_process(self, task: dict[str, Any]) -> None:
         """Make sure that this thread has a compile worker with this task.
 
-        Raises TunerError, but never WorkerDied: no configuration is to blame.
+        Raises TunerError, but never WorkerDied: no configuration is to blame. Raises _Stopped if the pool is closed.
         """
         process: Process | None = getattr(self._thread, "process", None)
         if process is not None and process.has_ended():  # killed from outside, not by a configuration
@@ -228,7 +243,7 @@ class CompilePool:
             process.ask(task, START_SECONDS)
         except TunerError as error:
             self._discard(process)
-            raise (DeviceError(str(error)) if isinstance(error, WorkerDied) else error) from None
+            raise (EnvironmentTrouble(str(error)) if isinstance(error, WorkerDied) else error) from None
         self._thread.process, self._thread.task = process, task
 
     def _idle_process(self) -> Process:

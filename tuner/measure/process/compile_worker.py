@@ -28,7 +28,8 @@ def main() -> None:
     """Serve requests until the parent is gone.
 
     The first request is the task. Each `build` names a configuration. If its reply asks for a launch, a `launch`
-    request follows. A request with another task replaces the current one.
+    request follows. A `check` asks whether the compiler works at all. A request with another task replaces the current
+    one.
     """
     channel = replies.Channel()
     requests = iter(channel)
@@ -57,6 +58,7 @@ class _Builder:
             task["sizes"], task["options"], task["language"], limits, task["types"]
         )
         self._latest: Built | None = None
+        self._pinned = task["compiler"]
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request after the first."""
@@ -64,7 +66,11 @@ class _Builder:
         if "space" in request:
             self._set_task(request)
             return {}
+        if "check" in request:
+            self._compiler.check()
+            return {}
         if "build" in request:
+            self._compiler.pinned = self._pinned
             built = build(self._compiler, Instance(self._space, request["build"], self._scope))
             self._latest, device = built, self._device
             is_fresh = any(binary.fresh for binary in built.builds.values())

@@ -11,6 +11,7 @@ import resource
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -87,17 +88,17 @@ class Channel:
         """A block whose error is sent as the reply and ends this process."""
         try:
             yield
-        except (TunerError, OSError, MemoryError) as error:
+        except Exception as error:
             self.reply(failure(error))
             sys.exit()
 
     @contextlib.contextmanager
     def reporting_to(self, requests: Iterator[dict[str, Any]]) -> Iterator[None]:
         """A block that does the work of the next request in advance; its error becomes the reply to that request."""
-        error: TunerError | OSError | MemoryError | None = None
+        error: Exception | None = None
         try:
             yield
-        except (TunerError, OSError, MemoryError) as caught:
+        except Exception as caught:
             error = caught
         if next(requests, None) is None:
             sys.exit()
@@ -148,19 +149,18 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The reply of `work`, or the reply that reports its error."""
     try:
         return work()
-    except (TunerError, OSError, MemoryError) as error:
+    except Exception as error:
         return failure(error)
 
 
-def failure(error: TunerError | OSError | MemoryError) -> dict[str, Any]:
+def failure(error: Exception) -> dict[str, Any]:
     """The reply that reports an error; `Process.ask` raises it again as the nearest class in `tuner.errors`.
 
-    Raises `error` itself if it is no TunerError and no trouble of the machine: then it is a bug in this package.
+    An error that is no TunerError says nothing of a kernel. It becomes trouble of the machine, and its traceback goes
+    to the log.
     """
     if not isinstance(error, TunerError):
-        trouble = environment.of_error(error)
-        if trouble is None:
-            raise error
-        error = trouble
+        traceback.print_exception(error)
+        error = environment.of_error(error)
     known = next(kind.__name__ for kind in type(error).__mro__ if BY_NAME.get(kind.__name__) is kind)
     return {"error": known, "message": str(error), "reason": getattr(error, "reason", None)}

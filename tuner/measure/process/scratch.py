@@ -10,38 +10,48 @@ from typing import BinaryIO
 
 from tuner import paths
 from tuner.devices import environment
-from tuner.errors import RequestError
+from tuner.errors import EnvironmentTrouble
 
 
 def folder() -> Path:
     """Create a folder for one child, in the cache. The caller must `remove` it when the child is gone.
 
-    First removes the folders of dead parents on this machine. Raises RequestError or EnvironmentTrouble if no folder
-    can be created.
+    First removes the folders of dead parents on this machine. Raises EnvironmentTrouble if no folder can be created,
+    and RequestError if the cache's folder is not safe.
     """
     root = paths.private(paths.cache() / "scratch")
     for other in root.glob(f"{platform.node()}-*-*"):
         node, pid, _ = other.name.rsplit("-", 2)
-        if node == platform.node() and _is_dead(int(pid)):
+        if node == platform.node() and pid.isdecimal() and _is_dead(int(pid)):
             remove(other)
     try:
         return Path(tempfile.mkdtemp(dir=root, prefix=f"{platform.node()}-{os.getpid()}-"))
     except OSError as error:
-        plain = RequestError(f"{root}: cannot create a folder: {error.strerror}; set TUNER_CACHE to another folder")
-        raise environment.of_error(error) or plain from None
+        text = f"{root}: cannot create a folder: {error.strerror}; set TUNER_CACHE to another folder"
+        raise _trouble(error, text) from None
+
+
+def restore(path: Path) -> None:
+    """Create a child's folder again if somebody has deleted it, or all of the cache. Raises as `folder` does."""
+    if not path.is_dir():
+        paths.private(path.parent)
+        paths.private(path)
 
 
 def file() -> BinaryIO:
-    """Create an unnamed temporary file, which disappears with the last process that has it open.
-
-    Raises as `folder` does.
-    """
+    """Create an unnamed temporary file, which disappears with the last process that has it open. Raises
+    EnvironmentTrouble."""
     try:
         return tempfile.TemporaryFile(prefix="tuner-")
     except OSError as error:
-        folder_path = tempfile.gettempdir()
-        plain = RequestError(f"{folder_path}: cannot create a file: {error.strerror}; set TMPDIR to another folder")
-        raise environment.of_error(error) or plain from None
+        text = f"{tempfile.gettempdir()}: cannot create a file: {error.strerror}; set TMPDIR to another folder"
+        raise _trouble(error, text) from None
+
+
+def _trouble(error: OSError, text: str) -> EnvironmentTrouble:
+    """The known trouble that `error` is, else one with this text."""
+    known = environment.of_error(error)
+    return known if known.reason != environment.OTHER else EnvironmentTrouble(text)
 
 
 def remove(path: Path) -> None:

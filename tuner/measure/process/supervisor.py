@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
-from tuner.devices import DeviceInfo, forkable_packages
+from tuner.devices import DeviceInfo, environment, forkable_packages
 from tuner.devices.compiler import Allowance
-from tuner.errors import DeviceError, TunerError, WorkerDied
+from tuner.errors import DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure import turns
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
@@ -74,7 +74,8 @@ def explained(space: Space, died: WorkerDied) -> WorkerDied:
 class Supervisor:
     """A worker on one device, for one task after another. The caller must `close` it.
 
-    `start` and `switch_to` set `device`, which describes the open device, and `scope`, the problem on it.
+    `start` and `switch_to` set `device`, which describes the open device, `scope`, the problem on it, and `compiler`,
+    the name of the compiler, which must not change while the supervisor is used.
     `missed_cases` are warnings about conditions that the inputs do not decide; `get_ready` sets them.
     """
 
@@ -89,6 +90,7 @@ class Supervisor:
         self._renewed = False
         self.missed_cases: list[str] = []
         self._killed, self._starting = False, threading.Lock()
+        self.compiler: str | None = None  # its `name` when the first worker started
 
     def start(self) -> None:
         """Start the worker, which opens the device.
@@ -131,7 +133,9 @@ class Supervisor:
 
     def _hand_over(self, task: dict[str, Any]) -> None:
         began = time.perf_counter()
-        self.device = DeviceInfo.from_json(self._ask_starting({**task, "follows": self._follows}))
+        reply = self._ask_starting({**task, "follows": self._follows, "compiler": self.compiler})
+        self.compiler = reply.pop("compiler")
+        self.device = DeviceInfo.from_json(reply)
         logger.debug(
             "%s: %s is ready for a task after %.3f s", self._device_id, self.device.name, time.perf_counter() - began
         )
@@ -139,10 +143,16 @@ class Supervisor:
         self.scope = op.scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
     def get_ready(self) -> None:
-        """Have the worker compute inputs and answers, unless it has them. Any thread may call this."""
+        """Have the worker compute inputs and answers, unless it has them. Any thread may call this.
+
+        Raises EnvironmentTrouble with the reason LOST if the device cannot be opened again, otherwise as `start` does.
+        """
         with self._getting_ready:
             if self._worker is None:
-                self.start()
+                try:
+                    self.start()
+                except DeviceError as error:
+                    raise EnvironmentTrouble(str(error), environment.LOST) from None
             if not self._ready:
                 began = time.perf_counter()
                 self.missed_cases = list(self._ask_computing({"get_ready": True})["missed_cases"])

@@ -75,7 +75,7 @@ def _serve(
         language, limits = device.language, device.limits
         scope = space.operation.scope(task["sizes"], task["options"], language, limits, task["types"])
         feasibility.check(device, space, scope, method)
-        channel.reply(asdict(device.info))
+        channel.reply({**asdict(device.info), "compiler": device.compiler.pin(task["compiler"])})
         predecessor = workbenches.take(space, scope)
         # meanwhile, the supervisor enumerates the configurations
         with channel.reporting_to(requests):

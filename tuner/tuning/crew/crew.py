@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
-from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.measure.process import scratch
 from tuner.measure.process.attempts import with_retries
@@ -92,7 +92,7 @@ class Crew:
                 raise
         for worker in self._workers[1:]:
             _check_alike(self.lead, worker)
-        self._compile_pool.switch_to(task.space, self.scope, self.device)
+        self._compile_pool.switch_to(task.space, self.scope, self.device, self.lead.compiler)
 
     def _have_turn(self, worker: Supervisor) -> None:
         with_retries(functools.partial(worker.switch_to, self.task), self._noted, time.sleep)
@@ -123,7 +123,7 @@ class Crew:
 
         `given` marks the trials as chosen by the caller instead of a search. Returns the number of trials, including
         those of earlier runs. An interrupt stops the workers and releases their claims. Raises RequestError if the
-        ledger cannot be written, DeviceError if no device is left, EnvironmentTrouble if the machine stays in trouble.
+        ledger cannot be written, EnvironmentTrouble if no device is left or the machine stays in trouble.
         """
         assert self._compile_pool is not None
         run = CrewRun(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
@@ -141,7 +141,7 @@ class Crew:
                 run.wait(END_SECONDS)
         if run.error is not None:
             raise run.error
-        if run.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+        if run.trouble is not None and all(t.outcome.failure in NOT_STORED for t in ledger.trials):
             raise run.trouble  # nothing was measured at all
         return run.count
 

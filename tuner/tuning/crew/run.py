@@ -12,7 +12,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
-from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.devices.environment import LOST, NOT_STORED, OTHER
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import objective_values
 from tuner.measure.process.attempts import with_retries
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5  # longest wait of the main thread before it checks the workers again
-MOST_IN_TROUBLE = 3  # consecutive configurations with environment trouble; after that, none is retried
+# Consecutive configurations with environment trouble. After that, none is retried, and trouble that is known to come
+# from no configuration ends the run.
+MOST_IN_TROUBLE = 3
 
 
 class TrialListener(Protocol):
@@ -103,7 +105,7 @@ class CrewRun:
                     with self._queue.changed:
                         self.at_work.discard(worker)
                         if self._queue.stopping or not self.at_work:
-                            raise
+                            raise EnvironmentTrouble(str(error)) from None
                         self._queue.put_back(config)
                         self._noted(f"{error}; the other devices continue")
                         return
@@ -125,7 +127,8 @@ class CrewRun:
         self._queue.stopping = True
 
     def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
-        """Measure a claimed configuration; None if the claim was lost before the measurement began.
+        """Measure a claimed configuration; None if the claim was lost before the measurement began. Raises DeviceError
+        if the device is lost, and EnvironmentTrouble if the machine stays in trouble.
 
         `watch` has the time that the configuration has taken so far.
         """
@@ -148,6 +151,8 @@ class CrewRun:
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
         except EnvironmentTrouble as trouble:
+            if trouble.reason == LOST:
+                raise DeviceError(str(trouble)) from None
             return self._trouble_trial(config, trouble)
         if outcome is None:
             return None
@@ -164,11 +169,11 @@ class CrewRun:
     def _trouble_trial(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A failed trial, for this run only, of a configuration that may have caused the trouble itself.
 
-        Raises the trouble again if only the machine can have caused it.
+        Raises the trouble again if only the machine can have caused it, or if it lasts.
         """
-        if trouble.reason not in PERHAPS_ITS_OWN:
-            raise trouble
         self._in_trouble += 1
+        if trouble.reason not in NOT_STORED or (trouble.reason == OTHER and self._in_trouble >= MOST_IN_TROUBLE):
+            raise trouble
         self.trouble = trouble
         log = f"{trouble}; not recorded, so the next run tries it again"
         return Trial(config, Outcome(failure=trouble.reason, log=log), (), self._task.timeout, datetime.now())
@@ -182,7 +187,7 @@ class CrewRun:
         """Write the trial and report it. If the claim was lost, another process measures the configuration."""
         if trial is not None:
             logger.debug("%s", trial)
-        if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
+        if trial is not None and trial.outcome.failure in NOT_STORED:
             self._ledger.set_aside(trial)
             written = True
         else:
