@@ -42,7 +42,7 @@ def main() -> None:
     bench = Bench(device, space, scope)
     valid = [dict(zip(space.parameters, c, strict=True)) for c in enumerate_space(space, scope).list]
     for number, config in enumerate(itertools.islice(itertools.cycle(valid), options.configurations), 1):
-        bench.measure(config, best_ms=0.0 if number > 1 else None)
+        bench.measure(config, best=0.0 if number > 1 else None)
         if number % 100 == 0:
             free = device.free_memory()
             on_device = f", {free / 1e6:.0f} MB free on the device" if free is not None else ""

@@ -108,14 +108,22 @@ def table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def timing(result: Record | Rerun) -> str:
-    """The known figures, as in `4.18 ms (spread 0.1%), 32854.2 GFLOP/s (53.1% of FMA), 24.1 GB/s, 64.6% of cuBLAS
-    13.1.0`."""
-    parts = [f"{result.time_ms:.4g} ms (spread {result.spread:.1%})", *rates(result)]
+    """The known figures, as in `4.18 ms (spread 0.1%), 205.3 mJ (spread 1.2%), 32854.2 GFLOP/s (53.1% of FMA),
+    24.1 GB/s, 64.6% of cuBLAS 13.1.0`."""
+    parts = [f"{result.time_ms:.4g} ms (spread {result.spread:.1%})", *_energy(result), *rates(result)]
     if result.vs_library:
         parts.append(f"{result.vs_library:.1%} of {result.library}")
     if result.vs_best_library:
         parts.append(f"{result.vs_best_library:.1%} of {result.best_library}")
     return ", ".join(parts)
+
+
+def _energy(result: Record | Rerun) -> list[str]:
+    """The energy of a run, and its spread if known; nothing if it was not measured."""
+    energy_mj, spread = getattr(result, "energy_mj", None), getattr(result, "energy_spread", None)
+    if energy_mj is None:
+        return []
+    return [f"{energy_mj:.4g} mJ" + (f" (spread {spread:.1%})" if spread is not None else "")]
 
 
 def sustained(record: Record) -> str:

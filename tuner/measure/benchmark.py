@@ -36,7 +36,7 @@ from tuner.measure.timing.clock import (
     interleave,
     normalised_by_input,
 )
-from tuner.measure.timing.energy import EnergyMeter
+from tuner.measure.timing.energy import INTERVALS, EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.timing.race import MOST_LOOKS, Race
 from tuner.measure.verify import mutants, strided
@@ -48,6 +48,9 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
+ENERGY_ROUNDS, FEWEST_ENERGY_ROUNDS = 4, 2  # of the finals
+INTERVALS_A_ROUND = 2  # of the energy meter, for each candidate in turn
+MOST_TURNS = 30  # of all candidates, unless there are FEWEST_ENERGY_ROUNDS
 SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
 
 
@@ -101,12 +104,15 @@ class Bench:
         built = build(self.device.compiler, Instance(self.space, config, bench.scope))
         return bench.bind(Program(self.device, built)), built
 
-    def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
+    def measure(self, config: Config, best: float | None = None) -> Outcome:
         """Verify `config`, time it, and verify the outputs of every timed run. A failure is returned, not raised.
 
-        `best_ms` is the median time of the best configuration so far (see `Race`).
+        `best` is the value of the objective of the best configuration so far: a median time in ms, or an energy in mJ
+        (see `Race`).
         """
-        race, fields, watch = Race(best_ms, self.device.on_processor), dict[str, Any](), StageWatch()
+        for_time = self.method.objectives == ("time",)
+        race = Race(best if for_time else None, self.device.on_processor)
+        energy_race, fields, watch = Race(None if for_time else best), dict[str, Any](), StageWatch()
         try:
             with watch.stage(BUILD):
                 call, built = self.prepare(config)
@@ -121,8 +127,9 @@ class Bench:
                 times = self._times(call, config, race, first.time_ms)
                 self.workbench.inspect()
                 self._floor.check(median(times))
-                energy_mj = self._energy(call, median(times))
+                energies = self._energies(call, median(times), lambda found: _goes_on(found, energy_race))
             fields["doubtful"] = self.device.on_processor and race.is_lost(min(times)) and race.is_doubtful(times)
+            energy_mj = median(energies) if energies else None
             return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
         except TrialError as error:
             return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
@@ -149,8 +156,11 @@ class Bench:
             input_sets = input_sets + self.workbench.rotation.used
         return normalised_by_input(times, input_sets)
 
-    def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
-        return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
+    def _energies(
+        self, call: Callable[[], None], time_ms: float, goes_on: Callable[[Sequence[float]], bool]
+    ) -> tuple[float, ...]:
+        """The energy of one run in mJ, once for each interval; empty if the method does not measure it."""
+        return self._energy_meter.measure(call, time_ms, goes_on) if self.method.wants_energy else ()
 
     def launch_ms(self) -> float:
         """The launch overhead in ms: the time of a kernel that does nothing."""
@@ -214,18 +224,17 @@ class Bench:
             self.device, self._stopwatch, [*calls.values()], seconds, lambda i, error: failures.add(positions[i], error)
         )
         times = dict(zip(calls, rounds.times, strict=True))
-        energies: dict[int, float | None] = {}
-        for position in [position for position in calls if position not in failures]:
-            call = calls[position]
+        energies = self._final_energies(calls, times, failures)
+        for position in [position for position in calls if position not in failures and position < end]:
             try:
-                energies[position] = self._energy(call, median(times[position]))
-                if position < end:
-                    self._floor.check(median(times[position]))
-                    self.workbench.verify(call)  # also checks guards and inputs
+                self._floor.check(median(times[position]))
+                self.workbench.verify(calls[position])  # also checks guards and inputs
             except TrialError as error:
                 failures.add(position, error)
         finals = {
-            i: Final(times.get(i, ()), libraries[i - end].name if i >= end else None, failures.get(i), energies.get(i))
+            i: Final(
+                times.get(i, ()), libraries[i - end].name if i >= end else None, failures.get(i), energies.get(i, ())
+            )
             for i in range(end + len(libraries))
         }
         anchors = {} if default is None or end in failures else {"library": end}
@@ -244,6 +253,27 @@ class Bench:
             input_sets=self.workbench.set_count,
             skipped_mutants=self._skipped_mutants,
         )
+
+    def _final_energies(
+        self,
+        calls: Mapping[int, Callable[[], None]],
+        times: Mapping[int, Sequence[float]],
+        failures: FailedConfigs,
+    ) -> dict[int, tuple[float, ...]]:
+        """The energies of each call in mJ, from rounds in which the calls take turns."""
+        energies: dict[int, tuple[float, ...]] = {}
+        if not self.method.wants_energy:
+            return energies
+        rounds = max(FEWEST_ENERGY_ROUNDS, min(ENERGY_ROUNDS, MOST_TURNS // max(1, len(calls))))
+        for _ in range(rounds):
+            for position in [position for position in calls if position not in failures]:
+                try:
+                    time_ms = median(times[position])
+                    found = self._energies(calls[position], time_ms, lambda found: len(found) < INTERVALS_A_ROUND)
+                    energies[position] = (*energies.get(position, ()), *found)
+                except TrialError as error:
+                    failures.add(position, error)
+        return energies
 
     def _sustain(
         self,
@@ -350,3 +380,12 @@ class Bench:
         except LaunchError:
             return False
         return True
+
+
+def _goes_on(energies: Sequence[float], race: Race) -> bool:
+    """Whether the energy meter measures another interval of a configuration in the search."""
+    if not energies:
+        return True
+    if race.is_lost(min(energies)):
+        return False
+    return len(energies) < INTERVALS or race.is_open(energies, INTERVALS)

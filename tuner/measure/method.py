@@ -58,11 +58,11 @@ class Method:
 
     @property
     def races(self) -> bool:
-        """Whether slow configurations are stopped early.
+        """Whether hopeless configurations are stopped early.
 
-        Never with other objectives than time, because a slow configuration may still be the best by one of them.
+        Only if time or energy is the only objective: by another one, a slow configuration may still be the best.
         """
-        return self.race and self.objectives == ("time",)
+        return self.race and self.objectives in (("time",), ("energy",))
 
     @property
     def wants_energy(self) -> bool:

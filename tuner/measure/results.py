@@ -107,14 +107,14 @@ class Sustained:
 class Final:
     """The result of one candidate in the final round: a time in ms for each round, or why it failed.
 
-    `library` names the vendor library's routine if the candidate is one. `energy_mj` is the energy of one run, if the
-    method measures it. `sustained` is set if the candidate also ran back to back.
+    `library` names the vendor library's routine if the candidate is one. `energies` are energies of one run in mJ, one
+    for each round, if the method measures energy. `sustained` is set if the candidate also ran back to back.
     """
 
     times: tuple[float, ...] = ()
     library: str | None = None
     failure: str | None = None
-    energy_mj: float | None = None
+    energies: tuple[float, ...] = ()
     sustained: Sustained | None = None
 
     @property
@@ -127,10 +127,21 @@ class Final:
         """Interquartile range over median."""
         return spread(self.times)
 
+    @property
+    def energy_mj(self) -> float | None:
+        """The median energy in mJ; None if unknown."""
+        return median(self.energies) if self.energies else None
+
+    @property
+    def energy_spread(self) -> float | None:
+        """Interquartile range over median of the energies; None if unknown."""
+        return spread(self.energies) if self.energies else None
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Final:
         sustained = Sustained(**data["sustained"]) if data["sustained"] else None
-        return Final(**{**data, "times": tuple(data["times"]), "sustained": sustained})
+        tuples = {name: tuple(data[name]) for name in ("times", "energies")}
+        return Final(**{**data, **tuples, "sustained": sustained})
 
 
 @dataclass(frozen=True)

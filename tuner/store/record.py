@@ -32,14 +32,14 @@ class Record:
     Times are in ms, energies in mJ, `gflops` in GFLOP/s, `gbytes` in GB/s. `vs_peak` and `vs_memory` are shares of the
     device's ceilings named by `peak` and `memory`, if these had been measured (`store.rates`).
 
-    The finals measured in `rounds` interleaved rounds. `spread` is the interquartile range over the median. `next` are
-    the runners-up. `default_ms` and `default_spread` are of the space's default; `default_ties` is True if it is
-    indistinguishable from the best. A default that is too slow for the finals has its time from the search. `library`
-    is the vendor library's default algorithm, `best_library` its fastest, both from the same rounds; `vs_library` and
-    `vs_best_library` are their times over this record's. `launch_ms` is the launch overhead, None if it is negligible
-    or on a CPU. `clock_mhz` and `throttled` describe the device during the finals. `sustained` are measurements over
-    seconds of back-to-back runs, by one of RUNNERS, each with `time_ms`, `clock_mhz` and `power_w` (W). `conclusions`
-    are the sentences that `tune` printed (`tuning.conclusions`).
+    The finals measured in `rounds` interleaved rounds. `spread` and `energy_spread` are interquartile ranges over
+    medians. `next` are the runners-up. `default_ms` and `default_spread` are of the space's default; `default_ties`
+    is True if it is indistinguishable from the best. A default that is too slow for the finals has its time from the
+    search. `library` is the vendor library's default algorithm, `best_library` its fastest, both from the same
+    rounds; `vs_library` and `vs_best_library` are their times over this record's. `launch_ms` is the launch overhead,
+    None if it is negligible or on a CPU. `clock_mhz` and `throttled` describe the device during the finals.
+    `sustained` are measurements over seconds of back-to-back runs, by one of RUNNERS, each with `time_ms`,
+    `clock_mhz` and `power_w` (W). `conclusions` are the sentences that `tune` printed (`tuning.conclusions`).
 
     `error` and `bound` are the verification's, `verified` is the kind of reference, `none` if there was none; all three
     are None in an imported record. The outputs were right on `input_sets` sets of inputs, except for `wrong` elements
@@ -82,6 +82,7 @@ class Record:
     default_ms: float | None = None
     default_ties: bool = False
     energy_mj: float | None = None
+    energy_spread: float | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
     registers: int | None = None
@@ -201,14 +202,18 @@ def better_first(records: Iterable[Record]) -> list[Record]:
     return [record for group in groups.values() for record in sorted(group, key=preference)]
 
 
-def preference(record: Record) -> tuple[bool, int, float]:
+def preference(record: Record) -> tuple[bool, int, bool, float]:
     """Sort key of merging: verified records first, then later protocols, then smaller `value`."""
     return *rank(record), record.value
 
 
-def rank(record: Record) -> tuple[bool, int]:
-    """Sort key that ignores the values: verified records first, then later protocols."""
-    return not record.is_verified, -record.protocol
+def rank(record: Record) -> tuple[bool, int, bool]:
+    """Sort key that ignores the values: verified records first, then later protocols, then energies with a spread.
+
+    Energies without a spread are of earlier versions, which measured them less precisely.
+    """
+    is_imprecise = record.objective in ("energy", "edp") and record.energy_spread is None
+    return not record.is_verified, -record.protocol, is_imprecise
 
 
 def _from_json(data: Any) -> Record:

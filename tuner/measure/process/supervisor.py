@@ -159,13 +159,13 @@ class Supervisor:
                 self._ready = True
                 logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 
-    def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Measure `config`. `best_ms` is the median time of the best configuration so far (see `Bench.measure`).
+    def measure(self, config: Config, best: float | None = None) -> Outcome:
+        """Measure `config`. `best` is the value of the best configuration so far (see `Bench.measure`).
 
         Raises WorkerDied if the worker died or had to be killed, and EnvironmentTrouble if the machine is to blame. The
         next call starts a new worker.
         """
-        return self._ask(Outcome.from_json, {"measure": config, "best_ms": best_ms}, self.task.timeout)
+        return self._ask(Outcome.from_json, {"measure": config, "best": best}, self.task.timeout)
 
     def finals(
         self,

@@ -153,4 +153,4 @@ def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> 
             options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
             return finals.to_json()
-        return bench.measure(request["measure"], request["best_ms"]).to_json()
+        return bench.measure(request["measure"], request["best"]).to_json()

@@ -4,57 +4,154 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.devices.base import Device
+    from tuner.devices.base import Device, Sensors, Timer
     from tuner.measure.timing.clock import RunConditions
 
-ENERGY_SECONDS = 1.0  # many updates of the energy counter, of which there are about ten per second
+INTERVAL_SECONDS = 0.3  # least length of an interval; the counter of an H100 moves every 0.1 s
+INTERVALS = 4  # intervals of a configuration in the search, and of the preparation
+WARM_UP_SECONDS = 0.2  # before the first interval of a call: the board's power follows its load with a delay
+LONGEST_TICK = 2.0  # seconds; a counter that moves more rarely counts as absent
+BATCH_MS, MOST_IN_BATCH, AHEAD = 10.0, 64, 3  # launches between two readings, and batches in the queue at any time
+POLL_SECONDS = 0.0005
 
 
 class EnergyMeter:
     """Measures the energy of one run on a board with an energy counter.
 
-    Each run is prepared like a timed one, because a kernel may do less work if its output already holds the answer. The
-    energy of the preparation alone is measured twice, and its mean is subtracted.
+    The counter moves in ticks, many milliseconds and several joules apart. So each interval begins and ends with a
+    tick, and the device is busy all the time: its mean power during an interval, times the mean time of a prepared run,
+    is the energy of a prepared run. Each run is prepared like a timed one, because a kernel may do less work if its
+    output already holds the answer. The energy of the preparation alone is measured in the same way and subtracted.
     """
 
     def __init__(self, device: Device, conditions: RunConditions) -> None:
         self._device, self._conditions = device, conditions
-        self._preparation: list[float | None] = []
+        self._preparation: tuple[float, ...] | None = None
 
-    def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
-        """The energy of one run of `call` in mJ, a mean over ENERGY_SECONDS; `time_ms` is its approximate time.
+    def measure(
+        self, call: Callable[[], None], time_ms: float, goes_on: Callable[[list[float]], bool]
+    ) -> tuple[float, ...]:
+        """The energy of one run of `call` in mJ, once for each interval; `time_ms` is its approximate time.
 
-        None if the board has no energy counter, or if the counter's noise exceeds the energy of a run. Raises
+        Another interval follows as long as `goes_on`, which is asked with the energies so far, is true. Empty if the
+        board has no energy counter, or if the noise of the preparation's energy exceeds the energy of a run. Raises
         LaunchError or WrongResult.
         """
         self._conditions.expect(call)
-        if not self._preparation:
-            self._preparation = [self._mean(lambda: None, 0.1) for _ in range(2)]
-        together = self._mean(call, time_ms)
-        first, second = self._preparation
-        if together is None or first is None or second is None:
-            return None
+        if self._preparation is None:
+            self._preparation = tuple(self._intervals(lambda: None, 0.1, lambda found: len(found) < INTERVALS))
+        preparation = self._preparation
+        if not preparation:
+            return ()
+        spent, noise = fmean(preparation), max(preparation) - min(preparation)
+        together = self._intervals(call, time_ms, lambda found: goes_on([energy - spent for energy in found]))
         self._conditions.check()
-        energy = together - (first + second) / 2
-        return energy if energy > abs(first - second) else None
+        energies = tuple(energy - spent for energy in together)
+        return energies if energies and median(energies) > noise and min(energies) > 0 else ()
 
-    def _mean(self, call: Callable[[], None], time_ms: float) -> float | None:
-        """The mean energy in mJ of preparing a run and executing `call`; None without an energy counter."""
+    def _intervals(
+        self, call: Callable[[], None], time_ms: float, goes_on: Callable[[list[float]], bool]
+    ) -> list[float]:
+        """The mean energy in mJ of a prepared run of `call`, once for each interval; empty without a counter."""
         sensors = self._device.sensors
-        before = sensors.energy_mj() if sensors else None
-        if sensors is None or before is None:
+        if sensors is None or sensors.energy_mj() is None:
+            return []
+        runs = _PreparedRuns(self._device, self._conditions, call, time_ms)
+        energies: list[float] = []
+        try:
+            runs.wait(WARM_UP_SECONDS)
+            tick = _next_tick(sensors, runs)
+            while tick is not None and goes_on(energies):
+                runs.restart()
+                began = tick
+                runs.wait(INTERVAL_SECONDS, since=began.seconds)
+                if (tick := _next_tick(sensors, runs)) is not None:
+                    power = (tick.energy_mj - began.energy_mj) / (tick.seconds - began.seconds)  # mW
+                    energies.append(power * runs.mean_ms / 1e3)
+        finally:
+            runs.close()
+        return energies
+
+
+class _Tick:
+    """A moment at which the counter moved."""
+
+    def __init__(self, seconds: float, energy_mj: int) -> None:
+        self.seconds, self.energy_mj = seconds, energy_mj
+
+
+def _next_tick(sensors: Sensors, runs: _PreparedRuns) -> _Tick | None:
+    """The next move of the counter, while the runs go on; None if it does not move for LONGEST_TICK."""
+    before, deadline = sensors.energy_mj(), time.perf_counter() + LONGEST_TICK
+    while time.perf_counter() < deadline:
+        energy = sensors.energy_mj()
+        if energy is None or before is None:
             return None
-        runs, began = 0, time.perf_counter()
-        batch = max(1, math.ceil(50 / time_ms))
-        while time.perf_counter() - began < ENERGY_SECONDS:
-            for _ in range(batch):
-                self._conditions.prepare()
+        if energy != before:
+            return _Tick(time.perf_counter(), energy)
+        runs.go_on()
+    return None
+
+
+class _PreparedRuns:
+    """Prepared runs of a call, back to back: AHEAD batches are enqueued at any time, so the device never waits."""
+
+    def __init__(self, device: Device, conditions: RunConditions, call: Callable[[], None], time_ms: float) -> None:
+        self._device = device
+        count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / max(time_ms, 0.1))))
+        self._batches = _batches(device, conditions, call, count)
+        self._times: list[float] = []  # the mean time of a prepared run in each batch since `restart`, in ms
+
+    def restart(self) -> None:
+        """Forget the times so far."""
+        self._times.clear()
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean time of a prepared run since `restart`, in ms."""
+        return fmean(self._times)
+
+    def go_on(self) -> None:
+        """Enqueue another batch if one has ended; otherwise wait for POLL_SECONDS."""
+        if (time_ms := next(self._batches)) is None:
+            time.sleep(POLL_SECONDS)
+        else:
+            self._times.append(time_ms)
+
+    def wait(self, seconds: float, since: float | None = None) -> None:
+        """Go on until `seconds` after the moment `since` (default: now), and for at least one batch."""
+        end = (time.perf_counter() if since is None else since) + seconds
+        while time.perf_counter() < end or not self._times:
+            self.go_on()
+
+    def close(self) -> None:
+        """Wait for what is enqueued."""
+        self._batches.close()
+        self._device.synchronize()
+
+
+def _batches(
+    device: Device, conditions: RunConditions, call: Callable[[], None], count: int
+) -> Generator[float | None, None, None]:
+    """Batches of `count` prepared runs without end: the mean time of a run in the next one, or None until it ends."""
+    idle = [device.timer() for _ in range(AHEAD)]
+    enqueued: deque[Timer] = deque()
+    while True:
+        for timer in idle:
+            timer.start()
+            for _ in range(count):
+                conditions.prepare()
                 call()
-            self._device.synchronize()
-            runs += batch
-        after = sensors.energy_mj()
-        return (after - before) / runs if after is not None else None
+            timer.stop()
+            enqueued.append(timer)
+        idle = []
+        while not enqueued[0].finished():
+            yield None
+        idle = [enqueued.popleft()]
+        yield idle[0].milliseconds() / count

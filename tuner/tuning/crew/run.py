@@ -132,9 +132,9 @@ class CrewRun:
 
         `watch` has the time that the configuration has taken so far.
         """
-        best_ms = None
+        best = None
         if self._task.method.races:
-            best_ms = (self._best and self._best.time_ms) or math.inf
+            best = (self._best and self._best.value) or math.inf
 
         def attempt() -> Outcome | None:
             with watch.stage(BUILD):
@@ -143,7 +143,7 @@ class CrewRun:
             if not self._ledger.begin(config):
                 return None
             with watch.stage(VERIFY):  # the worker reports its stages, unless it dies, most likely in this one
-                return worker.measure(config, best_ms)
+                return worker.measure(config, best)
 
         try:
             patient = self._in_trouble < MOST_IN_TROUBLE

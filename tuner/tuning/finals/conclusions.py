@@ -45,6 +45,29 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
         )
 
 
+def of_energy(selection: Selection) -> Iterator[str]:
+    """The finalists whose energies are indistinguishable from the best's, as one text.
+
+    Nothing if there are none, or if an energy is unknown.
+    """
+    if not selection.finalists or not all(finalist.final.energies for finalist in selection.finalists):
+        return
+    best, *others = selection.finalists
+    least = verdicts.of_times(best.final.energies)
+    tied = [other for other in others if least.verdict(verdicts.of_times(other.final.energies))]
+    if not tied:
+        return
+    figures = [
+        f"  {config_text(other.trial.config)} ({other.final.energy_mj:.4g} mJ, spread {other.final.energy_spread:.1%})"
+        for other in tied
+    ]
+    more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
+    first = (
+        f"these energies are too close to the best's, {best.final.energy_mj:.4g} mJ (spread {least.spread or 0:.1%}):"
+    )
+    yield "\n".join([first, *figures[:MOST_NAMED], *more])
+
+
 def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
     """The verdict on one line, then a line for each tie."""
     fastest = best.final.time_ms

@@ -115,6 +115,7 @@ def record(
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
+        energy_spread=final.energy_spread,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
         default_spread=default_final.spread if default_final else None,
         launch_ms=None if device.on_processor else finals.launch_ms,
@@ -131,7 +132,7 @@ def record(
         skipped_mutants=finals.skipped_mutants,
         verified=by,
         code=rendering.code(worker.task.space),
-        conclusions=_conclusions(selection, device) if method.objectives[0] == "time" else [],
+        conclusions=_conclusions(selection, device, method),
         conditions=dict(device.conditions.values),
     )
 
@@ -154,9 +155,11 @@ def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
     return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 
 
-def _conclusions(selection: Selection, device: DeviceInfo) -> list[str]:
-    """The conclusions, with lines cut to the length that a record allows."""
-    said = (text.split("\n") for text in conclusions.of(selection, device))
+def _conclusions(selection: Selection, device: DeviceInfo, method: Method) -> list[str]:
+    """The conclusions about the first objective, with lines cut to the length that a record allows."""
+    is_time = method.objectives[0] == "time"
+    texts = conclusions.of(selection, device) if is_time else conclusions.of_energy(selection)
+    said = (text.split("\n") for text in texts)
     return ["\n".join(line[: LONGEST_TEXT - 1] for line in lines) for lines in said]
 
 

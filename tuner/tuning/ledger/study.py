@@ -52,6 +52,7 @@ class StudyKey:
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # names of the first protocol lack it
         types = f" types {sorted(self.types.items())}" if self.types else ""
+        method += " energy between ticks" if m.wants_energy else ""  # earlier energies differed by a tenth
         shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}"
         options, values = sorted(self.options.items()), sorted(parameters.items())
         return paths.digest(self.device, shared, repr(options), repr(values))[:12]

@@ -1,0 +1,45 @@
+"""The energy of a run, as the board's counter tells it."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.catalog import catalog
+from tuner.devices import Device
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+
+pytestmark = pytest.mark.gpu
+KERNEL = "sgemm/07_tiled_1xn"
+
+
+def test_the_energy_of_a_configuration_repeats(cuda: Device) -> None:
+    """Measured over a second without regard to the ticks of the counter, energies differ by 11 to 27 %."""
+    space = catalog.load(KERNEL)
+    bench = Bench(cuda, space, scope_of(space, cuda, "4096"), Method(objectives=("energy",)))
+    energies = [bench.measure(dict(space.default)).energy_mj for _ in range(5)]
+    assert None not in energies
+    found = [energy or 0.0 for energy in energies]
+    assert max(found) - min(found) < 0.06 * median(found)
+
+
+def test_a_hopeless_configuration_is_measured_in_one_interval(cuda: Device) -> None:
+    space = catalog.load(KERNEL)
+    bench = Bench(cuda, space, scope_of(space, cuda, "1024"), Method(objectives=("energy",)))
+    whole = bench.measure(dict(space.default))
+    raced = bench.measure(dict(space.default), best=(whole.energy_mj or 0.0) / 10)
+    assert raced.energy_mj == pytest.approx(whole.energy_mj, rel=0.2)
+    assert raced.seconds["measure"] < 0.8 * whole.seconds["measure"]
+
+
+def test_the_energy_of_the_best_has_a_spread_in_the_line_and_in_the_record(tune: Tune) -> None:
+    done = tune(KERNEL, "1024", "--device", "cuda", "--objective", "energy", "--budget", "6")
+    assert done.status == 0, done.err
+    assert " mJ (spread " in done.out.splitlines()[-1]
+    best = tune("best", KERNEL, "1024", "--device", "cuda", "--json").json
+    assert best["record"]["objective"] == "energy"
+    assert 0 <= best["record"]["energy_spread"] < 0.5
