@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from helpers.processes import PATIENCE_SECONDS, start
+import tuner
+from helpers.operations import array, written
+from helpers.processes import PATIENCE_SECONDS, Tune, start
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.errors import LaunchError
@@ -44,3 +47,59 @@ def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:
     assert build.binary.decode() == step.source.text
     with pytest.raises(LaunchError, match="loading sgemm_naive: its build was exported by an earlier version"):
         opencl.load(replace(build, binary=b"poclbin\xff\xfe"), step.source)
+
+
+STRUCTS = """
+typedef struct { float x, y, z, w; } four;
+typedef float real;
+#define THREE float3
+struct two { float x; int k; };
+#define TWO struct two
+__kernel void f(__global real *y, __global const float *x, four p, TWO q, real r, THREE v, int n) {
+    int i = get_global_id(0);
+    if (i < n) y[i] = x[i] + 0 * (p.x + q.k + r + v.x);
+}
+"""
+
+
+def of_structs(folder: Path, code: str, dtypes: dict[str, str]) -> Path:
+    arguments: list[dict[str, Any]] = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    arguments += [{"name": name, "dtype": dtype, "value": 1} for name, dtype in dtypes.items()]
+    return written(folder, code, arguments, "x", "opencl", block=[64], grid=["ceil_div(n, 64)"])
+
+
+DTYPES = {"p": "complex128", "q": "int64", "r": "float32", "v": "complex128"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "dtype", "told"),
+    [
+        ("p", "float32", "float32 has 4 bytes, but f takes 16 here; write the type that f declares; pass the members"),
+        ("q", "float32", "float32 has 4 bytes, but f takes 8 here"),
+        ("r", "float64", "float64 has 8 bytes, but f takes 4 here"),
+        ("v", "complex64", "complex64 has 8 bytes, but f takes 16 here"),
+        ("", "", ""),
+    ],
+)
+def test_a_struct_by_value_is_compared_before_a_launch(
+    name: str, dtype: str, told: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = of_structs(tmp_path, STRUCTS, {**DTYPES, name: dtype} if name else DTYPES)
+    done = tune("validate", file, "--compile")
+    assert (done.status, f"operation.arguments.{name}.dtype: {told}" in done.err) == ((2, True) if told else (0, False))
+    if told:
+        assert "1 failed: arguments" in tune(file, "1000").err
+        with pytest.raises(tuner.TrialError, match=told):
+            tuner.load(file, 1000, device="opencl")
+    else:
+        assert tune(file, "1000").status in (0, 1)  # whatever the values mean
+        tuner.load(file, 1000, device="opencl")
+
+
+def test_a_type_that_no_argument_of_a_kernel_may_have_is_explained(tmp_path: Path, tune: Tune) -> None:
+    code = STRUCTS.replace("struct two { float x; int k; }", "struct two { bool k; }").replace("q.k", "(float)q.k")
+    done = tune("validate", of_structs(tmp_path, code, DTYPES), "--compile")
+    assert done.status == 2
+    assert "OpenCL C forbids bool, size_t" in done.err
+    assert "also within a struct; write unsigned char" in done.err

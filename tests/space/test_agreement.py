@@ -145,6 +145,18 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
         "float* threads(int i);\n" + CODE, [Y, X], {"derived": {"threads": "SCALE * 32"}}, "derived.threads",
         "f.cu declares `float threads`",
     ),
+    "a scalar that OpenCL C forbids": (
+        CODE.replace("int n)", "bool late, int n)"), [Y, X, {"name": "late", "dtype": "bool", "value": 1}], {},
+        "operation.arguments.2", "takes `bool late` here, a type that OpenCL C forbids for arguments of kernels; write "
+        "unsigned char in the source",
+    ),
+    "a scalar that OpenCL C forbids, of another type": (
+        CODE.replace("int n)", "const size_t n)"), [Y, X], {}, "operation.arguments.2", "write unsigned long in the"
+    ),
+    "a scalar that OpenCL C forbids, by another name": (
+        "typedef ptrdiff_t count;\n" + CODE.replace("int n)", "count n)"), [Y, X], {}, "operation.arguments.2",
+        "takes `count n` here, a type that OpenCL C forbids for arguments of kernels; write long in the source",
+    ),
     "a header that is missing": (
         '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is not in'
     ),
@@ -231,6 +243,7 @@ def test_from_what_the_text_leaves_open_nothing_is_concluded(what: str, tmp_path
 
 
 AGREE: dict[str, tuple[str, dict[str, Any]]] = {
+    "masks and counts in arrays": ("#ifdef MORE\ntypedef size_t many;\n#endif\n" + CODE, {}),
     "a default of the source": ("#ifndef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
     "a definition that depends": ("#if SCALE > 2\n#undef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
     "as it should be": (CODE, {}),

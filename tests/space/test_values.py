@@ -69,6 +69,12 @@ def test_a_value_that_does_not_fit_at_a_size_is_one_message(polynomial: Path, ho
     expected = "argument square: `n * n` is 2500000000 at n=50000, and does not fit its int32; try a smaller size"
     assert expected in done.err
     assert "Traceback" not in done.err
+    done = tune("validate", polynomial, "50000")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert (
+        "`n * n` is 2500000000, which does not fit int32; declare a wider dtype, or try a smaller size, at n=50000"
+        in done.err
+    )
     with pytest.raises(SpaceError, match="argument square: "):
         tuner.load(str(polynomial), 50000, device=host)(np.empty(50000, np.float32), np.ones(50000, np.float32))
 

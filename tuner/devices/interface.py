@@ -11,8 +11,9 @@ from typing import Any
 class Interface:
     """The interface of a binary.
 
-    `parameters` maps each kernel's name in the source to the sizes of its parameters in bytes. `variables` maps each
-    constant-memory variable to its size in bytes. `dynamic` names the kernels that use dynamic shared memory.
+    `parameters` maps each kernel's name in the source to the sizes of its parameters in bytes, 0 if unknown.
+    `variables` maps each constant-memory variable to its size in bytes. `dynamic` names the kernels that use dynamic
+    shared memory.
     """
 
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

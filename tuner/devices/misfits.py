@@ -43,7 +43,7 @@ def _misfits(interface: Interface, step: StepSource, position: int, instance: In
         counts = f"{len(passed)} ({given}) for {step.kernel}, which takes {len(sizes)}"
         yield "operation.arguments", f"{counts}; declare all of them, in the kernel's order"
     for argument, size in zip(passed, sizes or (), strict=False):
-        if argument.kind is None:
+        if argument.kind is None and size:
             yield from _size(argument, size, step.kernel, instance)
     for argument in space.operation.arguments:
         if argument.kind is not None and not argument.kind.is_parameter(language):

@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.figures import Figures
-from tuner.devices.opencl import BACKEND, cuda_words
+from tuner.devices.opencl import BACKEND, cuda_words, parameters
 from tuner.errors import BuildError
 from tuner.space.sources.source import Source
 
@@ -37,13 +37,17 @@ class OpenCLCompiler(Compiler):
         return [*super().folders(), Path(os.environ.get("POCL_CACHE_DIR") or caches)]
 
     def compile(self, source: Source) -> Build:
-        program = build_program(cl.Program(self._context, source.text), source)
+        program = self._built(source)
         defined: Any = program.get_info(cl.program_info.KERNEL_NAMES)
         for kernel in source.kernels:
             if kernel not in defined.split(";"):
                 raise BuildError(missing_kernel(source, kernel))
         binary = source.text.encode() if self._is_pocl else _binary_of(program)
-        return Build(binary, {kernel: self._figures(program, kernel) for kernel in source.kernels})
+        interface = parameters.interface(program, source.kernels, lambda more: self._built(source, more))
+        return Build(binary, {k: self._figures(program, k) for k in source.kernels}, interface=interface)
+
+    def _built(self, source: Source, more: str = "") -> cl.Program:
+        return build_program(cl.Program(self._context, source.text + more), source, parameters.ARGUMENT_INFO)
 
     def _figures(self, program: cl.Program, kernel: str) -> Figures:
         (device,) = self._context.devices
@@ -60,12 +64,12 @@ def _binary_of(program: cl.Program) -> bytes:
     return bytes(binaries[0])
 
 
-def build_program(program: cl.Program, source: Source) -> cl.Program:
-    """Compile or link `program`, and return it. Raises BuildError with the compiler's log."""
+def build_program(program: cl.Program, source: Source, *options: str) -> cl.Program:
+    """Compile or link `program` with these options more, and return it. Raises BuildError with the compiler's log."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)
-            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
+            program.build(options=[*source.options, *options], cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
             return program
     except cl.Error as error:
         # In pyopencl's message, the compiler's log is after the device's description and before the options. The log

@@ -1,4 +1,4 @@
-"""Appends the OpenCL C equivalents of CUDA names to the compiler's errors about a CUDA source."""
+"""Appends advice to the compiler's errors about a CUDA source: the OpenCL C equivalents of its names, and types."""
 
 import re
 
@@ -11,6 +11,11 @@ _FLOAT_SUM = (
     "__global int *)p, as_int(old), as_int(old + v)) != as_int(old)); return old; }`"
 )
 _NOT_INTEGER = re.compile(r"call to ['‘`\"](?:_cl_)?atomic_add\b")
+_FORBIDDEN = re.compile("cannot be used as the type of a kernel parameter")
+_FORBIDDEN_ADVICE = (
+    "OpenCL C forbids bool, size_t, ptrdiff_t, intptr_t and uintptr_t there, also within a struct; "
+    "write unsigned char, unsigned long or long"
+)
 _ALONE = "OpenCL C has no equivalent; put it under #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
 _DEFINITIONS = {  # by CUDA name: the parameters and body of a macro, and the types that it supports
     **{f"atomic{cuda}": (f"(p, v) atomic_{name}(p, v)", ", for int and unsigned") for cuda, name in _ATOMIC.items()},
@@ -45,7 +50,9 @@ def explained(log: str) -> str:
 
 
 def _advice(line: str) -> tuple[str, str]:
-    """The CUDA name that a message is about, and the advice; both empty if the message is about no CUDA name."""
+    """What a message is about, which is as a rule a CUDA name, and the advice; both empty if there is no advice."""
+    if _FORBIDDEN.search(line):
+        return "kernel parameter", _FORBIDDEN_ADVICE
     if _NOT_INTEGER.search(line):
         return "atomic_add", f"atomic_add is for int and unsigned; for float, write {_FLOAT_SUM} instead"
     unknown = _UNKNOWN.search(line)

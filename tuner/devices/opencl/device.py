@@ -21,6 +21,7 @@ from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND, arrays
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
+from tuner.devices.opencl.parameters import ARGUMENT_INFO
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.lockless import cached_property
@@ -100,11 +101,9 @@ class OpenCLDevice(Device):
     def load(self, build: Build, source: Source) -> cl.Program:
         action = f"loading {source.kernel}"
         try:
-            if self.compiles_at_launch:
-                program = cl.Program(self.context, build.binary.decode())
-            else:
-                program = cl.Program(self.context, [self._device], [build.binary])
-            return build_program(program, source)
+            if self.compiles_at_launch:  # PoCL finds what it compiled by the same text and options
+                return build_program(cl.Program(self.context, build.binary.decode()), source, ARGUMENT_INFO)
+            return build_program(cl.Program(self.context, [self._device], [build.binary]), source)
         except cl.Error as error:  # built for another device, or by another version of the driver
             raise launch_error(action, error) from None
         except UnicodeDecodeError:

@@ -1,12 +1,15 @@
 """Evaluates a space without a device: whether every expression has a value, and every launch is possible."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
+from tuner.space import chosen_types
 from tuner.space import operation as operations
 from tuner.space.answers import trial
+from tuner.space.argument import Argument
 from tuner.space.chosen_types import Types
 from tuner.space.default import excluding_all
 from tuner.space.dtypes import DTYPES, DType
@@ -124,7 +127,7 @@ def _operation_checks(space: Space) -> Iterator[Check]:
                 yield ("arguments", position, "shape"), _whole(expression, 1)
         for expression in argument.value:
             if not expression.names & chosen:
-                yield ("arguments", position, "value"), _number(expression)
+                yield ("arguments", position, "value"), _fitting(argument, expression)
         if argument.fill is not None and argument.fill.expressions:
             for dtype in op.types.get(argument.dtype, (argument.dtype,)):
                 yield ("arguments", position, "fill"), _filled(argument.fill, DTYPES[dtype])
@@ -160,7 +163,7 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
                 yield ("operation", "arguments", position, key), _whole(expression, 0)
         for value in argument.value if argument.shape is None else ():
             if value.names & {*space.parameters, *space.derived}:
-                yield ("operation", "arguments", position, "value"), _number(value)
+                yield ("operation", "arguments", position, "value"), _fitting(argument, value)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)
 
@@ -174,6 +177,21 @@ def _number(expression: Expression) -> Test:
         value = expression.evaluate(instance.names)
         if not isinstance(value, int | float):
             raise ExpressionError(f"`{shown(expression.text)}` is {quoted(value)}; a number, true or false is needed")
+
+    return test
+
+
+def _fitting(argument: Argument, expression: Expression) -> Test:
+    """The test that the value, or an element, of the argument fits its dtype."""
+
+    def test(instance: Instance) -> None:
+        _number(expression)(instance)
+        value, element = expression.evaluate(instance.names), chosen_types.dtype(argument, instance.problem)
+        if not math.isfinite(value) or not element.holds(value):
+            raise ExpressionError(
+                f"`{shown(expression.text)}` is {quoted(value)}, which does not fit {element.name}; declare a wider "
+                "dtype, or try a smaller size"
+            )
 
     return test
 

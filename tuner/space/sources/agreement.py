@@ -21,6 +21,14 @@ from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.uses import files
 
 MOST_TEXT = 1 << 20  # characters; a longer source is not checked
+# Types that no parameter of a kernel in OpenCL C may have, with those to write instead, which other languages know too.
+_FORBIDDEN = {
+    "bool": "unsigned char",
+    "size_t": "unsigned long",
+    "uintptr_t": "unsigned long",
+    "ptrdiff_t": "long",
+    "intptr_t": "long",
+}
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
 
 KeyPath = tuple[str | int, ...]  # ("operation", "arguments", 1, "dtype")
@@ -45,6 +53,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     codes = {path: without_comments(text) for path, text in texts.items()}
     for position, step in enumerate(space.steps):
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
+            yield from _forbidden(space, position, prototype, codes[step.source])
             yield from _argument_faults(space, position, prototype)
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
@@ -126,6 +135,22 @@ def _argument_faults(space: Space, position: int, prototype: Prototype) -> Itera
     for argument, parameter in zip(arguments, parameters, strict=True):
         if argument.kind is None:
             yield from _parameter_faults(space, position, argument, parameter)
+
+
+def _forbidden(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
+    """Scalars of the kernel whose types OpenCL C forbids, although it knows them elsewhere."""
+    if "opencl" not in space.languages:
+        return
+    step, names = space.steps[position], [argument.name for argument in space.operation.arguments]
+    aliases = re.findall(rf"\btypedef\s+({'|'.join(_FORBIDDEN)})\s+(\w+)\s*;", code)
+    types = {**_FORBIDDEN, **{alias: _FORBIDDEN[plain] for plain, alias in aliases}}
+    for name, parameter in zip(step.arguments, prototype.parameters or (), strict=False):
+        if not parameter.stars and (instead := types.get(parameter.type)) is not None:
+            yield Fault(
+                ("operation", "arguments", names.index(name)),
+                f"{name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here, a type that OpenCL C "
+                f"forbids for arguments of kernels; write {instead} in the source",
+            )
 
 
 def _parameter_faults(space: Space, number: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
