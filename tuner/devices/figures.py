@@ -1,10 +1,10 @@
-"""Figures of a build: the registers, spills and shared memory that its compiler reported, and the occupancy."""
+"""Figures of a build: the registers, spills, shared and local memory that its compiler reported, and the occupancy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ResourceError
@@ -20,13 +20,16 @@ _REGISTER_UNIT = 256  # registers are allocated to a warp in multiples of this, 
 class Figures:
     """The compiler's figures of one kernel; None for a figure that it does not report.
 
-    `registers` are per thread. `spills` are the bytes per thread that register spills store and load. `shared_memory`
-    is in bytes per block: static shared memory for a build, static and dynamic for a launch.
+    `registers` are per thread. `spills` are the bytes per thread that register spills store and load, in the kernel and
+    in the functions that it calls. `shared_memory` is in bytes per block: static shared memory for a build, static and
+    dynamic for a launch. `local_memory` is the stack of a thread in bytes: arrays that registers cannot hold, and room
+    for spilled registers.
     """
 
     registers: int | None = None
     spills: int | None = None
     shared_memory: int | None = None
+    local_memory: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,10 +41,12 @@ class Figures:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Figures:
-        return Figures(**data)
+        """The figures in `data`. Earlier versions reported no local memory, and no spills of called functions."""
+        return Figures(**({**data, "spills": None} if "local_memory" not in data else data))
 
 
 NO_FIGURES = Figures()
+FIGURE_NAMES = tuple(field.name for field in fields(Figures))
 
 
 def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:

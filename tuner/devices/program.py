@@ -35,12 +35,13 @@ class Built:
 
     @property
     def figures(self) -> Figures:
-        """The figures of a launch: the maximum of registers and shared memory over all steps, and the sum of spills."""
+        """The figures of a launch: the maximum of registers and memory over all steps, and the sum of spills."""
         each = [self._figures(step).launched(step.geometry) for step in self.steps]
         return Figures(
             registers=_over(max, [f.registers for f in each]),
             spills=_over(sum, [f.spills for f in each]),
             shared_memory=_over(max, [f.shared_memory for f in each]),
+            local_memory=_over(max, [f.local_memory for f in each]),
         )
 
     @property

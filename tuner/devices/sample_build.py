@@ -37,6 +37,7 @@ class Sample:
             "registers": self.figures.registers,
             "bytes of spills": self.figures.spills,
             "bytes of shared memory": self.figures.shared_memory,
+            "bytes of local memory": self.figures.local_memory,
         }
         figures = "".join(f", {value} {name}" for name, value in values.items() if value is not None)
         return f"{self.kind}: the default compiles for {self.architecture}{figures}"

@@ -25,6 +25,7 @@ BUILD = {  # figures of a build: their names in a recording, and their titles
     "registers": "registers",
     "spills": "spills, B",
     "shared_memory": "shared memory, B",
+    "local_memory": "local memory, B",
     "occupancy": "occupancy",
 }
 

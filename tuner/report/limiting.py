@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices.figures import Figures, resident_blocks
+from tuner.devices.figures import FIGURE_NAMES, Figures, resident_blocks
 from tuner.report import roofline
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Limiting:
     """Occupancy and waves of a configuration.
 
-    figures: registers, spills and shared memory of its build.
+    figures: registers, spills, shared and local memory of its build.
     occupancy: the theoretical occupancy, 0 to 1; None if unknown.
     threads: threads per block. grid: number of blocks.
     blocks: for each resource, how many resident blocks it allows per multiprocessor.
@@ -48,7 +48,7 @@ def bounds_of(subject: Subject, row: Row) -> Limiting | None:
     if instance is None or entry is None or len(instance.space.steps) != 1 or "registers" not in entry.extra:
         return None
     (geometry,) = instance.geometries
-    figures = Figures(*(_count(entry.extra.get(name)) for name in ("registers", "spills", "shared_memory")))
+    figures = Figures(*(_count(entry.extra.get(name)) for name in FIGURE_NAMES))
     shared = figures.shared_memory
     static = None if shared is None else max(0, shared - geometry.shared_memory)
     blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, instance.problem.limits)
@@ -94,6 +94,11 @@ def sentences(contender: Contender, ceilings: Ceilings | None, bounds: Limiting 
         )
     if bounds.figures.spills:
         lines.append(f"Registers spill {bounds.figures.spills} bytes per thread to local memory.")
+    elif bounds.figures.local_memory:
+        lines.append(
+            f"A thread has {bounds.figures.local_memory} bytes in local memory, such as arrays whose indices are known "
+            "only at run time."
+        )
     if bounds.waves is not None:
         full = bounds.waves / math.ceil(bounds.waves)
         lines.append(

@@ -47,10 +47,10 @@ class Record:
     in a fraction `fault_rate` of all runs with a probability of 99 %; None if unknown. `skipped_mutants` are wrong
     outputs that the check need not reject, because they equal the right one or the operation accepts them.
 
-    `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills` (bytes) and
-    `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is the version of the measurement protocol
-    (`measure.method`). `conditions` are those of `devices.conditions`. Older records lack `verified`, `code`,
-    `default_spread` and `launch_ms`.
+    `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
+    `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is
+    the version of the measurement protocol (`measure.method`). `conditions` are those of `devices.conditions`. Older
+    records lack `verified`, `code`, `default_spread`, `launch_ms` and `local_memory`.
     """
 
     device: str
@@ -87,6 +87,7 @@ class Record:
     throttled: list[str] = field(default_factory=list)
     registers: int | None = None
     spills: int | None = None
+    local_memory: int | None = None
     occupancy: float | None = None
     gbytes: float | None = None
     protocol: int = 1

@@ -102,6 +102,6 @@ FIELDS: Mapping[str, Rule] = {
     **dict.fromkeys(("default_spread", "energy_spread", "fault_rate"), _optional(_NUMBER)),
     "conclusions": _PARAGRAPHS,
     "default_ties": Rule(lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys(("registers", "spills", "compared_runs"), _optional(_COUNT)),
+    **dict.fromkeys(("registers", "spills", "local_memory", "compared_runs"), _optional(_COUNT)),
     **dict.fromkeys(("verified", "code", "peak", "memory"), _optional(_TEXT)),
 }

@@ -178,6 +178,7 @@ def _limits(result: Contrast) -> dict[str, list[str]]:
         "registers": line(lambda b: _count(b.figures.registers)),
         "spills, bytes": line(lambda b: _count(b.figures.spills)),
         "shared memory, bytes": line(lambda b: _count(b.figures.shared_memory)),
+        "local memory, bytes": line(lambda b: _count(b.figures.local_memory)),
         "threads per block": line(lambda b: f"{b.threads:,}"),
         "blocks": line(lambda b: f"{b.grid:,}"),
         "occupancy": line(lambda b: "" if b.occupancy is None else f"{b.occupancy:.1%}"),

@@ -4,20 +4,19 @@ import functools
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.cuda import BACKEND, host_code, ptx
 from tuner.devices.figures import Figures
-from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
 STANDARD = "--std=c++17"
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
+_PROPERTIES = re.compile(r"Function properties for (\S+)\n[^\n]*?(\d+) bytes spill stores, (\d+) bytes spill loads")
 # ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
 _REPORT_OPTIONS = ("--ptxas-options=-v", "--no-cache")
 
@@ -73,11 +72,12 @@ def compile_cubin(source: Source, architecture: str) -> Build:
         entries = {
             kernel: _ok(nvrtc.nvrtcGetLoweredName(program, kernel.encode())).decode() for kernel in source.kernels
         }
+        assembly = _ptx(nvrtc, program)
         return Build(
             bytes(cubin),
-            {kernel: _figures(log, name) for kernel, name in entries.items()},
+            {kernel: _figures(log, name, assembly) for kernel, name in entries.items()},
             entries={kernel: name for kernel, name in entries.items() if name != kernel},
-            interface=_interface(nvrtc, program, entries),
+            interface=ptx.interface(assembly, entries) if assembly else None,
         )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -143,23 +143,31 @@ def _ok(result: tuple[Any, ...]) -> Any:
     return values[0] if values else None
 
 
-def _interface(nvrtc: Any, program: Any, names: Mapping[str, str]) -> Interface | None:
-    """The interface of the kernels; None if NVRTC does not provide PTX in addition to the cubin."""
+def _ptx(nvrtc: Any, program: Any) -> str:
+    """The PTX of a compiled program; empty if NVRTC does not provide it in addition to the cubin."""
     status, size = nvrtc.nvrtcGetPTXSize(program)
     text = bytearray(size or 0)
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS or nvrtc.nvrtcGetPTX(program, text)[0] != status or not size:
-        return None
-    return ptx.interface(text.rstrip(b"\0").decode(errors="replace"), names)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS or nvrtc.nvrtcGetPTX(program, text)[0] != status:
+        return ""
+    return text.rstrip(b"\0").decode(errors="replace")
 
 
-def _figures(log: str, kernel: str) -> Figures:
-    """The figures of `kernel` in ptxas's verbose output."""
+def _figures(log: str, kernel: str, assembly: str) -> Figures:
+    """The figures of `kernel` in ptxas's verbose output, which lists the functions that are not inlined, too.
+
+    Their spills count; the registers and the stack of an entry function include theirs. Without `assembly`, the
+    kernel's PTX, all functions in the output count.
+    """
     section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
     registers = re.search(r"Used (\d+) registers", section)
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", section)
     shared = re.search(r"(\d+) bytes smem", section)
+    stack = re.search(r"(\d+) bytes cumulative stack size", section) or re.search(r"(\d+) bytes stack frame", section)
+    spills = {name: int(stored) + int(loaded) for name, stored, loaded in _PROPERTIES.findall(log)}
+    entries = set(re.findall(r"Compiling entry function '([^']+)'", log))
+    called = ptx.called(assembly, kernel) if assembly else {kernel, *(spills.keys() - entries)}
     return Figures(
         registers=int(registers[1]) if registers else None,
-        spills=int(spills[1]) + int(spills[2]) if spills else None,
+        spills=sum(spills[name] for name in called & spills.keys()) if kernel in spills else None,
         shared_memory=int(shared[1]) if shared else 0 if registers else None,
+        local_memory=int(stack[1]) if stack else None,
     )

@@ -10,25 +10,38 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
 _FUNCTION = re.compile(r"\.func\b[^;{]*?([\w$.]+)\s*\(")
 _DATA = re.compile(r"\.[a-z]+(\d+)(?:x(\d+))?\s[^,]*?(?:\[(\d+)\])?\s*$", re.DOTALL)
 _CONSTANT = re.compile(r"\.const\s+(?:\.align\s+\d+\s+)?\.[a-z]+(\d+)\s+([\w$.]+)\s*((?:\[\d+\])*)\s*[;=]")
+_TABLE = re.compile(r"\.(?:global|const)\b[^;={]*?([\w$.]+)\s*(?:\[\d*\])*\s*=\s*([^;]*);")
 _DYNAMIC = re.compile(r"\.extern\s+\.shared\s[^;]*?([\w$.]+)\s*\[\s*\]\s*;")
 
 
 def interface(ptx: str, entries: Mapping[str, str]) -> Interface:
     """The interface of the kernels in `ptx`. `entries` maps a kernel's name in the source to its name in the PTX."""
-    bodies = dict[str, str]()
-    parameters = dict[str, tuple[int, ...]]()
-    for part in re.split(r"^(?=[^\n;]*\.(?:entry|func)\b)", ptx, flags=re.MULTILINE)[1:]:
-        if entry := _ENTRY.search(part.partition("{")[0]):
-            parameters[entry[1]] = tuple(map(_bytes, filter(str.strip, (entry[2] or "").split(","))))
-            bodies[entry[1]] = _body(part)
-        elif function := _FUNCTION.search(part):
-            bodies[function[1]] = _body(part)
+    bodies = _bodies(ptx)
+    parameters = {
+        name: tuple(map(_bytes, filter(str.strip, (declared or "").split(","))))
+        for name, declared in _ENTRY.findall(ptx)
+    }
     dynamic = set(_DYNAMIC.findall(ptx))
     return Interface(
         {kernel: parameters[name] for kernel, name in entries.items() if name in parameters},
         {name: int(bits) // 8 * _elements(extents) for bits, name, extents in _CONSTANT.findall(ptx)},
         tuple(kernel for kernel, name in entries.items() if dynamic and _names(bodies, name) & dynamic),
     )
+
+
+def called(ptx: str, entry: str) -> set[str]:
+    """The functions of `ptx` that the kernel `entry` may call, and the kernel itself; also by pointers in tables."""
+    bodies = _bodies(ptx)
+    return {entry} | (_names({**dict(_TABLE.findall(ptx)), **bodies}, entry) & bodies.keys())
+
+
+def _bodies(ptx: str) -> dict[str, str]:
+    """The text of each kernel and function, by its name in `ptx`."""
+    bodies = dict[str, str]()
+    for part in re.split(r"^(?=[^\n;]*\.(?:entry|func)\b)", ptx, flags=re.MULTILINE)[1:]:
+        if found := _ENTRY.search(part.partition("{")[0]) or _FUNCTION.search(part):
+            bodies[found[1]] = _body(part)
+    return bodies
 
 
 def _body(function: str) -> str:

@@ -18,7 +18,7 @@ from tuner.space.file import sample
 from tuner.space.instance import Instance
 from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.sources import rendering
+from tuner.space.sources import agreement, rendering
 from tuner.space.texts import config_text, size_text
 from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill
@@ -87,7 +87,11 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
             return Evaluation(tried, ("operation", "arguments"), message)
         if (message := trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
-        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), rendering.kernels_of)]
+        checks = [
+            *_configuration_checks(space, own_restrictions),
+            *((("steps", number, "grid"), _clusters(number, cluster)) for number, cluster in agreement.clusters(space)),
+            (("kernel",), rendering.kernels_of),
+        ]
         for instance in sample.instances(space, scope, sample.SIZE // len(scopes)):
             tried += 1
             for where, test in checks:
@@ -191,6 +195,20 @@ def _fitting(argument: Argument, expression: Expression) -> Test:
             raise ExpressionError(
                 f"`{shown(expression.text)}` is {quoted(value)}, which does not fit {element.name}; declare a wider "
                 "dtype, or try a smaller size"
+            )
+
+    return test
+
+
+def _clusters(number: int, cluster: tuple[Expression, ...]) -> Test:
+    """The test that the grid of a step is whole clusters, as the kernel declares them by `__cluster_dims__`."""
+
+    def test(instance: Instance) -> None:
+        extents = [each.integer(instance.names) for each in cluster]
+        grid = instance.geometries[number].grid
+        if any(blocks % extent for blocks, extent in zip(grid, extents, strict=False) if extent > 0):
+            raise ExpressionError(
+                f"a grid of {grid} is not whole clusters of __cluster_dims__({', '.join(map(str, extents))})"
             )
 
     return test

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
+from tuner.space import expressions
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.expressions import braces
+from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space, Step
-from tuner.space.sources import declared_memory, flag_faults, macros
+from tuner.space.sources import declared_memory, flag_faults, ignored, macros
 from tuner.space.sources.includes import inlined, without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.uses import files
@@ -57,11 +58,13 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield from _argument_faults(space, position, prototype)
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
+            yield from (Fault(*fault) for fault in ignored.registers(space, position, prototype))
         for where, message in declared_memory.missing_dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
     yield from _undeclared(space, "\n".join(codes.values()))
     yield from (Fault(*fault) for fault in macros.faults(space, codes))
     yield from (Fault(*fault) for fault in flag_faults.faults(space, tuple(codes.values())))
+    yield from (Fault(*fault) for fault in ignored.pragmas(space, tuple(codes.values())))
 
 
 def warnings(space: Space) -> Iterator[str]:
@@ -73,6 +76,22 @@ def warnings(space: Space) -> Iterator[str]:
     for fault in faults(space, texts):
         if not fault.fatal:
             yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+
+
+def clusters(space: Space) -> Iterator[tuple[int, tuple[Expression, ...]]]:
+    """The blocks per cluster that kernels declare by `__cluster_dims__`, by the number of the step.
+
+    An extent that is no expression of the space's names, such as one in a macro of the source, is left out.
+    """
+    for number, step in enumerate(space.steps):
+        text = inlined(step.source, space.include)
+        prototype = _prototype(space, step, text, without_comments(text)) if "__cluster_dims__" in text else None
+        try:
+            extents = tuple(expressions.parse(extent) for extent in (prototype.cluster if prototype else ()))
+        except ExpressionError:
+            continue
+        if extents and all(extent.names <= {*space.parameters, *space.derived} for extent in extents):
+            yield number, extents
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:

@@ -13,6 +13,7 @@ from tuner.space.sources.includes import without_comments
 
 _WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
+_BOUNDS = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[^\n]*\b__launch_bounds__\b", re.MULTILINE)
 _KERNEL_WORDS = {"__global__", "__kernel", "kernel"}
 _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
@@ -85,6 +86,8 @@ class Prototype:
     defaults: defaults of template parameters.
     namespace: the prefix of its qualified name, such as `ns::`.
     body: the tokens of its body.
+    has_launch_bounds: it certainly has `__launch_bounds__`.
+    cluster: blocks per cluster in x, y, z, from `__cluster_dims__`; empty if it has none.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Prototype:
     defaults: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ""
     body: tuple[str, ...] = ()
+    has_launch_bounds: bool = False
+    cluster: tuple[str, ...] = ()
 
     @property
     def qualified(self) -> str:
@@ -109,12 +114,18 @@ def prototypes(text: str) -> list[Prototype]:
     portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
     lists = {name for name, value in macros if "," in value}  # may expand to several parameters
     types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}  # may expand to a type
+    bounds = {"__launch_bounds__", *_BOUNDS.findall(code)}
     kernels, functions = [], []
     for prefix, name, inner, namespace, body in definitions(words(code)):
         parameters = _parameters(inner, lists, types)
         if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
             template, defaults = _template(prefix)
-            kernels.append(Prototype(name, parameters, True, template, _block(prefix), defaults, namespace, body))
+            declared = _declared(prefix)
+            has_bounds, cluster = bool(bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
+            block = _block(prefix)
+            kernels.append(
+                Prototype(name, parameters, True, template, block, defaults, namespace, body, has_bounds, cluster)
+            )
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
             functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
     return kernels or functions
@@ -174,11 +185,21 @@ def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]
 
 
 def _block(prefix: list[str]) -> tuple[str, ...]:
-    for word in ("reqd_work_group_size", "__launch_bounds__"):
-        if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
-            extents = [" ".join(part) for part in split(prefix[at + 2 : matching(prefix, at + 1)])]
-            return tuple(extents if word == "reqd_work_group_size" else extents[:1])
-    return ()
+    return _attribute("reqd_work_group_size", prefix) or _attribute("__launch_bounds__", prefix)[:1]
+
+
+def _attribute(word: str, prefix: list[str]) -> tuple[str, ...]:
+    """The arguments of an attribute of a kernel; empty if it has none."""
+    if word not in prefix[:-1] or prefix[(at := prefix.index(word)) + 1] != "(":
+        return ()
+    return tuple(" ".join(part) for part in split(prefix[at + 2 : matching(prefix, at + 1)]))
+
+
+def _declared(prefix: list[str]) -> list[str]:
+    """The tokens from a kernel's first qualifier or attribute on; empty if an #if is among them."""
+    known = [word for word in ("__global__", "__launch_bounds__", "__cluster_dims__") if word in prefix]
+    declared = prefix[min(map(prefix.index, known)) :] if known else prefix
+    return [] if "#" in declared else declared
 
 
 def _without_directives(code: str) -> str:

@@ -124,6 +124,7 @@ def record(
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,
         spills=trial.outcome.figures.spills,
+        local_memory=trial.outcome.figures.local_memory,
         occupancy=trial.outcome.occupancy,
         protocol=PROTOCOL,
         input_sets=finals.input_sets,

@@ -8,7 +8,7 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.devices import environment
-from tuner.devices.figures import Figures
+from tuner.devices.figures import FIGURE_NAMES, Figures
 from tuner.measure.results import STAGES, Outcome
 from tuner.space.config import Value
 from tuner.tuning.ledger.trial import Trial
@@ -71,7 +71,7 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             energy_mj=_optional(_number, fields.get("energy_mj")),
             failure=_optional(_text, fields.get("failure")),
             log=_text(fields.get("log", "")),
-            figures=Figures(*(_optional(_count, fields.get(n)) for n in ("registers", "spills", "shared_memory"))),
+            figures=Figures(*(_optional(_count, fields.get(name)) for name in FIGURE_NAMES)),
             occupancy=_optional(_number, fields.get("occupancy")),
             doubtful=fields.get("doubtful") is True,
             seconds=_seconds(fields.get("seconds")),

@@ -1,0 +1,105 @@
+"""What a compiler ignores without an error is named, and so is a grid that a source's clusters forbid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.operations import array, written
+from helpers.processes import Tune
+
+Y = array("y", "float32", ["n"], "out")
+KERNEL = 'extern "C" __global__ void {} f(float *y, int n) {{ y[0] = a; }}'
+LIMITED: dict[str, Any] = {"parameters": {"a": [1], "registers": [32, 64]}, "grid": [1], "block": [64]}
+OPTIONS = ["-maxrregcount={registers}"]
+LOOP = "void f(float *y, int n) {{\n{}\n    for (int i = 0; i < n; i++) y[i] = 0;\n}}\n"
+
+
+def of(folder: Path, bounds: str, head: str = "", **more: Any) -> Path:
+    return written(folder, head + KERNEL.format(bounds), [Y], "zeros(n)", "cuda", **{**LIMITED, **more})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "head"),
+    [
+        ("__launch_bounds__(64)", ""),
+        ("__launch_bounds__(64, 2)", "#ifndef b\n#define b 1\n#endif\n"),
+        ("BOUNDS(64)", "#define BOUNDS(threads) __launch_bounds__(threads)\n"),
+    ],
+)
+def test_a_limit_of_registers_beside_launch_bounds_is_refused(
+    bounds: str, head: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = of(tmp_path, bounds, head, compile_options={"cuda": OPTIONS})
+    done = tune("validate", file)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert (
+        "compile_options.cuda.0: -maxrregcount={registers} has no effect on f in f.cu, which has __launch_" in done.err
+    )
+
+
+@pytest.mark.parametrize("bounds", ["", "\n#if a > 1\n__launch_bounds__(64)\n#endif\n", "__maxnreg__(32)"])
+def test_a_limit_of_registers_of_a_kernel_without_launch_bounds_is_valid(
+    bounds: str, tmp_path: Path, tune: Tune
+) -> None:
+    head = "__global__ void __launch_bounds__(64) other() {}\n"
+    done = tune("validate", of(tmp_path, bounds, head, compile_options={"cuda": OPTIONS}))
+    assert (done.status, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("pragma", "cure"),
+    [
+        ("#pragma unroll a", "write UNROLL(a), with #define PRAGMA(text) _Pragma(#text) and #define UNROLL(n)"),
+        ("#define FEW a\n# pragma unroll (FEW)", "write UNROLL(a)"),
+        ("#pragma ivdep a", "write a pragma that GCC knows"),
+    ],
+)
+def test_a_pragma_that_gcc_ignores_is_named_with_its_macro(pragma: str, cure: str, tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", written(tmp_path, LOOP.format(pragma), [Y], "zeros(n)", parameters={"a": [1, 2]}))
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert " parameters.a: GCC ignores `#pragma " in done.err
+    assert cure in done.err
+
+
+CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll n)\n"
+
+
+@pytest.mark.parametrize(
+    "pragma",
+    [
+        "#pragma omp parallel for schedule(static, a)",
+        "#ifdef __clang__\n#pragma unroll a\n#endif\n(void)a;",
+        "#pragma unroll\n(void)a;",
+        CURE + "UNROLL(a)",
+    ],
+)
+def test_other_pragmas_are_valid_and_compile(pragma: str, tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, LOOP.format(pragma), [Y], "zeros(n)", parameters={"a": [1, 2]})
+    done = tune("validate", file, "--compile")
+    assert (done.status, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("dims", "grid", "message"),
+    [
+        ("2, 1, 1", [1], "grid: a grid of (1, 1, 1) is not whole clusters of __cluster_dims__(2, 1, 1), at "),
+        ("a", ["n"], "is not whole clusters of __cluster_dims__(3)"),
+        ("1, a, 1", [2, 3, 1], ""),
+        ("2, 1, 1", ["n"], ""),
+    ],
+)
+def test_a_grid_that_is_not_whole_clusters_of_the_source_is_not_valid(
+    dims: str, grid: list[Any], message: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = of(
+        tmp_path,
+        f"__cluster_dims__({dims})",
+        grid=grid,
+        parameters={"a": [3]},
+        requires={"compute_capability": ">=9.0"},
+    )
+    done = tune("validate", file, "1024")
+    assert (done.status, message in done.err) == (2 if message else 0, True), done.err

@@ -1,0 +1,51 @@
+"""Checks of what a compiler ignores without an error: pragmas that GCC does not know, and limits of registers."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tuner.space.model import Space
+from tuner.space.sources.preprocessor import remainder
+from tuner.space.sources.prototype import Prototype
+from tuner.space.sources.rendering import macro_names
+from tuner.space.sources.uses import MacroFault, key
+
+_REGISTERS = re.compile(r"--?maxrregcount\b")
+_PRAGMA = re.compile(r"\s*#\s*pragma\s+(\w+)(.*)")
+_KNOWN_TO_GCC = {"omp", "GCC", "acc", "STDC", "pack", "push_macro", "pop_macro", "redefine_extname", "weak", "message"}
+
+
+def registers(space: Space, position: int, prototype: Prototype) -> Iterator[MacroFault]:
+    """The fault of an option that limits registers, if the kernel of a step has launch bounds."""
+    if not prototype.has_launch_bounds:
+        return
+    for number, option in enumerate(space.compile_options.get("cuda", ())):
+        if _REGISTERS.match(option):
+            step = space.steps[position]
+            message = (
+                f"{option} has no effect on {step.kernel} in {step.source.name}, which has __launch_bounds__; give "
+                "these a second argument, the least number of blocks per multiprocessor, or remove one of the two"
+            )
+            yield ("compile_options", "cuda", number), message
+
+
+def pragmas(space: Space, codes: Sequence[str]) -> Iterator[MacroFault]:
+    """Macros in pragmas that GCC does not know. `codes` are the sources without comments."""
+    if "c" not in space.languages:
+        return
+    for name in macro_names(space):
+        for word, rest in filter(None, (_certain_pragma(code, name) for code in codes)):
+            macros = "#define PRAGMA(text) _Pragma(#text) and #define UNROLL(n) PRAGMA(GCC unroll n)"
+            cure = f"UNROLL({name}), with {macros}" if word == "unroll" else "a pragma that GCC knows"
+            yield (key(space, name), name), f"GCC ignores `#pragma {word}{rest}`; write {cure}"
+
+
+def _certain_pragma(code: str, name: str) -> tuple[str, str] | None:
+    """The first word and the rest of a pragma with macro `name` that GCC ignores; None if none is certain to be
+    reached."""
+    rest, depth = remainder(code, name, name), 0
+    for line in rest.lines if rest is not None else ():
+        depth += line.startswith("#if ") - (line == "#endif")
+        pragma = _PRAGMA.fullmatch(line)
+        if depth == 0 and pragma and pragma[1] not in _KNOWN_TO_GCC and re.search(rf"\b{name}\b", pragma[2]):
+            return pragma[1], pragma[2]
+    return None
