@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import SpaceError
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space import expressions
@@ -84,11 +84,11 @@ def clusters(space: Space) -> Iterator[tuple[int, tuple[Expression, ...]]]:
     An extent that is no expression of the space's names, such as one in a macro of the source, is left out.
     """
     for number, step in enumerate(space.steps):
-        text = inlined(step.source, space.include)
-        prototype = _prototype(space, step, text, without_comments(text)) if "__cluster_dims__" in text else None
         try:
+            text = inlined(step.source, space.include)
+            prototype = _prototype(space, step, text, without_comments(text)) if "__cluster_dims__" in text else None
             extents = tuple(expressions.parse(extent) for extent in (prototype.cluster if prototype else ()))
-        except ExpressionError:
+        except SpaceError:  # a missing header is reported when the source is checked
             continue
         if extents and all(extent.names <= {*space.parameters, *space.derived} for extent in extents):
             yield number, extents
