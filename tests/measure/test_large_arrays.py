@@ -29,6 +29,7 @@ from tuner.space.sources.source import Source
 from tuner.space.values import drawing
 from tuner.space.values.drawing import Draw, Drawn
 from tuner.space.values.elements import Elements, Held
+from tuner.space.values.rounded import Rounded
 
 pytestmark = pytest.mark.usefixtures("optimized")  # arithmetic on a device is tested as users get it
 
@@ -159,7 +160,7 @@ def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
     values = [f"(double){dtype.name}_value(a{number}[i])" for number, dtype in enumerate(reals)]
     total = "s0"
     for value in values:
-        total = f"PLUS({total}, TIMES(s1, {value}))"
+        total = f"PLUS({total}, TIMES(s1, rounded_to({value}, 10)))"
     kernels = {
         "evaluate": placing.formula_macros(total, reals, 2),
         "multiply": placing.PRODUCT,
@@ -208,6 +209,28 @@ def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
     found, right = both(space, scope, contents, device)
     assert np.array_equal(found[0], right[0])
     assert found[1] == right[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_rounds_inputs_as_the_host_does(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
+    device: Device = request.getfixturevalue(kind)
+    space, scope, contents = problem(tmp_path, device, "1234", "x + 3 * y")
+    for digits in (10, 7):
+        coarse = {**contents, **{name: Rounded(contents[name], digits) for name in "xy"}}
+        found, right = both(space, scope, coarse, device)
+        assert np.array_equal(found[0], right[0])
+        assert not np.array_equal(found[0], both(space, scope, contents, device)[0][0])
+    monkeypatch.setattr(device, "on_processor", False)  # where the library on the host is faster
+    arguments = [array(name, "float32", ["n", "n"]) for name in "xy"]
+    space, scope, contents = problem(tmp_path, device, "50", "x @ y", shape=["n", "n"], arguments=arguments)
+    coarse = {**contents, "x": Rounded(contents["x"], 10)}
+    found, right = both(space, scope, coarse, device)
+    assert np.allclose(found[0], right[0], 1e-12, 1e-12)
+    assert not np.allclose(found[0], both(space, scope, contents, device)[0][0], 1e-6)
 
 
 @pytest.mark.slow

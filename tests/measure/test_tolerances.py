@@ -211,7 +211,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"tolerance": {}}, "operation.tolerance: an empty mapping; write an expression, or some of atol"),
     "a list": ({"tolerance": {"y": [1]}}, "operation.tolerance: y: [1] is not an expression"),
     "too deep": ({"tolerance": {"y": {"atol": {"a": 1}}}}, "operation.tolerance.y.atol: a mapping"),
-    "unknown mutant": ({"accept": ["ones"]}, "'ones': input should be 'zeros', 'shift' or 'replaced'"),
+    "unknown mutant": ({"accept": ["ones"]}, "'ones': input should be 'zeros', 'shift', 'replaced', 'rounded_inputs'"),
     "poison": ({"accept": ["poison"]}, "operation.accept.0: 'poison': input should be 'zeros'"),
     "derives from no output": ({"derive": {"t": "sum(x)"}}, "derive.t: `sum(x)` reads no output; name one of y"),
     "derives under a name that is taken": ({"derive": {"y": "sum(y)"}}, "operation.derive.y: this name is taken"),

@@ -130,7 +130,7 @@ def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: 
         "def expected(x, *, a):\n"
         "    calls = len(file.read_text()) if file.exists() else 0\n"
         "    file.write_text('x' * (calls + 1))\n"
-        f"    if calls == 2:\n        {end}\n"
+        f"    if calls == 3:\n        {end}\n"  # after two sets of inputs, and rounded ones
         "    return a * x + 1.0\n"
     )
     done = tune(file, "100", "--device", "host")
@@ -152,7 +152,9 @@ def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, 
     )
     done = tune(file, "100", "--device", "host", "--json")
     assert (done.status, done.json["failed"]) == (0, {"crash": 1}), done.err
-    assert len((tmp_path / "mine" / "calls").read_text()) == 4  # for each set of inputs, and for another option
+    assert (
+        len((tmp_path / "mine" / "calls").read_text()) == 5
+    )  # for each set of inputs, rounded ones, and another option
 
 
 @pytest.mark.slow

@@ -84,6 +84,7 @@ class Bench:
         try:
             self.workbench = Workbench(device, space, self.scope, cache=cache, predecessor=predecessor)
             self._skipped_mutants = mutants.check(space.operation, self.scope, self.workbench.inputs)
+            self._precision = self.workbench.check_precision()
         except SpaceError as error:
             raise SpaceError(_with_file(str(error), space)) from None
         self._options_bench: Workbench | None = None  # the same arrays, with other values of the options
@@ -251,7 +252,8 @@ class Bench:
             throttled=sorted(rounds.throttled),
             launch_ms=self.launch_ms() if is_short else None,
             input_sets=self.workbench.set_count,
-            skipped_mutants=self._skipped_mutants,
+            skipped_mutants=[*self._skipped_mutants, *self._precision.untried],
+            accepted_mutants=self._precision.accepted,
         )
 
     def _final_energies(

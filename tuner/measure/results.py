@@ -159,7 +159,8 @@ class Finals:
     `library` is the vendor library's default algorithm; `best_library` the fastest of its algorithms. `clock_mhz` is
     the median clock in MHz during the rounds, `throttled` the reasons why the board lowered it. `launch_ms` is the
     launch overhead, measured if a candidate is short. Results were right on `input_sets` input sets. `skipped_mutants`
-    names the mutants that need not be rejected, because they equal the answer or are allowed.
+    names the mutants that need not be rejected, because they equal the answer or are allowed, and those that were not
+    tried; `accepted_mutants` those of precision that the tolerance accepts, None if unknown.
     """
 
     candidates: list[Final] = field(default_factory=list)
@@ -170,6 +171,7 @@ class Finals:
     launch_ms: float | None = None
     input_sets: int = 1
     skipped_mutants: list[str] = field(default_factory=list)
+    accepted_mutants: list[str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -182,6 +184,7 @@ class Finals:
         """
         timed = [part for part in parts if any(final.times for final in part.candidates)]
         clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
+        accepted = [part.accepted_mutants for part in timed if part.accepted_mutants is not None]
         return Finals(
             candidates=[final for part in parts for final in part.candidates],
             library=next((part.library for part in timed if part.library), None),
@@ -191,6 +194,7 @@ class Finals:
             launch_ms=min((part.launch_ms for part in timed if part.launch_ms is not None), default=None),
             input_sets=min((part.input_sets for part in timed), default=1),
             skipped_mutants=list(dict.fromkeys(mutant for part in timed for mutant in part.skipped_mutants)),
+            accepted_mutants=list(dict.fromkeys(mutant for part in accepted for mutant in part)) if accepted else None,
         )
 
     @staticmethod

@@ -13,7 +13,7 @@ from tuner.errors import WrongResult
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.answers.referee import Referee
 from tuner.measure.kernels.bench_kernels import BenchKernels
-from tuner.measure.verify import input_sets, other_options, strided
+from tuner.measure.verify import input_sets, other_options, precision, strided
 from tuner.measure.verify.comparison import Verdict
 from tuner.measure.verify.input_sets import InputSet
 from tuner.measure.verify.judge import Judge
@@ -82,6 +82,7 @@ class Workbench:
         self.cache = sharing.cache if sharing is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
+        self._precision: precision.PrecisionVerdict | None = predecessor._precision if predecessor is not None else None
         self._until_frozen, self._is_repaired = FIRST_FROZEN, False
         self._owner, self._dirty = sharing or self, True  # dirty: the last run may have written out of bounds
         if sharing is not None:
@@ -128,6 +129,15 @@ class Workbench:
     def write_only(self) -> frozenset[str]:
         """The outputs whose previous content a run need not read."""
         return self._layouts[0].inputs.write_only
+
+    def check_precision(self) -> precision.PrecisionVerdict:
+        """Return what comes of rounded inputs and outputs, on the first input set (see `precision.check`).
+
+        Only before `renew_inputs`. A workbench that takes over the arrays of another one also takes over its verdict.
+        """
+        if self._precision is None:
+            self._precision = precision.check(self._referee, self.nominal, self.inputs)
+        return self._precision
 
     @property
     def missed_cases(self) -> list[str]:

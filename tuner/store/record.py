@@ -45,7 +45,8 @@ class Record:
     are None in an imported record. The outputs were right on `input_sets` sets of inputs, except for `wrong` elements
     that the tolerance allows. `compared_runs` runs of the best were compared one after the other, which reveals a fault
     in a fraction `fault_rate` of all runs with a probability of 99 %; None if unknown. `skipped_mutants` are wrong
-    outputs that the check need not reject, because they equal the right one or the operation accepts them.
+    outputs that the check need not reject, because they equal the right one or the operation accepts them, or that were
+    not tried. `accepted_mutants` are outputs of lower precision that the tolerance accepts; None if unknown.
 
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is
@@ -111,6 +112,7 @@ class Record:
     compared_runs: int | None = None
     fault_rate: float | None = None
     conditions: dict[str, int | float | str] = field(default_factory=dict)
+    accepted_mutants: list[str] | None = None
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property

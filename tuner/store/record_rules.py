@@ -97,6 +97,7 @@ FIELDS: Mapping[str, Rule] = {
     "config": Rule(_is_config, "numbers and text by name"),
     "next": Rule(_are_runners_up, "a list of objects with config and time_ms"),
     **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
+    "accepted_mutants": _optional(_TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
     **dict.fromkeys(("default_ms", "launch_ms"), _optional(_TIME)),
     **dict.fromkeys(("default_spread", "energy_spread", "fault_rate"), _optional(_NUMBER)),

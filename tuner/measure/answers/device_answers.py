@@ -23,6 +23,7 @@ from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import array_expressions
 from tuner.space.expressions.evaluator import names_in
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements
+from tuner.space.values.rounded import Rounded
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer
@@ -155,7 +156,7 @@ class _Formula:
         elements = self.contents[name]
         if elements.shape != self.shape or elements.element.kind != "real":
             raise _NoFormula
-        return f"(double){elements.element.name}_value({self._operand(name)})"  # otherwise floats would be added
+        return _rounded(f"(double){elements.element.name}_value({self._operand(name)})", elements)
 
     def _matrix(self, node: ast.expr) -> _Matrix:
         match node:
@@ -199,6 +200,17 @@ def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Ele
     return formula
 
 
+def _unrounded(elements: Elements) -> Elements:
+    """The elements that are placed on the device, which rounds them itself if necessary."""
+    return elements.base if isinstance(elements, Rounded) else elements
+
+
+def _rounded(value: str, elements: Elements) -> str:
+    """The C text of an element of `elements`, given that of an unrounded one, which is a double: floats would be added
+    as floats."""
+    return f"rounded_to({value}, {elements.digits})" if isinstance(elements, Rounded) else value
+
+
 class _Answer:
     """One answer, which `compute` writes into memory, repeatedly if necessary."""
 
@@ -218,7 +230,7 @@ class _Answer:
         for operand in self._formula.operands:
             if isinstance(operand, str):
                 elements = self._contents[operand]
-                arrays.append((self._placer.placed(elements), elements.element))
+                arrays.append((self._placer.placed(_unrounded(elements)), elements.element))
                 names[operand] = elements.at(sample).astype(np.float64)
             else:
                 is_first = operand == self._first_product  # computed in the answer's memory
@@ -254,13 +266,13 @@ class _Answer:
     def _as_doubles(self, matrix: _Matrix) -> Buffer:
         """A matrix as doubles, in row-major order."""
         elements, element = matrix.elements, matrix.elements.element
-        arrays = [(self._placer.placed(elements), element)]
+        arrays = [(self._placer.placed(_unrounded(elements)), element)]
         memory = self._placer.device.allocate(_DOUBLE.itemsize * elements.size, guard=0)
         place = "i"
         if matrix.is_transposed:  # a1 holds the rows and columns before transposition
             arrays.append((self._placer.device.upload(np.array(elements.shape[-2:], np.int64)), DTYPES["int64"]))
             place = "i / (a1[0] * a1[1]) * (a1[0] * a1[1]) + i % a1[0] * a1[1] + i / a1[0] % a1[1]"
-        self._placer.evaluate(f"{element.name}_value(a0[{place}])", arrays, [], memory)
+        self._placer.evaluate(_rounded(f"{element.name}_value(a0[{place}])", elements), arrays, [], memory)
         return memory
 
     def _check_product(self, product: _Product, sample: Array, values: Array) -> None:

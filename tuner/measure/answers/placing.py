@@ -13,7 +13,7 @@ import numpy as np
 from tuner.measure import turns
 from tuner.measure.kernels.device_kernels import MOST_BLOCKS, STORED, THREADS, Call, DeviceKernels
 from tuner.space.dtypes import DTYPES
-from tuner.space.values.drawing import STANDARD_DIGITS, Drawn
+from tuner.space.values.drawing import Drawn
 from tuner.space.values.elements import Array, Elements
 
 if TYPE_CHECKING:
@@ -180,9 +180,12 @@ def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
         standard, whole = "((word) >> 63)", "((x) != 0)"
     elif dtype.is_exact:
         standard, whole = f"standard_whole(word, {int(dtype.low < 0)})", "(x)"
+    elif dtype.name == "float64":
+        standard, whole = "standard_double(word)", "LONG_OF((double)(x))"
+        lines.append("#define FINE\n")
     else:
-        standard = f"{dtype.name}_bits(standard_real(word, {min(dtype.digits, STANDARD_DIGITS)}))"
-        whole = {"float32": "BITS_OF((float)(x))", "float64": "LONG_OF((double)(x))"}.get(dtype.name, "")
+        standard = f"{dtype.name}_bits(standard_real(word, {dtype.digits}))"
+        whole = "BITS_OF((float)(x))" if dtype.name == "float32" else ""
     lines.append(f"#define STANDARD(word) {standard}\n")
     if whole:
         lines.append(f"#define FROM_LONG(x) {whole}\n")

@@ -3,6 +3,7 @@
 //
 // With STORED, it has the kernels that draw elements:
 //   STORED            the type of an element's bits
+//   FINE              if elements are doubles: normal numbers then have more bits
 //   STANDARD(word)    the bits of the standard element for a random word
 //   FROM_LONG(x)      the bits of an integer in the element's type, if needed
 //   FROM_DOUBLE(x)    the bits of a double in the element's type, if needed
@@ -38,6 +39,12 @@ FUNCTION float standard_real(unsigned long word, int digits) {
     return word >> 63 ? -magnitude : magnitude;
 }
 
+// The bits of such a number in double precision, with 53 random bits; see `drawing.py`.
+FUNCTION unsigned long standard_double(unsigned long word) {
+    const unsigned long units = (word & ((2ul << 52) - 1)) + (1ul << 52), is_large = units >> 53;
+    return word >> 63 << 63 | (1022ul + is_large) << 52 | ((units >> is_large) - (1ul << 52));
+}
+
 FUNCTION long standard_whole(unsigned long word, int is_signed) {
     const long magnitude = (long)(word & 7) + 1;
     return is_signed && word >> 63 ? -magnitude : magnitude;
@@ -45,7 +52,6 @@ FUNCTION long standard_whole(unsigned long word, int is_signed) {
 
 // The bits of a standard number in a type. None of these types rounds it, and it is subnormal in none.
 #define float32_bits(value) BITS_OF(value)
-#define float64_bits(value) LONG_OF((double)(value))
 #define bfloat16_bits(value) (BITS_OF(value) >> 16)
 #define float8_e5m2_bits(value) (float16_bits(value) >> 8)
 FUNCTION unsigned int float16_bits(float value) {
@@ -95,11 +101,18 @@ KERNEL void draw_uniform(GLOBAL STORED *array, long count, unsigned long key, do
 KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, double mean, double deviation) {
     EACH {
         long total = 0;
+        unsigned long mixture = 0;
         for (int number = 0; number < 4; number++) {
             const unsigned long word = word_of(key, 4 * (unsigned long)i + number);
+            mixture = (mixture ^ word) * 0x94d049bb133111ebul;
             total += (long)((word & 0x1fffff) + (word >> 21 & 0x1fffff) + (word >> 42 & 0x1fffff));
         }
+#ifdef FINE
+        const long fine = (2 * total - 12 * 0x1fffffl) * (1l << 26) + (long)(mixture >> 38);
+        const double normal = (double)fine * (1.0 / 4194304.0 / 67108864.0);
+#else
         const double normal = (double)(2 * total - 12 * 0x1fffffl) * (1.0 / 4194304.0);
+#endif
         array[i] = (STORED)FROM_DOUBLE(PLUS(mean, TIMES(deviation, normal)));
     }
 }
@@ -107,6 +120,14 @@ KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, dou
 #endif
 #endif
 #ifdef EXPRESSION
+
+// A finite number rounded to `digits` fraction bits, ties to even; see `rounded.py`.
+FUNCTION double rounded_to(double value, int digits) {
+    const int dropped = 52 - digits;
+    const unsigned long bits = (unsigned long)LONG_OF(value);
+    const unsigned long to_nearest = (1ul << (dropped - 1)) - 1 + (bits >> dropped & 1ul);
+    return fabs(value) <= 1.7976931348623157e308 ? DOUBLE_OF((bits + to_nearest) >> dropped << dropped) : value;
+}
 
 KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
     for (long i = FIRST; i < count; i += STRIDE) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,7 +36,8 @@ class InputSet:
 
     `outputs` are the names of all outputs. `write_only` are those that a run need not read, by their role or because no
     answer depends on their content. `answers` and `bounds` exist for everything that is compared: outputs and derived
-    values, as float64 or integers. Both are empty without a reference.
+    values, as float64 or integers. Both are empty without a reference. The answers took `seconds`, unless they were
+    cached.
     """
 
     seed: int
@@ -44,6 +46,7 @@ class InputSet:
     bounds: Mapping[str, Bound]
     outputs: frozenset[str]
     write_only: frozenset[str]
+    seconds: float = 0.0
 
 
 def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
@@ -57,17 +60,18 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], s
     Raises DeviceError if the answers do not fit in memory. Raises SpaceError if reference, derived values or tolerance
     cannot be evaluated, or do not match one another.
     """
-    op = referee.space.operation
+    op, began = referee.space.operation, time.perf_counter()
     try:
         answers, names_read = referee.answers(scope, contents, seed)
         derivation.check(op, scope, contents, answers)
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
+    seconds = time.perf_counter() - began
     bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
     outputs = frozenset(a.name for a in op.outputs)
     read = names_read.intersection(a.name for a in op.outputs if a.role == "inout")
-    return InputSet(seed, contents, answers, bounds, outputs, outputs - read)
+    return InputSet(seed, contents, answers, bounds, outputs, outputs - read, seconds)
 
 
 def _dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:

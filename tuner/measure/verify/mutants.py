@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.measure.answers import poison
 from tuner.measure.bound import Bound
-from tuner.measure.verify.comparison import Tally, error_of
+from tuner.measure.verify.comparison import Tally, Verdict, error_of
 from tuner.space import dtypes
 from tuner.space.answers import derivation
 from tuner.space.dtypes import DType
@@ -33,7 +33,7 @@ REPLACED = 16  # replaced elements that are tried
 
 
 @dataclass(frozen=True)
-class _Output:
+class Output:
     """An output or derived value that is compared: its `answer`, and the type and `bound` of its elements."""
 
     name: str
@@ -56,7 +56,7 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class _Mutant:
+class Mutant:
     """A wrong output; `elements` gives the elements of a chunk.
 
     `is_poison`: these are the values of integers that a kernel did not write. `is_skippable`: the mutant may equal the
@@ -69,6 +69,18 @@ class _Mutant:
     is_skippable: bool = True
 
 
+class Judgement(NamedTuple):
+    """Whether a mutant differs from the answer, and is rejected.
+
+    If it is not rejected, `largest` is its largest difference, and `share` the largest one as a fraction of its bound.
+    """
+
+    differs: bool
+    is_rejected: bool
+    largest: float = 0.0
+    share: float = 0.0
+
+
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     """Compare the mutants of everything that is compared. Returns the skipped ones, such as `shift of y`.
 
@@ -77,9 +89,8 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     """
     skipped: list[str] = []
     with np.errstate(all="ignore"):
-        for name, answer in inputs.answers.items():
-            dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
-            output = _Output(name, answer, dtype, inputs.bounds[name])
+        for output in outputs(inputs):
+            name = output.name
             for mutant in _whole_mutants(op, scope, inputs, output):
                 if mutant.kind in op.accept or not _is_rejected(output, mutant):
                     skipped.append(f"{mutant.kind} of {name}")
@@ -89,14 +100,21 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     return skipped
 
 
-def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
+def outputs(inputs: InputSet) -> Iterator[Output]:
+    """Everything that is compared."""
+    for name, answer in inputs.answers.items():
+        dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
+        yield Output(name, answer, dtype, inputs.bounds[name])
+
+
+def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: Output) -> Iterator[Mutant]:
     """The mutants that may differ from the answer in every element."""
     yield _untouched(op, scope, inputs, output)
-    yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
-    yield _Mutant("shift", lambda chunk: _shifted(output, chunk))
+    yield Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
+    yield Mutant("shift", lambda chunk: _shifted(output, chunk))
 
 
-def _shifted(output: _Output, chunk: slice) -> Array:
+def _shifted(output: Output, chunk: slice) -> Array:
     """The elements of a chunk shifted by one place: each becomes its predecessor, and the first becomes the last."""
     count = output.answer.size
     if chunk.start:
@@ -104,19 +122,19 @@ def _shifted(output: _Output, chunk: slice) -> Array:
     return np.concatenate([output.right(slice(count - 1, count)), output.right(slice(0, min(chunk.stop, count) - 1))])
 
 
-def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
+def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: Output) -> Mutant:
     """The output as it is before a run: its poison, or an earlier result if a kernel reads that."""
     if output.name in inputs.write_only:
-        return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
+        return Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
     if output.name not in op.derive:
         earlier = inputs.contents[output.name]
-        return _Mutant("poison", lambda chunk: earlier.part(chunk.start, min(chunk.stop, earlier.size)))
+        return Mutant("poison", lambda chunk: earlier.part(chunk.start, min(chunk.stop, earlier.size)))
     derived = _derived_from_poison(op, scope, inputs, output)
     holds_earlier = not inputs.write_only.issuperset(derivation.outputs_read(op, output.name))
-    return _Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
+    return Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
 
 
-def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Array:
+def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: Output) -> Array:
     """The derived value if no kernel wrote the outputs, some of which may hold an earlier result.
 
     NaN if the value cannot be computed.
@@ -130,8 +148,18 @@ def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: 
         return np.full(output.answer.size, np.nan)
 
 
-def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
+def _is_rejected(output: Output, mutant: Mutant) -> bool:
     """Whether the comparison rejects a mutant; False if it equals the answer. Raises SpaceError if it is accepted."""
+    judgement = judged(output, mutant)
+    if judgement.is_rejected:
+        return True
+    if not judgement.differs and mutant.is_skippable:
+        return False
+    raise accepted(output, mutant.kind, judgement.largest)
+
+
+def judged(output: Output, mutant: Mutant) -> Judgement:
+    """Compare a mutant with the answer, until it is rejected."""
     tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
     for start in range(0, output.answer.size, CHUNK):
         chunk = slice(start, start + CHUNK)
@@ -141,11 +169,9 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
         differs = True
         tally.add(start, elements, output.expected(chunk), elements if mutant.is_poison else None)
         if not tally.is_right:
-            return True
+            return Judgement(True, True)
         largest = max(largest, _largest_difference(elements, output.expected(chunk)))
-    if not differs and mutant.is_skippable:
-        return False
-    raise _accepted(output, mutant.kind, largest)
+    return Judgement(differs, False, largest, Verdict.of(tally.worst, 0, output.bound).share)
 
 
 def _largest_difference(elements: Array, answers: Array) -> float:
@@ -153,7 +179,7 @@ def _largest_difference(elements: Array, answers: Array) -> float:
     return float(np.max(difference, initial=0.0, where=np.isfinite(difference)))
 
 
-def _are_replaced_rejected(output: _Output) -> bool:
+def _are_replaced_rejected(output: Output) -> bool:
     """Whether outputs in which one element has another one's value are rejected.
 
     False if all elements are equal. Raises SpaceError if such an output is accepted.
@@ -165,11 +191,11 @@ def _are_replaced_rejected(output: _Output) -> bool:
         tally = Tally(output.bound, output.answer.size)
         tally.add(target, element, answer)
         if tally.is_right:
-            raise _accepted(output, "replaced", _largest_difference(element, answer), target)
+            raise accepted(output, "replaced", _largest_difference(element, answer), target)
     return any_pair
 
 
-def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
+def _pairs(output: Output) -> Iterator[tuple[int, int]]:
     """Up to REPLACED pairs of elements that differ: the replaced one, and the one whose value it gets.
 
     In a sorted sample, the elements of a pair are a quarter of the distinct values apart. So small elements are
@@ -185,13 +211,15 @@ def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
         yield pair if number % 2 else pair[::-1]
 
 
-def _accepted(output: _Output, kind: str, largest: float, element: int | None = None) -> SpaceError:
-    """The error for a mutant that the comparison accepts."""
+def accepted(output: Output, kind: str, largest: float, element: int | None = None, precision: str = "") -> SpaceError:
+    """The error for a mutant that the comparison accepts. `precision` is what it is rounded to."""
     what = {
         "poison": "an output that no kernel has written",
         "zeros": "zeros",
         "shift": "the output shifted by one element",
         "replaced": f"an output in which element number {element} has the value of another one",
+        "rounded_inputs": f"an output of inputs that are rounded to {precision}",
+        "rounded_outputs": f"an output rounded to {precision}",
     }[kind]
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
     advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"

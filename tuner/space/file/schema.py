@@ -168,7 +168,7 @@ _TOLERANCE: dict[str, Any] = {
     "anyOf": [_FORMULA, _TERMS, {"type": "object", "additionalProperties": {"anyOf": [_FORMULA, _TERMS]}}],
 }
 Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
-MutantName = Literal["zeros", "shift", "replaced"]
+MutantName = Literal["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
 
 if TYPE_CHECKING:
     from typing import TypeAlias

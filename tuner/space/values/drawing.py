@@ -20,8 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 _CHUNK = 1 << 15  # words drawn at a time, so that temporaries fit the CPU's cache
-STANDARD_DIGITS = 23  # random significand bits of a `standard` element at most, after the leading 1
 NORMAL_WORDS, NORMAL_BITS = 4, 21  # a `normal` element is a sum: each of 4 words gives three 21-bit integers
+FINE_BITS = 26  # more bits of a `normal` element of float64, which otherwise float32 could hold
 
 
 def key(seed: int, position: int) -> int:
@@ -71,7 +71,7 @@ class Draw:
             return index
         if self.kind == "normal":
             mean, deviation = self.values
-            return np.asarray(mean + deviation * _normal(key, index))
+            return np.asarray(mean + deviation * _normal(dtype, key, index))
         word = words(key, index)
         if self.kind == "standard":
             return _standard(dtype, word)
@@ -98,7 +98,9 @@ def _standard(dtype: DType, word: Array) -> Array:
     if dtype.is_exact:
         magnitude = ((word & np.uint64(7)) + np.uint64(1)).astype(np.int64)
         return np.where(word >> np.uint64(63), -magnitude, magnitude) if dtype.low < 0 else magnitude
-    digits = min(dtype.digits, STANDARD_DIGITS)  # few enough that no element is rounded
+    if dtype.name == "float64":
+        return _standard_double(word)
+    digits = dtype.digits  # few enough that no element is rounded
     units = (word & np.uint64((2 << digits) - 1)).astype(np.uint32) + np.uint32(1 << digits)
     units -= units >> np.uint32(digits + 1) & units & np.uint32(1)
     numbers = units.astype(np.float32)
@@ -108,18 +110,34 @@ def _standard(dtype: DType, word: Array) -> Array:
     return numbers
 
 
-def _normal(key: int, index: Array) -> Array:
+def _standard_double(word: Array) -> Array:
+    """The same for float64, with 53 random bits: magnitudes below 1 have the exponent -1, all others 0."""
+    digits = np.uint64(52)
+    units = (word & np.uint64((2 << 52) - 1)) + np.uint64(1 << 52)
+    is_large = units >> np.uint64(53)
+    fraction = (units >> is_large) - np.uint64(1 << 52)
+    sign = word >> np.uint64(63) << np.uint64(63)
+    return (sign | (np.uint64(1022) + is_large) << digits | fraction).view(np.float64)
+
+
+def _normal(dtype: DType, key: int, index: Array) -> Array:
     """Approximately normal numbers with mean 0 and variance 1, between -6 and 6: sums of twelve uniform numbers.
 
-    The sums are integers until the last operation, so host and device agree exactly.
+    The sums are integers until the last operation, so host and device agree exactly. For float64, a hash of the words
+    adds FINE_BITS bits below the last one of the sum.
     """
-    total = np.zeros(index.shape, np.uint64)
+    total, mixture = np.zeros(index.shape, np.uint64), np.zeros(index.shape, np.uint64)
     for number in range(NORMAL_WORDS):
         word = words(key, index * np.uint64(NORMAL_WORDS) + np.uint64(number))
+        mixture = (mixture ^ word) * np.uint64(_SECOND)
         for shift in (0, NORMAL_BITS, 2 * NORMAL_BITS):
             total += word >> np.uint64(shift) & np.uint64((1 << NORMAL_BITS) - 1)
     middle = 3 * NORMAL_WORDS * ((1 << NORMAL_BITS) - 1)
-    return (2 * total.astype(np.int64) - middle).astype(np.float64) * 2.0 ** -(NORMAL_BITS + 1)
+    sums, last_bit = 2 * total.astype(np.int64) - middle, 2.0 ** -(NORMAL_BITS + 1)
+    if dtype.name != "float64":
+        return sums.astype(np.float64) * last_bit
+    fine = (mixture >> np.uint64(64 - FINE_BITS)).astype(np.int64)
+    return (sums * (1 << FINE_BITS) + fine).astype(np.float64) * (last_bit * 2.0**-FINE_BITS)
 
 
 class Drawn(Elements):

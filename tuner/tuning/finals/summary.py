@@ -131,6 +131,7 @@ def record(
         compared_runs=selection.compared if by != "none" else None,
         fault_rate=detected_rate(selection.compared) if by != "none" else None,
         skipped_mutants=finals.skipped_mutants,
+        accepted_mutants=finals.accepted_mutants if by != "none" else None,
         verified=by,
         code=rendering.code(worker.task.space),
         conclusions=_conclusions(selection, device, method),
@@ -165,7 +166,12 @@ def _conclusions(selection: Selection, device: DeviceInfo, method: Method) -> li
 
 
 def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
-    """Reasons to doubt a record's times, for the user."""
+    """Reasons to doubt a record's precision and times, for the user."""
+    if record.accepted_mutants:
+        yield (
+            f"the tolerance would also accept {', '.join(record.accepted_mutants)}: so this precision of the best is "
+            "not verified; write a smaller `tolerance:`, by the longest chain of additions"
+        )
     if record.spread > NOISE:
         yield (
             f"the times of the best spread by {record.spread:.0%}, so its time is uncertain: either other programs "
