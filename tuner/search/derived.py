@@ -4,10 +4,11 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.errors import ExpressionError
 from tuner.space.config import Value
 from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
 from tuner.space.expressions.rewriting import substitute
-from tuner.space.model import Space
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
 
 _MAX_NODES = 1_000  # of an expression with its derived values inlined
@@ -68,3 +69,17 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         self[name] = value = self._evaluators[name](self)
         return value
+
+
+def holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str, Value]) -> bool:
+    """Whether the restriction, as `substituted`, holds for `names`. Raises ExpressionError if it has no value."""
+    config = dict(names)
+    try:
+        return bool(substituted(names))
+    except ZeroDivisionError:
+        reason = "division by zero"
+    except (ExpressionError, ArithmeticError, TypeError, ValueError) as error:
+        reason = str(error)
+    where = " ".join(f"{name}={value}" for name, value in config.items())
+    text = f"restriction {restriction}: {reason}" + (f" at {where}" if where else "")
+    raise ExpressionError(f"{text}; exclude that by this restriction or another one") from None

@@ -20,11 +20,11 @@ from typing import Any
 
 from kernel_tuner.searchspace import Searchspace
 
-from tuner.errors import ExpressionError, NoConfiguration, SpaceError
-from tuner.search.derived import Derived
+from tuner.errors import ExpressionError
+from tuner.search.derived import Derived, holds
 from tuner.space.config import Value
 from tuner.space.default import no_configuration
-from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.evaluator import evaluator_of, names_in
 from tuner.space.expressions.rewriting import divisors, substitute
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
@@ -44,32 +44,12 @@ _PLAIN = (
 def enumerate_space(space: Space, scope: Scope) -> Searchspace:
     """Every valid configuration of `space`: its values in the order of the parameters, which get neutral names.
 
-    Raises SpaceError for more than MAX_COMBINATIONS combinations and NoConfiguration if none is valid. Raises
-    ExpressionError, naming the restriction, if one has no value (a division by zero) for a configuration that all
-    others accept.
+    The space should be listable (see `is_listable`); otherwise this may take hours, or all memory. Raises
+    NoConfiguration if none is valid. Raises ExpressionError, naming the restriction, if one has no value (a division by
+    zero) for a configuration that all others accept.
     """
-    combinations = math.prod(len(values) for values in space.parameters.values())
-    if combinations > MAX_COMBINATIONS:
-        raise SpaceError(
-            f"{space.name}: parameters: {combinations} combinations before restrictions; at most {MAX_COMBINATIONS} "
-            "can be searched; declare fewer values"
-        )
     derived = Derived(space, scope)
-    texts: list[str] = []
-    solved: list[Restriction] = []
-    filters: list[tuple[Restriction, ast.expr]] = []
-    for restriction in space.restrictions:
-        tree = substitute(restriction.that.tree, derived.constants)
-        if not names_in(tree):
-            if not _holds(restriction, evaluator_of(tree), {}):
-                raise no_configuration(space, scope)
-        elif (text := _kernel_tuner_text(derived.written_out(tree), space.parameters)) is not None:
-            texts.append(text)
-            solved.append(restriction)
-        else:
-            filters.append((restriction, tree))
-    if combinations > _SAMPLED_ABOVE:
-        _check_memory(space, scope, solved, combinations)
+    texts, filters = _texts_and_filters(space, scope, derived)
     # Neutral names, because Kernel Tuner treats some names (block_size_x) specially.
     parameters = {_neutral(i): list(declared) for i, declared in enumerate(space.parameters.values())}
     try:
@@ -85,45 +65,45 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
     return searchspace
 
 
-def _check_memory(space: Space, scope: Scope, solved: list[Restriction], combinations: int) -> None:
-    """Raise SpaceError if the solver, which only applies the restrictions `solved`, would list too many configurations.
+def is_listable(space: Space, scope: Scope) -> bool:
+    """Whether the solver can list the valid configurations in seconds, and in memory.
 
-    Their number is estimated from a random sample of all combinations.
+    Their number is estimated from a random sample of all combinations. Only the restrictions that the solver applies
+    count. Raises NoConfiguration if a restriction that reads no parameter is false.
     """
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    if combinations <= _SAMPLED_ABOVE or combinations > MAX_COMBINATIONS:
+        return combinations <= _SAMPLED_ABOVE
+    _, filters = _texts_and_filters(space, scope, Derived(space, scope))
+    solved = [restriction for restriction in space.restrictions if restriction not in [each for each, _ in filters]]
     draw = random.Random(0)  # noqa: S311
     accepted = 0
     for _ in range(_SAMPLE):
         names = space.names({name: draw.choice(values) for name, values in space.parameters.items()}, scope)
         with contextlib.suppress(ExpressionError):
             accepted += all(restriction.that.evaluate(names) for restriction in solved)
-    estimate = combinations * accepted // _SAMPLE
-    if estimate > MAX_CONFIGURATIONS:
-        raise SpaceError(
-            f"{space.name}: parameters: about {estimate:,} configurations are valid; at most {MAX_CONFIGURATIONS:,} "
-            "can be searched; declare fewer values, or restrict them"
-        )
+    return combinations * accepted // _SAMPLE <= MAX_CONFIGURATIONS
 
 
-def count(space: Space, scope: Scope) -> int:
-    """How many configurations are valid, possibly 0."""
-    try:
-        return int(enumerate_space(space, scope).size)
-    except NoConfiguration:
-        return 0
+def _texts_and_filters(
+    space: Space, scope: Scope, derived: Derived
+) -> tuple[list[str], list[tuple[Restriction, ast.expr]]]:
+    """The restrictions as text for the solver, and those that it cannot apply, with their trees.
 
-
-def _holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str, Value]) -> bool:
-    """Whether the restriction, as `substituted`, holds for `names`. Raises ExpressionError if it has no value."""
-    config = dict(names)
-    try:
-        return bool(substituted(names))
-    except ZeroDivisionError:
-        reason = "division by zero"
-    except (ExpressionError, ArithmeticError, TypeError, ValueError) as error:
-        reason = str(error)
-    where = " ".join(f"{name}={value}" for name, value in config.items())
-    text = f"restriction {restriction}: {reason}" + (f" at {where}" if where else "")
-    raise ExpressionError(f"{text}; exclude that by this restriction or another one") from None
+    Raises NoConfiguration if a restriction that reads no parameter is false.
+    """
+    texts: list[str] = []
+    filters: list[tuple[Restriction, ast.expr]] = []
+    for restriction in space.restrictions:
+        tree = substitute(restriction.that.tree, derived.constants)
+        if not names_in(tree):
+            if not holds(restriction, evaluator_of(tree), {}):
+                raise no_configuration(space, scope)
+        elif (text := _kernel_tuner_text(derived.written_out(tree), space.parameters)) is not None:
+            texts.append(text)
+        else:
+            filters.append((restriction, tree))
+    return texts, filters
 
 
 def _kernel_tuner_text(tree: ast.expr | None, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
@@ -207,7 +187,7 @@ def _filtered(
             if verdict is None:
                 values = dict(zip(names, part if len(names) > 1 else (part,), strict=True))
                 try:
-                    verdict = _holds(restriction, substituted, derived.names(values))
+                    verdict = holds(restriction, substituted, derived.names(values))
                 except ExpressionError as error:
                     verdict = error
                 verdicts[part] = verdict

@@ -1,46 +1,55 @@
-"""The valid configurations of a space as a pool, cached on disk once enumerated."""
+"""The valid configurations of a space as a pool, cached on disk once listed or drawn."""
 
 import contextlib
 import importlib.metadata
 import io
 import logging
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tuner import paths
+from tuner.search import drawing
 from tuner.search.pool import Pool
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.version import VERSION
 
 logger = logging.getLogger(__name__)
+FORMAT = 2  # of the cached lists
 MOST_LISTS = 64  # in the cache
 MOST_BYTES = 1 << 25  # of a cached list
 
 
 def listed(space: Space, scope: Scope) -> Pool:
-    """Every valid configuration. Raises the errors of `enumerate_space`."""
+    """Every valid configuration, or a random sample if they are too many to list.
+
+    Raises NoConfiguration if none is valid, and the other errors of `enumerate_space` and `drawing.draw`.
+    """
     file = _file(space, scope)
-    rows = _read(file, space)
-    if rows is not None:
-        logger.debug("%s: %d valid configurations, from the cache", space.name, len(rows))
-        return Pool.of_rows(space.parameters, rows)
-    from tuner.search.enumeration import enumerate_space  # Kernel Tuner takes long to import
+    pool = _read(file, space)
+    if pool is not None:
+        logger.debug("%s: %d valid configurations, from the cache", space.name, len(pool))
+        return pool
+    from tuner.search import enumeration  # Kernel Tuner takes long to import
 
     began = time.perf_counter()
-    pool = Pool(space.parameters, enumerate_space(space, scope).list)
+    if enumeration.is_listable(space, scope):
+        pool = Pool(space.parameters, enumeration.enumerate_space(space, scope).list)
+    else:
+        found = drawing.draw(space, scope)
+        pool = Pool.of_rows(space.parameters, found.rows, found.valid if found.is_sample else None)
     logger.debug("%s: %d valid configurations, listed in %.3f s", space.name, len(pool), time.perf_counter() - began)
-    _store(file, pool.rows)
+    _store(file, pool)
     return pool
 
 
 def counted(space: Space, scope: Scope) -> int | None:
     """The number of valid configurations; None if their list is not cached. Raises RequestError as `folder` does."""
-    rows = _read(_file(space, scope), space)
-    return None if rows is None else len(rows)
+    pool = _read(_file(space, scope), space)
+    return None if pool is None or pool.is_sample else pool.valid
 
 
 def is_likely_cached(space: Space) -> bool:
@@ -66,29 +75,31 @@ def _conditions(space: Space, scope: Scope) -> list[str]:
     expressions = [*(r.that for r in space.restrictions), *space.derived.values()]
     used = frozenset().union(*(expression.names for expression in expressions))
     return [
-        f"{VERSION} {importlib.metadata.version('kernel_tuner')}",
+        f"{FORMAT} {VERSION} {importlib.metadata.version('kernel_tuner')}",
         repr(list(space.parameters.items())),
         repr([expression.text for expression in expressions] + list(space.derived)),
         repr(sorted((name, value) for name, value in scope.names.items() if name in used)),
     ]
 
 
-def _read(file: Path, space: Space) -> NDArray[np.integer] | None:
-    """The rows in a file; None if it does not exist or is corrupt."""
-    with contextlib.suppress(ValueError, EOFError):
+def _read(file: Path, space: Space) -> Pool | None:
+    """The pool in a file; None if it does not exist or is corrupt."""
+    with contextlib.suppress(ValueError, EOFError, LookupError, zipfile.BadZipFile):
         if (data := paths.read_checked(file)) is not None:
-            rows: NDArray[np.integer] = np.load(io.BytesIO(data), allow_pickle=False)
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                rows, valid = arrays["rows"], arrays["valid"]
             if rows.ndim == 2 and rows.shape[1] == len(space.parameters):
-                return rows
+                return Pool.of_rows(space.parameters, rows, int(valid[0]) if valid.size else None)
     return None
 
 
-def _store(file: Path, rows: NDArray[np.integer]) -> None:
-    """Write the rows unless they exceed MOST_BYTES, and remove the oldest lists."""
-    if rows.nbytes > MOST_BYTES:
+def _store(file: Path, pool: Pool) -> None:
+    """Write the pool unless it exceeds MOST_BYTES, and remove the oldest lists."""
+    if pool.rows.nbytes > MOST_BYTES:
         return
     buffer = io.BytesIO()
-    np.save(buffer, rows)
+    valid = np.array([float(pool.valid)] if pool.is_sample else [])  # as a float, because it may exceed 64 bits
+    np.savez(buffer, rows=pool.rows, valid=valid)
     with contextlib.suppress(OSError):  # the next run lists them again
         paths.write_checked(file, buffer.getvalue())
         lists = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

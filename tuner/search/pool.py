@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,34 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from tuner.space.config import Config, Value
 
-MOST_COMBINATIONS = 2**62  # a configuration is encoded in a 64-bit integer
+MOST_CODE = 2**62  # a configuration is encoded in a 64-bit integer
 SAMPLE = 2000  # rows that a farthest-point design chooses from
+
+
+class _Step(NamedTuple):
+    """How a code is extended by the position of a value, one of `radix`.
+
+    If the code would become too large, it is first replaced by its position among the codes that occur, `ranks`.
+    """
+
+    ranks: NDArray[np.int64] | None
+    radix: int
 
 
 class Pool:
     """Configurations, stored as positions of their values: two bytes per value, so 10^6 configurations fit easily.
 
-    `rows` has the shape [configurations, parameters]. A configuration is identified by its row number.
+    `rows` has the shape [configurations, parameters]. A configuration is identified by its row number. `valid` is the
+    number of valid configurations of the space, an estimate if the pool is a random sample of them (`is_sample`).
     """
+
+    valid: int
+    is_sample = False
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], configurations: Iterable[Sequence[Value]]) -> None:
         """`configurations` hold one value for each of `parameters`, in their order.
 
-        Raises ValueError for an empty list, a duplicate configuration, a value that its parameter does not have, or
-        more than MOST_COMBINATIONS combinations of values.
+        Raises ValueError for an empty list, a duplicate configuration, or a value that its parameter does not have.
         """
         table = list(configurations)
         dtype = np.uint16 if max(map(len, parameters.values()), default=0) <= 2**16 else np.uint32
@@ -46,11 +59,28 @@ class Pool:
         return cls(parameters, ([config[name] for name in parameters] for config in configs))
 
     @classmethod
-    def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> Pool:
-        """The pool with these `rows`. Raises ValueError as the constructor does."""
+    def of_rows(
+        cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer], valid: int | None = None
+    ) -> Pool:
+        """The pool with these `rows`. If they are a sample, `valid` is the estimated number of valid configurations.
+
+        Raises ValueError as the constructor does.
+        """
         pool = cls.__new__(cls)
         pool._set(parameters, rows)
+        if valid is not None:
+            pool.valid, pool.is_sample = max(valid, len(rows)), True
         return pool
+
+    def including(self, configs: Iterable[Mapping[str, Value]]) -> Pool:
+        """The pool with those `configs` that it lacks; all their values must be values of the parameters."""
+        lacking = [config for config in configs if self.find(config) is None]
+        if not lacking:
+            return self
+        parameters = dict(zip(self.names, self.values, strict=True))
+        added = Pool.of(parameters, map(dict, lacking))
+        rows = np.concatenate([self.rows, added.rows.astype(self.rows.dtype)])
+        return Pool.of_rows(parameters, rows, self.valid if self.is_sample else None)
 
     def _set(self, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> None:
         self.names, self.rows = tuple(parameters), rows
@@ -58,18 +88,29 @@ class Pool:
         self._positions: list[dict[object, int]] = [{v: i for i, v in enumerate(values)} for values in self.values]
         if not len(rows):
             raise ValueError("a pool without configurations; give at least one")
-        self._radix, combinations = [], 1
-        for values in self.values:
-            self._radix.append(combinations)
-            combinations *= len(values)
-        if combinations > MOST_COMBINATIONS:
-            raise ValueError(f"{combinations} combinations of values; at most {MOST_COMBINATIONS} are supported")
-        codes = rows.astype(np.int64) @ np.array(self._radix, dtype=np.int64)
+        self.valid = len(rows)
+        self._steps: list[_Step] = []
+        codes, most = np.zeros(len(rows), np.int64), 1
+        for column, values in zip(rows.T, self.values, strict=True):
+            ranks = None
+            if most * len(values) > MOST_CODE:
+                ranks, codes = np.unique(codes, return_inverse=True)
+                most = len(ranks)
+            self._steps.append(_Step(ranks, len(values)))
+            codes, most = codes * len(values) + column, most * len(values)
         self._order = np.argsort(codes, kind="stable")
         self._codes = codes[self._order]
         repeats = np.flatnonzero(self._codes[1:] == self._codes[:-1])
         if repeats.size:
             raise ValueError(f"the configuration {self.config(int(self._order[repeats[0]]))} occurs twice")
+
+    @property
+    def words(self) -> str:
+        """The number of valid configurations: `1314`, or `about 3,200,000,000` if it is an estimate."""
+        if not self.is_sample:
+            return str(self.valid)
+        digits = 10 ** max(0, len(str(self.valid)) - 2)
+        return f"about {round(self.valid / digits) * digits:,}"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -81,11 +122,16 @@ class Pool:
     def find(self, config: Mapping[str, object]) -> int | None:
         """The row of `config`; None if it is not in the pool."""
         code = 0
-        for name, positions, radix in zip(self.names, self._positions, self._radix, strict=True):
+        for name, positions, step in zip(self.names, self._positions, self._steps, strict=True):
             position = positions.get(config.get(name))
             if position is None:
                 return None
-            code += position * radix
+            if step.ranks is not None:
+                rank = int(np.searchsorted(step.ranks, code))
+                if rank == len(step.ranks) or step.ranks[rank] != code:
+                    return None
+                code = rank
+            code = code * step.radix + position
         place = int(np.searchsorted(self._codes, code))
         return int(self._order[place]) if place < len(self) and self._codes[place] == code else None
 

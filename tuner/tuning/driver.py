@@ -97,7 +97,7 @@ def tune_with(
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
-    search_summary = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
+    search_summary = Summary(search.pool.valid, len(ledger.trials), failed, search.strategy)
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, search_summary, ledger, search.signature, search.ceilings)
@@ -126,7 +126,7 @@ def tune_with(
         sizes=task.sizes,
         types=task.types,
         options=task.options,
-        configurations=len(search.pool),
+        configurations=search.pool.valid,
         evaluated=search.evaluated,
         failed=failed,
         record=record,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tuner.catalog import kernel_names
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
+from tuner.errors import RequestError
 from tuner.measure.process.supervisor import announce
 from tuner.search import strategies
-from tuner.search.budget import UNLIMITED
+from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.listing import is_likely_cached, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
@@ -159,11 +160,17 @@ def explored(
         from tuner.tuning.ledger.ledger import Ledger
         from tuner.tuning.ledger.study import StudyKey
 
-        pool = listed(space, crew.scope) if configs is None else Pool.of(space.parameters, configs)
+        query = Query.of(space, crew.scope, crew.device)
+        warm = [*warm, *checked.store.similar(query)]
+        hints = Hints.of(space, crew.scope, warm)
+        pool = (
+            _listed(space, crew.scope, budget, hints, crews.noted)
+            if configs is None
+            else Pool.of(space.parameters, configs)
+        )
         if narrowed is not None and configs is None:
             pool = narrowed(space, crew.scope, pool)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
-        query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(
             task.sizes,
             task.options,
@@ -174,8 +181,6 @@ def explored(
             types=task.types,
             conditions=crew.device.conditions,
         )
-        warm = [*warm, *checked.store.similar(query)]
-        hints = Hints.of(space, crew.scope, warm)
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
@@ -199,6 +204,27 @@ def explored(
                 yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
+
+
+def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:
+    """The valid configurations; if they are too many to list, a sample of them that has those of `hints`.
+
+    Raises RequestError if there are too many and no budget.
+    """
+    pool = listed(space, scope)
+    if not pool.is_sample:
+        return pool
+    if budget == UNLIMITED:
+        raise RequestError(
+            f"{space.name}: {pool.words} configurations are valid, too many to try; add a budget, such as --budget 200 "
+            "or --budget 10m"
+        )
+    known = [config for config in (*hints.first, *hints.warm) if space.valid(config, scope)]
+    noted(
+        f"{pool.words} configurations are valid, too many to list: the search chooses among {len(pool):,} of them, "
+        "drawn at random, and those known from the file and from records"
+    )
+    return pool.including(known)
 
 
 def _wrong(trials: Iterable[Trial]) -> Iterator[tuple[Config, str]]:

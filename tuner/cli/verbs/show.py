@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,7 +34,8 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     """
     from tuner import devices
     from tuner.catalog import catalog
-    from tuner.search.enumeration import count
+    from tuner.errors import NoConfiguration
+    from tuner.search.listing import listed
     from tuner.space import chosen_types, parsing
     from tuner.space.chosen import common
     from tuner.space.default import excluding_all, first_valid
@@ -54,15 +56,18 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         counted_for, language, limits = local_device.name, local_device.language, local_device.limits
         local_device.close()
     scope = op.scope(sizes, op.options, language, limits, chosen)
-    configurations = count(space, scope)
-    default = dict(space.default) or (first_valid(space, scope) if configurations else {})
+    pool = None
+    with contextlib.suppress(NoConfiguration):
+        pool = listed(space, scope)
+    default = dict(space.default) or (first_valid(space, scope) if pool else {})
     data = {
         "kernel": space.name,
         "title": space.title,
         "languages": list(space.languages),
         "size": sizes,
         "types": {name: list(allowed) for name, allowed in op.types.items()},
-        "configurations": configurations,
+        "configurations": pool.valid if pool else 0,
+        "estimated": pool is not None and pool.is_sample,
         "counted_for": counted_for,
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
@@ -74,9 +79,10 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         "source_note": space.source_note,
     }
     rows = [[n, " ".join(map(str, v)), default.get(n, "")] for n, v in space.parameters.items()]
+    at = f"{size or size_text(sizes)}{types_text(chosen)}"
     lines = [
         f"{space.name}: {space.title}",
-        f"{configurations} configurations are valid at {size or size_text(sizes)}{types_text(chosen)} on {counted_for}",
+        f"{pool.words if pool else 0} configurations are valid at {at} on {counted_for}",
         *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
         *(_step_line(position, step) for position, step in enumerate(space.steps, 1) if len(space.steps) > 1),

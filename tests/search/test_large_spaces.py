@@ -1,0 +1,110 @@
+"""Spaces with more combinations than a solver can list: listed where few are valid, else drawn."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune
+from helpers.spaces import scope, space
+from tuner.errors import ExpressionError, NoConfiguration
+from tuner.search import drawing
+from tuner.search.listing import counted, listed
+from tuner.search.pool import Pool
+from tuner.space.config import Value
+
+TEN: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdefghij", tuple(range(10)))  # 10^10 combinations
+EQUAL = [f"{one} == {other}" for one, other in itertools.pairwise("abcdefghij")]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+
+
+def test_ten_thousand_million_combinations_of_which_few_are_valid_are_listed() -> None:
+    few = space(TEN, [*EQUAL[:-2], "h + i + j == 5 or i == j"])
+    pool = listed(few, scope())
+    expected = {(a,) * 8 + (i, j) for a, i, j in itertools.product(range(10), repeat=3) if a + i + j == 5 or i == j}
+    assert {tuple(pool.config(row).values()) for row in range(len(pool))} == expected
+    assert (pool.is_sample, pool.valid, counted(few, scope())) == (False, len(expected), len(expected))
+
+
+def test_a_restriction_that_reads_every_parameter_is_decided_when_the_others_left_few() -> None:
+    few = space(TEN, ["a + b + c + d + e + f + g + h + i + j == 9", *(f"{name} < 2" for name in "abcdefghij")])
+    assert listed(few, scope()).valid == 10
+
+
+@pytest.mark.slow
+def test_what_is_too_much_to_list_is_drawn_evenly_and_again_the_same() -> None:
+    many = space(TEN, ["a <= b", "(c + d) % 2 == 0", "e != f"])
+    pool = listed(many, scope())
+    assert pool.is_sample
+    assert pool.valid == pytest.approx(55 * 50 * 90 * 10**4, rel=0.02)
+    assert 0.99 * drawing.MOST_DRAWN < len(pool) <= drawing.MOST_DRAWN
+    configs = [pool.config(row) for row in range(0, len(pool), 10)]
+    assert all(many.valid(config, scope()) for config in configs)
+    for name in "cgj":
+        counts = Counter(config[name] for config in configs)
+        assert all(0.08 < counts[value] / len(configs) < 0.12 for value in range(10))
+    again = listed(many, scope())  # from the cache
+    assert (again.valid, again.is_sample) == (pool.valid, True)
+    assert (again.rows == pool.rows).all()
+    assert counted(many, scope()) is None
+
+
+@pytest.mark.slow
+def test_a_hundred_parameters_are_told_apart() -> None:
+    """More combinations than a 64-bit integer has values."""
+    values = {f"p{i}": tuple(range(8)) for i in range(100)}
+    pool = listed(space(values, ["p0 < p99"]), scope())
+    assert pool.is_sample
+    assert pool.valid == pytest.approx(28 * 8**98, rel=0.02)
+    assert all(pool.find(pool.config(row)) == row for row in range(0, len(pool), 5000))
+    assert pool.find({**pool.config(0), "p50": (int(str(pool.config(0)["p50"])) + 1) % 8}) is None
+
+
+def test_a_pool_takes_configurations_that_it_lacks() -> None:
+    pool = Pool({"a": (1, 2), "b": ("x", "y")}, [(1, "x")])
+    both = pool.including([{"a": 2, "b": "y"}, {"a": 1, "b": "x"}])
+    assert [both.config(row) for row in range(len(both))] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert pool.including([]) is pool
+
+
+def test_a_large_space_without_a_valid_configuration_names_the_restriction() -> None:
+    with pytest.raises(NoConfiguration, match="a > 100"):
+        listed(space(TEN, ["a > 100"]), scope())
+    with pytest.raises(NoConfiguration, match="a < b"):
+        listed(space(TEN, ["a < b", "b < a"]), scope())
+
+
+def test_a_restriction_without_a_value_is_an_error_unless_another_one_excludes_it() -> None:
+    with pytest.raises(ExpressionError, match=r"a % b == 0.*division by zero at a=\d b=0"):
+        listed(space(TEN, ["a % b == 0", *EQUAL[2:]]), scope())
+    assert listed(space(TEN, ["a % b == 0", "b > 0", *EQUAL[2:]]), scope()).valid == 10 * sum(
+        a % b == 0 for a in range(10) for b in range(1, 10)
+    )
+
+
+@pytest.mark.slow
+def test_a_space_that_is_drawn_is_tuned_with_a_budget_and_its_default_is_measured(tune: Tune, stage: Stage) -> None:
+    names = [f"knob{i}" for i in range(9)]
+    parameters = "{" + ", ".join(f"{name}: {[*range(10)]}" for name in names) + ", other: [1, 2]}"
+    more = f"default: {{{', '.join(f'{name}: 9' for name in names)}, other: 2}}\n"
+    file = stage(c_kernel("many", MULTIPLY), "many", parameters, "c", more)
+    done = tune(file, "8", "--device", "host")
+    assert done.status == 2
+    assert "about 2,000,000,000 configurations are valid, too many to try; add a budget" in done.err
+    assert (
+        tune("show", file, "8", "--device", "host").out.splitlines()[1].startswith("about 2,000,000,000 configurations")
+    )
+    done = tune(file, "8", "--device", "host", "--budget", "4", "--json")
+    assert re.search(r"chooses among (199,9\d\d|200,000) of them, drawn at random", done.err)
+    assert done.json["configurations"] == pytest.approx(2e9, rel=0.01)
+    history = tune("history", file, "8", "--device", "host", "--json").json
+    assert {**dict.fromkeys(names, 9), "other": 2} in [step["config"] for step in history["trials"]]

@@ -1,0 +1,198 @@
+"""The valid configurations of a space too large for the solver, built up one parameter at a time.
+
+Prefixes, which have values for the first parameters, are extended by every value of the next one. A restriction removes
+prefixes as soon as they have all of its parameters. If more than MOST_PREFIXES would remain, a random part of them is
+extended: each valid configuration is equally likely to be among the result, which is then a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.search.derived import Derived, holds
+from tuner.space.config import Value
+from tuner.space.default import no_configuration
+from tuner.space.expressions.evaluator import Evaluator, evaluator_of, names_in
+from tuner.space.expressions.rewriting import substitute
+from tuner.space.model import Restriction, Space
+from tuner.space.scope import Scope
+
+MOST_PREFIXES = 1_000_000  # at any time: some hundred MB, and seconds for each restriction
+MOST_DRAWN = 200_000  # configurations of a sample
+SEEDS = 3  # samples that are drawn until one has a valid configuration
+
+Rows = NDArray[np.integer]  # positions of values, one column for each parameter
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Valid configurations as rows in the order of the parameters.
+
+    `valid` is their number if they are all; if they are a sample, an estimate of how many there are.
+    """
+
+    rows: Rows
+    valid: int
+    is_sample: bool
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A restriction, with what it is evaluated from."""
+
+    restriction: Restriction
+    evaluator: Evaluator
+    parameters: tuple[str, ...]
+
+
+def draw(space: Space, scope: Scope) -> Drawn:
+    """The valid configurations of `space`, or a random sample if they are too many to list.
+
+    The same space and scope give the same sample. Raises NoConfiguration if none is valid, SpaceError if a sample
+    contains none, and ExpressionError, naming the restriction, if one has no value for a configuration that all others
+    accept.
+    """
+    derived = Derived(space, scope)
+    checks = _checks(space, scope, derived)
+    for seed in range(SEEDS):
+        prefixes = _Prefixes(space.parameters, derived, np.random.default_rng(seed))
+        prefixes.extend(_order(space.parameters, checks), checks)
+        if len(prefixes.rows):
+            return prefixes.drawn()
+        if not prefixes.is_sample:
+            raise no_configuration(space, scope)
+    raise SpaceError(
+        f"{space.name}: restrictions: so few of {math.prod(map(len, space.parameters.values())):.1e} combinations are "
+        "valid that none was drawn; declare fewer values, or split restrictions that read many parameters"
+    )
+
+
+def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Check]:
+    """The restrictions that depend on parameters. Raises NoConfiguration if another one is false."""
+    checks = []
+    for restriction in space.restrictions:
+        tree = substitute(restriction.that.tree, derived.constants)
+        if names_in(tree):
+            depends_on = derived.parameters(tree)
+            names = tuple(name for name in space.parameters if name in depends_on)
+            checks.append(_Check(restriction, evaluator_of(tree), names))
+        elif not holds(restriction, evaluator_of(tree), {}):
+            raise no_configuration(space, scope)
+    return checks
+
+
+def _order(parameters: Mapping[str, Sequence[Value]], checks: Iterable[_Check]) -> list[str]:
+    """The parameters in an order in which restrictions can be evaluated early.
+
+    The next ones are always those of the restriction that needs the fewest combinations of values more.
+    """
+    order: list[str] = []
+    open_checks = [check.parameters for check in checks]
+
+    def missing(names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in order]
+
+    while open_checks := [names for names in open_checks if missing(names)]:
+        order += missing(min(open_checks, key=lambda names: math.prod(len(parameters[n]) for n in missing(names))))
+    return order + missing([*parameters])
+
+
+class _Prefixes:
+    """Prefixes as rows, one column for each parameter in the order in which they were added."""
+
+    def __init__(
+        self, parameters: Mapping[str, Sequence[Value]], derived: Derived, random: np.random.Generator
+    ) -> None:
+        self._parameters, self._derived, self._random = parameters, derived, random
+        self.rows: Rows = np.zeros((1, 0), np.uint32)
+        self.is_sample = False
+        self._order: list[str] = []
+        self._share = 1.0  # of all prefixes that `rows` would have without sampling
+        self._undecided: list[tuple[_Check, dict[tuple[int, ...], ExpressionError]]] = []
+
+    def extend(self, order: Iterable[str], checks: Iterable[_Check]) -> None:
+        """Add the parameters in this order, and remove prefixes that violate one of the `checks`."""
+        waiting, names = list(checks), list(order)
+        for done, name in enumerate(names):
+            counts = [len(self._parameters[each]) for each in names[done:]]
+            if not waiting and len(self.rows) * math.prod(counts) > MOST_PREFIXES:
+                self._complete(names[done:], counts)
+                break
+            count = counts[0]
+            self._keep(max(1, MOST_PREFIXES // count))
+            self._order.append(name)
+            values = np.tile(np.arange(count, dtype=np.uint32), len(self.rows))
+            self.rows = np.column_stack([np.repeat(self.rows, count, axis=0), values])
+            ready = [check for check in waiting if set(check.parameters) <= set(self._order)]
+            waiting = [check for check in waiting if check not in ready]
+            for check in ready:
+                self._apply(check)
+        self._raise_undecided()
+
+    def _complete(self, names: Sequence[str], counts: Sequence[int]) -> None:
+        """Give random prefixes random values of the other parameters, which no restriction reads."""
+        wanted = len(self.rows) * math.prod(counts)
+        chosen = self.rows[self._random.integers(len(self.rows), size=MOST_DRAWN)]
+        values = [self._random.integers(count, size=MOST_DRAWN, dtype=np.uint32) for count in counts]
+        self.rows, _ = _distinct(np.column_stack([chosen, *values]))
+        self._order += names
+        self._share *= len(self.rows) / wanted
+        self.is_sample = True
+
+    def _keep(self, most: int) -> None:
+        """Keep at most `most` random rows."""
+        if len(self.rows) > most:
+            self._share *= most / len(self.rows)
+            self.is_sample = True
+            self.rows = self.rows[np.sort(self._random.choice(len(self.rows), most, replace=False))]
+
+    def _apply(self, check: _Check) -> None:
+        """Remove the prefixes that violate a restriction, which is evaluated once for each combination of its values.
+
+        Where it has no value, the prefix stays, because another restriction may remove it.
+        """
+        columns = [self._order.index(name) for name in check.parameters]
+        combinations, which = _distinct(self.rows[:, columns])
+        accepted = np.ones(len(combinations), bool)
+        undecided: dict[tuple[int, ...], ExpressionError] = {}
+        for number, positions in enumerate(combinations.tolist()):
+            values = {name: self._parameters[name][p] for name, p in zip(check.parameters, positions, strict=True)}
+            try:
+                accepted[number] = holds(check.restriction, check.evaluator, self._derived.names(values))
+            except ExpressionError as error:
+                undecided[tuple(positions)] = error
+        if undecided:
+            self._undecided.append((check, undecided))
+        self.rows = self.rows[accepted[which]]
+
+    def _raise_undecided(self) -> None:
+        """Raise the error of a restriction that has no value for one of the remaining rows."""
+        for check, undecided in self._undecided:
+            columns = [self._order.index(name) for name in check.parameters]
+            combinations, _ = _distinct(self.rows[:, columns])
+            for positions in map(tuple, combinations.tolist()):
+                if positions in undecided:
+                    raise undecided[positions]
+
+    def drawn(self) -> Drawn:
+        """The rows in the order of the parameters, sorted."""
+        valid = math.ceil(len(self.rows) / self._share)
+        if self.is_sample:
+            self._keep(MOST_DRAWN)
+        rows = self.rows[:, [self._order.index(name) for name in self._parameters]]
+        return Drawn(rows[np.lexsort(rows.T[::-1])], valid, self.is_sample)
+
+
+def _distinct(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
+    """The distinct rows, and for each row its position among them."""
+    if not rows.shape[1]:
+        return rows[:1], np.zeros(len(rows), np.intp)
+    whole = np.dtype((np.void, rows.itemsize * rows.shape[1]))  # a row as one element
+    _, first, which = np.unique(np.ascontiguousarray(rows).view(whole), return_index=True, return_inverse=True)
+    return rows[first], which.reshape(-1)
