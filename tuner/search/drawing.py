@@ -31,7 +31,7 @@ Rows = NDArray[np.integer]  # positions of values, one column for each parameter
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ValidRows:
     """Valid configurations as rows in the order of the parameters.
 
     `valid` is their number if they are all; if they are a sample, an estimate of how many there are.
@@ -43,7 +43,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class _Check:
+class _Condition:
     """A restriction, with what it is evaluated from."""
 
     restriction: Restriction
@@ -51,7 +51,7 @@ class _Check:
     parameters: tuple[str, ...]
 
 
-def draw(space: Space, scope: Scope) -> Drawn:
+def draw(space: Space, scope: Scope) -> ValidRows:
     """The valid configurations of `space`, or a random sample if they are too many to list.
 
     The same space and scope give the same sample. Raises NoConfiguration if none is valid, SpaceError if a sample
@@ -73,7 +73,7 @@ def draw(space: Space, scope: Scope) -> Drawn:
     )
 
 
-def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Check]:
+def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Condition]:
     """The restrictions that depend on parameters. Raises NoConfiguration if another one is false."""
     checks = []
     for restriction in space.restrictions:
@@ -81,13 +81,13 @@ def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Check]:
         if names_in(tree):
             depends_on = derived.parameters(tree)
             names = tuple(name for name in space.parameters if name in depends_on)
-            checks.append(_Check(restriction, evaluator_of(tree), names))
+            checks.append(_Condition(restriction, evaluator_of(tree), names))
         elif not holds(restriction, evaluator_of(tree), {}):
             raise no_configuration(space, scope)
     return checks
 
 
-def _order(parameters: Mapping[str, Sequence[Value]], checks: Iterable[_Check]) -> list[str]:
+def _order(parameters: Mapping[str, Sequence[Value]], checks: Iterable[_Condition]) -> list[str]:
     """The parameters in an order in which restrictions can be evaluated early.
 
     The next ones are always those of the restriction that needs the fewest combinations of values more.
@@ -114,9 +114,9 @@ class _Prefixes:
         self.is_sample = False
         self._order: list[str] = []
         self._share = 1.0  # of all prefixes that `rows` would have without sampling
-        self._undecided: list[tuple[_Check, dict[tuple[int, ...], ExpressionError]]] = []
+        self._undecided: list[tuple[_Condition, dict[tuple[int, ...], ExpressionError]]] = []
 
-    def extend(self, order: Iterable[str], checks: Iterable[_Check]) -> None:
+    def extend(self, order: Iterable[str], checks: Iterable[_Condition]) -> None:
         """Add the parameters in this order, and remove prefixes that violate one of the `checks`."""
         waiting, names = list(checks), list(order)
         for done, name in enumerate(names):
@@ -152,7 +152,7 @@ class _Prefixes:
             self.is_sample = True
             self.rows = self.rows[np.sort(self._random.choice(len(self.rows), most, replace=False))]
 
-    def _apply(self, check: _Check) -> None:
+    def _apply(self, check: _Condition) -> None:
         """Remove the prefixes that violate a restriction, which is evaluated once for each combination of its values.
 
         Where it has no value, the prefix stays, because another restriction may remove it.
@@ -180,13 +180,13 @@ class _Prefixes:
                 if positions in undecided:
                     raise undecided[positions]
 
-    def drawn(self) -> Drawn:
+    def drawn(self) -> ValidRows:
         """The rows in the order of the parameters, sorted."""
         valid = math.ceil(len(self.rows) / self._share)
         if self.is_sample:
             self._keep(MOST_DRAWN)
         rows = self.rows[:, [self._order.index(name) for name in self._parameters]]
-        return Drawn(rows[np.lexsort(rows.T[::-1])], valid, self.is_sample)
+        return ValidRows(rows[np.lexsort(rows.T[::-1])], valid, self.is_sample)
 
 
 def _distinct(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
