@@ -106,3 +106,87 @@ def test_a_divisor_that_is_zero_is_named(tmp_path: Path, host: Device) -> None:
     assert "reference: divides by `mask`, which is 0 for some elements of these inputs" in sentence
     assert "give mask a `fill:` without zeros, such as {integers: [1, 8]}" in sentence
     assert missed(masked(tmp_path, "int32", "v", "7 // mask", {"integers": [1, 8]}), host) == []
+
+
+HINT = "indices has no `fill:`, so its elements are -8 to 8; if they are indices, give indices a `fill:` of valid ones"
+
+
+def gathering(folder: Path, reference: Any, language: str = "c", element: str = "float", **more: Any) -> Path:
+    """A kernel that picks the elements of a table of `rows` elements, and a right reference for it."""
+    (folder / "check.py").write_text("def expected(table, indices):\n    return table[indices]\n")
+    takes = f"GLOBAL {element} *y, GLOBAL const {element} *table, GLOBAL const int *indices, int n"
+    if language == "c":
+        loop = "{ for (int i = 0; i < n; i++) y[i] = table[indices[i]]; }"
+        code = "".join(f"void {name}({takes.replace('GLOBAL ', '')}) {loop}\n" for name in ("f", "g"))
+    else:
+        body = "{ int i = get_global_id(0); if (i < n) y[i] = table[indices[i]]; }"
+        code = "".join(f"__kernel void {name}({takes.replace('GLOBAL', '__global')}) {body}\n" for name in ("f", "g"))
+        more |= {"block": [64], "grid": ["ceil_div(n, 64)"]}
+    dtype = {"float": "float32", "int": "int32"}[element]
+    fills = {"table": more.pop("table", {}), "indices": more.pop("indices", {})}
+    arguments = [
+        array("y", dtype, ["n"], "out"),
+        array("table", dtype, ["rows"], **fills["table"]),
+        array("indices", "int32", ["n"], **fills["indices"]),
+    ]
+    return written(folder, code, arguments, reference, language, sizes={"n": None, "rows": 1000}, **more)
+
+
+REFERENCES = ["table[indices]", "take(table, indices)", {"python": "check.py:expected"}]
+KERNEL = {"kernel": "g", "grid": ["ceil_div(n, 64)"], "block": [64]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["c", "opencl"])
+@pytest.mark.parametrize("reference", [*REFERENCES, KERNEL])
+def test_indices_without_a_fill_are_named_where_every_configuration_fails(
+    reference: Any, language: str, tmp_path: Path, tune: Tune
+) -> None:
+    for verb in ([], ["run"]):
+        done = tune(*verb, gathering(tmp_path, reference, language), "500")
+        assert done.status == 1
+        assert "is not written, or NaN; " in done.err
+        assert f"{HINT}, such as {{integers: [0, rows - 1]}}" in done.err
+    right = gathering(tmp_path, reference, language, indices={"fill": {"integers": [0, "rows - 1"]}})
+    done = tune(right, "500")
+    assert (done.status, "`fill:`" in done.err) == (0, False), done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_indices_beyond_a_small_array_are_named_beside_the_words_of_numpy(
+    reference: Any, tmp_path: Path, tune: Tune
+) -> None:
+    done = tune(gathering(tmp_path, reference), "500,rows=5", "--device", "host")
+    assert done.status != 0
+    assert "out of bounds for axis 0 with size 5" in done.err
+    assert HINT in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ["table[indices]", {"python": "check.py:expected"}])
+def test_indices_into_integers_are_named_too(reference: Any, tmp_path: Path, tune: Tune) -> None:
+    file = gathering(tmp_path, reference, element="int", table={"fill": "arange"})
+    done = tune(file, "500", "--device", "host")
+    assert (done.status, "wrong result" in done.err, HINT in done.err) == (1, True, True)
+
+
+def test_negative_indices_in_a_reference_are_named_once(tmp_path: Path, host: Device) -> None:
+    (sentence,) = missed(gathering(tmp_path, "table[indices]"), host, "500")
+    assert "reference: `indices` is negative for some elements of these inputs, and indexes an array" in sentence
+    assert "give indices a `fill:`, such as {integers: [0, 999]}" in sentence
+    counted_from_the_end = {"fill": {"integers": [-8, 8]}}
+    assert missed(gathering(tmp_path, "table[indices]", indices=counted_from_the_end), host, "500") == []
+
+
+@pytest.mark.slow
+def test_a_kernel_that_dies_of_an_index_is_told_what_integers_hold(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "check.py").write_text("def expected(x, indices):\n    return x * (indices > -9)\n")
+    code = """void f(float *y, const float *x, const int *indices, int n) {
+        for (int i = 0; i < n; i++) y[i] = x[i + 100000000L * (indices[i] < 0 ? indices[i] : 0)];
+    }"""
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), array("indices", "int32", ["n"])]
+    file = written(tmp_path, code, arguments, {"python": "check.py:expected"})
+    for verb in ([], ["run"]):
+        done = tune(*verb, file, "100", "--device", "host")
+        assert ("SIGSEGV" in done.err or "SIGBUS" in done.err, HINT in done.err) == (True, True), done.err

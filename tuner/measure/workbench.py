@@ -20,6 +20,7 @@ from tuner.measure.verify.judge import Judge
 from tuner.measure.verify.layout import Layout
 from tuner.measure.verify.own_arrays import OwnArrays
 from tuner.measure.verify.rotation import Rotation
+from tuner.space import operation
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import nominal
@@ -141,8 +142,9 @@ class Workbench:
 
     @property
     def missed_cases(self) -> list[str]:
-        """Warnings about the reference: conditions that no input decides, and integer divisors that are 0."""
-        return self._referee.cases.missed({argument.name for argument in self.op.arrays})
+        """Warnings about the reference: conditions that no input decides, divisors that are 0, negative indices."""
+        arrays = {argument.name for argument in self.op.arrays}
+        return self._referee.cases.missed(arrays, operation.integers_without_fill(self.op))
 
     def empty_launch(self) -> Callable[[], None]:
         """A launch of a kernel that does nothing."""
@@ -286,14 +288,21 @@ class Workbench:
         self._owner._dirty, self._is_repaired = True, False
         self._until_frozen = secrets.randbelow(FIRST_FROZEN)
         try:
-            verdict = self._verify_once(call)
+            verdict = self._verify_repaired(call)
+        except WrongResult as error:
+            hint = operation.index_hint(self.op) if self._referee.may_index(error.reason) else ""
+            raise WrongResult(f"{error}; {hint}", error.reason) if hint else error from None
+        self._owner._dirty = False
+        return verdict
+
+    def _verify_repaired(self, call: Callable[[], None]) -> Verdict:
+        try:
+            return self._verify_once(call)
         except WrongResult:
             if not self._repair():
                 raise
             self._write_guards()
-            verdict = self._verify_once(call)
-        self._owner._dirty = False
-        return verdict
+            return self._verify_once(call)
 
     def inspect(self) -> None:
         """Check guards and inputs after a run. Raises WrongResult if one has changed."""

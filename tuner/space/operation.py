@@ -164,3 +164,18 @@ def integers_without_fill(op: Operation) -> list[str]:
         if a.role in ("in", "inout") and a.fill is None and not a.value
         if any(DTYPES[dtype].kind == "integer" for dtype in op.types.get(a.dtype, (a.dtype,)))
     ]
+
+
+def index_hint(op: Operation) -> str:
+    """The likely reason for an access out of bounds, and the remedy; empty if every integer input has a `fill:`."""
+    if not (names := integers_without_fill(op)):
+        return ""
+    choices = [op.types.get(a.dtype, (a.dtype,)) for a in op.arrays if a.name in names]
+    signed = any(DTYPES[dtype].low < 0 for each in choices for dtype in each)
+    have, their = ("has", "its") if len(names) == 1 else ("have", "their")
+    others = [a.shape[0] for a in op.arrays if a.role in ("in", "inout") and a.name not in names and a.shape]
+    last = f"{others[0].text} - 1" if others and others[0].is_name else "99"
+    return (
+        f"{' and '.join(names)} {have} no `fill:`, so {their} elements are {-8 if signed else 0} to 8; if they are "
+        f"indices, give {' or '.join(names)} a `fill:` of valid ones, such as {{integers: [0, {last}]}}"
+    )

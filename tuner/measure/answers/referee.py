@@ -6,6 +6,7 @@ It uses the reference that the space declares: expressions, a Python function, a
 from __future__ import annotations
 
 import functools
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -48,6 +49,11 @@ Arrays = dict[str, "Array"]
 # The content of outputs before a kernel computes their answers. If an element still holds the first poison, the kernel
 # runs again over the second one; an element that then holds that is unwritten.
 POISONS = NAN, NUMBER
+# Words of NumPy, of SciPy, and of our own comparison about indices that are out of bounds.
+_OF_INDICES = re.compile(
+    r"IndexError|out of (bounds|range)|negative|\bindex (pointer|values|\d+)|writes (before|after)|is not written"
+)
+_OUT_OF_BOUNDS = ("not a number", "writes outside")  # reasons of failures
 
 
 class Referee:
@@ -98,6 +104,21 @@ class Referee:
 
         Raises SpaceError if they cannot be computed: no configuration is to blame.
         """
+        try:
+            return self._answers(scope, contents, seed)
+        except SpaceError as error:
+            hint = operation.index_hint(self.space.operation) if _OF_INDICES.search(str(error)) else ""
+            raise SpaceError(f"{error}; {hint}") if hint else error from None
+
+    def may_index(self, reason: str) -> bool:
+        """Whether a configuration may fail for this reason because inputs that are indices have invalid elements."""
+        if reason != WrongResult.reason:
+            return reason in _OUT_OF_BOUNDS
+        op = self.space.operation
+        is_expression = isinstance(op.reference, ExpressionReference)
+        return not is_expression or self.cases.has_negative_index(operation.integers_without_fill(op))
+
+    def _answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
         form, op = self.space.operation.reference, self.space.operation
         read = frozenset(a.name for a in op.arrays if a.role != "out")
         match form:

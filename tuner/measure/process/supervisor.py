@@ -66,8 +66,12 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
 
 
 def explained(space: Space, died: WorkerDied) -> WorkerDied:
-    """The same error, with a hint if an integer division by zero in the inputs may be the cause."""
-    hint = cases.division_hint(operation.integers_without_fill(space.operation)) if died.signal == signal.SIGFPE else ""
+    """The same error, with a hint if integer inputs without a `fill:` may be the cause: divisors or indices."""
+    hint = ""
+    if died.signal == signal.SIGFPE:
+        hint = cases.division_hint(operation.integers_without_fill(space.operation))
+    elif died.signal in (signal.SIGSEGV, signal.SIGBUS):
+        hint = operation.index_hint(space.operation)
     return WorkerDied(f"{died}; {hint}", died.reason, died.signal) if hint else died
 
 

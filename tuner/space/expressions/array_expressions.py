@@ -138,11 +138,16 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             return [walk(element, scope) for element in elements]
         case ast.Subscript(value=value, slice=index):
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
-            return _indexed(np.asarray(walk(value, scope)), tuple(_index(part, scope) for part in parts))
+            array, indices = np.asarray(walk(value, scope)), tuple(_index(part, scope) for part in parts)
+            for part, chosen, extent in zip(parts, indices, array.shape, strict=False):
+                cases.see_index(part, chosen, extent)
+            return _indexed(array, indices)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             arguments = [walk(argument, scope) for argument in args]
             if name == "where" and not any(isinstance(part, ast.Compare) for part in ast.walk(args[0])):
                 cases.see(args[0], arguments[0])
+            if name == "take" and len(arguments) > 1:
+                cases.see_index(args[1], arguments[1], np.size(arguments[0]))
             return _call(name, arguments, {str(k.arg): walk(k.value, scope) for k in keywords})
     return evaluator.walk(node, scope)
 

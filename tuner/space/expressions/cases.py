@@ -1,4 +1,4 @@
-"""Coverage of a reference by its inputs: which conditions have only one outcome, and which integer divisors are 0.
+"""Coverage of a reference by its inputs: conditions with one outcome, integer divisors that are 0, negative indices.
 
 If a condition holds for every element, verification cannot detect a kernel that ignores it.
 """
@@ -25,6 +25,7 @@ class Cases:
     def __init__(self) -> None:
         self._met: dict[str, set[bool]] = {}
         self._zero = dict[str, None]()
+        self._negative = dict[str, int]()  # the extent of the array, by index
 
     def see(self, condition: ast.expr, value: Any) -> None:
         """Record the element-wise truth of `condition`."""
@@ -37,11 +38,24 @@ class Cases:
         if np.asarray(value).dtype.kind in "iu" and not np.all(value):
             self._zero[ast.unparse(divisor)] = None
 
-    def missed(self, arrays: Container[str]) -> list[str]:
-        """One sentence for each condition on `arrays` that had one outcome only, and for each divisor on `arrays` that
-        was 0."""
+    def see_index(self, index: ast.expr, value: Any, extent: int) -> None:
+        """Record `index` into an axis of this extent if `value`, an array, is a negative integer for some element."""
+        if np.ndim(value) and np.asarray(value).dtype.kind == "i" and np.min(value, initial=0) < 0:
+            self._negative[ast.unparse(index)] = extent
+
+    def has_negative_index(self, unfilled: Container[str]) -> bool:
+        """Whether an index that depends on `unfilled` was negative. NumPy counts it from the end, a kernel does not."""
+        return any(_arrays_of(text, unfilled) for text in self._negative)
+
+    def missed(self, arrays: Container[str], unfilled: Container[str] = ()) -> list[str]:
+        """A sentence for each condition on `arrays` with one outcome only, and each divisor on `arrays` that was 0.
+
+        And for each index that was negative, if it depends on `unfilled`, the integer inputs without a `fill:`.
+        """
         sentences = [_sentence(text, arrays, *met) for text, met in self._met.items() if len(met) == 1]
-        return list(filter(None, [*sentences, *(_divisor_sentence(text, arrays) for text in self._zero)]))
+        sentences += [_divisor_sentence(text, arrays) for text in self._zero]
+        sentences += [_index_sentence(text, unfilled, extent) for text, extent in self._negative.items()]
+        return list(filter(None, sentences))
 
 
 _current: ContextVar[Cases | None] = ContextVar("current", default=None)
@@ -69,6 +83,12 @@ def see_divisor(divisor: ast.expr, value: Any) -> None:
         cases.see_divisor(divisor, value)
 
 
+def see_index(index: ast.expr, value: Any, extent: int) -> None:
+    """Record an index into an axis of this extent in the current `Cases`, if any."""
+    if (cases := _current.get()) is not None:
+        cases.see_index(index, value, extent)
+
+
 def _sentence(text: str, arrays: Container[str], met: bool) -> str:
     """The sentence about a condition; empty if it depends on no array."""
     names, tree = _arrays_of(text, arrays), ast.parse(text)
@@ -88,6 +108,16 @@ def _divisor_sentence(text: str, arrays: Container[str]) -> str:
         return ""
     return (
         f"reference: divides by `{shown(text)}`, which is 0 for some elements of these inputs; {_without_zero(names)}"
+    )
+
+
+def _index_sentence(text: str, unfilled: Container[str], extent: int) -> str:
+    """The sentence about an index that was negative; empty if it depends on no array without `fill:`."""
+    if not (names := _arrays_of(text, unfilled)):
+        return ""
+    return (
+        f"reference: `{shown(text)}` is negative for some elements of these inputs, and indexes an array; if no caller "
+        f"passes such indices, give {' or '.join(names)} a `fill:`, such as {{integers: [0, {extent - 1}]}}"
     )
 
 
