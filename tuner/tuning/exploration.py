@@ -170,6 +170,8 @@ def explored(
         )
         if narrowed is not None and configs is None:
             pool = narrowed(space, crew.scope, pool)
+        if configs is None:
+            doubts += _of_threads(space, crew.scope, crews.noted)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         key = StudyKey(
             task.sizes,
@@ -225,6 +227,15 @@ def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Cal
         "drawn at random, and those known from the file and from records"
     )
     return pool.including(known)
+
+
+def _of_threads(space: Space, scope: Scope, noted: Callable[[str], None]) -> Iterator[str]:
+    """Warnings about threads that do nothing, which are also shown."""
+    from tuner.space.sources import surplus_threads
+
+    for doubt in surplus_threads.warnings(space, scope):
+        noted(f"warning: {doubt}")
+        yield doubt
 
 
 def _wrong(trials: Iterable[Trial]) -> Iterator[tuple[Config, str]]:

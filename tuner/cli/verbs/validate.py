@@ -1,6 +1,6 @@
 """`tune validate`: check a space file."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,14 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
+    from tuner.space.sources import surplus_threads
+
+    data["warnings"] = []
+    for language in space.languages:
+        data["warnings"] += surplus_threads.warnings(space, replace(scope, language=language))
+    data["warnings"] = list(dict.fromkeys(data["warnings"]))
+    for warning in data["warnings"]:
+        output.say(f"warning: {warning}")
     if compiles:
         from tuner.devices import sample_build
 
