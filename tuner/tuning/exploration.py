@@ -170,7 +170,7 @@ def explored(
         )
         if narrowed is not None and configs is None:
             pool = narrowed(space, crew.scope, pool)
-        if configs is None:
+        if configs is None and (space.default or not pool.is_sample):  # else the first valid one is hard to find
             doubts += _of_threads(space, crew.scope, crews.noted)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         key = StudyKey(
