@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
+from tuner.measure.results import Finals
 from tuner.measure.sustained import SECONDS
 from tuner.measure.timing.clock import NOISE
 from tuner.search.pool import Pool
@@ -16,11 +19,15 @@ from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import Progress, explored
-from tuner.tuning.finals import summary
+from tuner.tuning.finals import accusation, summary
 from tuner.tuning.finals.selection import Selection, select
 from tuner.tuning.finals.summary import Failures, Point, Summary
 from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import CheckedRequest, TuningRequest
+
+if TYPE_CHECKING:
+    from tuner.tuning.crew.crew import Crew
+    from tuner.tuning.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Result:
     store's record of this problem. `failed` maps each reason for which valid configurations failed to the number of
     failures and the first failed trial. With several objectives `front` holds the non-dominated configurations.
     `warnings` are the reasons to doubt the result: about the space file, its inputs, and the best configuration's
-    times.
+    times. `accused` says why the reference is doubtful; then `record` is None.
     """
 
     kernel: str
@@ -50,6 +57,7 @@ class Result:
     warnings: list[str]
     front: list[Point] = field(default_factory=list)
     kept: Record | None = None
+    accused: str | None = None
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -82,7 +90,8 @@ def tune_with(
         parameters = checked.task.space.parameters
         finalists, all_given = (None, None) if configs is None else (Pool.of(parameters, configs), search.pool)
         sustained = SECONDS if request.sustained else None
-        selection = select(
+        selected = functools.partial(
+            select,
             crew.lead,
             ledger,
             progress.finals,
@@ -93,7 +102,9 @@ def tune_with(
             all_given,
             request.verify,
         )
-    right = [finalist.trial.config for finalist in selection.finalists]
+        selection, accused = _judged(crew, ledger, selected)
+        accusers = accusation.dissenters(crew.lead, ledger) if accused is not None else []
+    right = [*accusers, *(finalist.trial.config for finalist in selection.finalists)]
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
@@ -130,7 +141,8 @@ def tune_with(
         evaluated=search.evaluated,
         failed=failed,
         record=record,
-        warnings=[*search.doubts, *doubts],
+        warnings=[*search.doubts, *doubts, *([accused] if accused else [])],
+        accused=accused,
         stored=stored,
         trials=ledger.trials,
         failures=failures,
@@ -138,3 +150,18 @@ def tune_with(
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
         kept=kept,
     )
+
+
+def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tuple[Selection, str | None]:
+    """The selection, or an empty one and the reason if the reference is doubtful.
+
+    Configurations may disagree with the reference only on the inputs or with the options of the finals.
+    """
+    before = accusation.dissenters(crew.lead, ledger)
+    accused = accusation.of(crew.lead, ledger, crew.detour)
+    if accused is not None:
+        return Selection([], Finals()), accused
+    selection = selected()
+    if len(accusation.dissenters(crew.lead, ledger)) > len(before):
+        accused = accusation.of(crew.lead, ledger, crew.detour)
+    return (selection if accused is None else Selection([], Finals())), accused

@@ -64,6 +64,9 @@ def lines(result: Result) -> list[str]:
     if len(result.failures) > 1:
         problem = problem_words(space.operation, result.sizes, result.types, result.options)
         output.say(f"`tune failures {result.kernel} {problem}` shows more")
+    if result.accused is not None:
+        output.say(f"{result.kernel}: {result.accused}")
+        return []
     if result.record is None:
         rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
         hint = ALL_WRONG_HINT + ROUNDING_HINT * rounds if result.failed.keys() == {"wrong result"} else ""

@@ -75,6 +75,21 @@ class Crew:
             self.close()
             raise
 
+    @contextlib.contextmanager
+    def detour(self, task: Task) -> Iterator[None]:
+        """Enter a block in which the lead alone works on `task`, a variant of its own one. Raises as `on` does."""
+        own = self.lead.task
+        self._lead_to(task)
+        try:
+            yield
+        finally:
+            self._lead_to(own)
+
+    def _lead_to(self, task: Task) -> None:
+        self.lead.settle()
+        self._products.truncate(0)  # discard another task's products
+        self._have_turn(self.lead, task)
+
     def _turn_to(self, task: Task) -> None:
         self.task = task
         for worker in self._workers:
@@ -94,8 +109,8 @@ class Crew:
             _check_alike(self.lead, worker)
         self._compile_pool.switch_to(task.space, self.scope, self.device, self.lead.compiler)
 
-    def _have_turn(self, worker: Supervisor) -> None:
-        with_retries(functools.partial(worker.switch_to, self.task), self._noted, time.sleep)
+    def _have_turn(self, worker: Supervisor, task: Task | None = None) -> None:
+        with_retries(functools.partial(worker.switch_to, task or self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
         return CompilePool(self.task.timeout, self._device_ids)

@@ -35,13 +35,19 @@ _TEXTS = {  # by shared failure: what the configurations have in common, and the
 class Futility:
     """Decides whether a search is hopeless, because all its configurations fail alike.
 
-    A search is not hopeless once one configuration has another result. Nor is it while the tried values may be the
+    A search is not hopeless once one configuration has another result, unless it is the one that gives the answers:
+    that its outputs agree with themselves proves nothing. Nor is it while the tried values may be the
     cause: until the space's default has failed too, or every value of every parameter.
     """
 
-    def __init__(self, pool: Pool, default: Mapping[str, Value], least: int) -> None:
-        """`default` is the declared one, if any. At least `least` and LEAST configurations must fail."""
-        self._least = max(LEAST, least)
+    def __init__(
+        self, pool: Pool, default: Mapping[str, Value], least: int, reference: Mapping[str, Value] | None = None
+    ) -> None:
+        """`default` is the declared one, if any, and `reference` the configuration that gives the answers, if one does.
+
+        At least `least` and LEAST configurations must fail.
+        """
+        self._least, self._reference = max(LEAST, least), reference
         self._default = default if default and pool.find(default) is not None else None
         columns = zip(pool.names, pool.values, pool.rows.T, strict=True)
         self._untried = {(name, values[index]) for name, values, column in columns for index in set(column.tolist())}
@@ -50,6 +56,8 @@ class Futility:
 
     def add(self, trial: Trial) -> str | None:
         """Add a trial. Returns the reason to give up the search, once; None if there is none."""
+        if trial.config == self._reference:
+            return None
         failure, line = trial.outcome.failure or "", _diagnostic(trial.outcome.log)
         # of a wrong result: the element, its value and the answer, but not the number of wrong elements
         same = failure, line if failure == BuildError.reason else line.partition(";")[0]

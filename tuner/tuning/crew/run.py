@@ -19,6 +19,7 @@ from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing.clock import StageWatch
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.values.forms import ConfigReference
 from tuner.tuning.crew.futility import Futility
 from tuner.tuning.crew.queue import Queue
 from tuner.tuning.ledger.trial import Trial
@@ -62,7 +63,9 @@ class CrewRun:
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
         self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
-        self._futility = Futility(search.pool, task.space.default, compile_pool.depth)
+        form = task.space.operation.reference
+        self._reference = dict(form.config) if isinstance(form, ConfigReference) else None
+        self._futility = Futility(search.pool, task.space.default, compile_pool.depth, self._reference)
         self._in_trouble = 0  # configurations with environment trouble since the last measured one
         self.trouble: EnvironmentTrouble | None = None  # the latest
         self._best: Trial | None = None
@@ -206,6 +209,6 @@ class CrewRun:
             self._best = trial
         self._progress.measured(trial, self.count, self._best)
         reason = self._futility.add(trial) if key in self._new else None
-        if reason is not None and not self._ledger.best:
+        if reason is not None and all(trial.config == self._reference for trial in self._ledger.best):
             self._noted(reason)
             self._queue.give_up()
