@@ -6,15 +6,17 @@ import contextlib
 import json
 import math
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.headers import Headers, may_read
 from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
 from tuner.quoting import quoted, shown
@@ -33,6 +35,7 @@ void empty(void) { }
 """
 MEMORY_SHARE = 0.75  # share of the memory for all builders together
 LEAST_MEMORY = 1 << 30  # bytes for each builder
+MOST_COMPILATIONS = 3  # of one source whose headers change meanwhile
 MOST_MESSAGE = 1000  # characters of the message that lists a source's kernels
 
 
@@ -41,7 +44,8 @@ class Build:
     """A binary, and the figures that its compiler reported for each kernel. `fresh` if it did not come from the cache.
 
     `entries` maps a kernel's name in the source to its name in the binary if they differ, as mangled C++ names do.
-    `interface` has the sizes of the kernels' parameters; None if the compiler does not report them.
+    `interface` has the sizes of the kernels' parameters; None if the compiler does not report them. `headers` are the
+    files that the compiler read besides the source; None if that is not known.
     """
 
     binary: bytes
@@ -49,6 +53,7 @@ class Build:
     fresh: bool = True
     entries: Mapping[str, str] = field(default_factory=dict)
     interface: Interface | None = None
+    headers: Headers | None = None
 
     def figures_of(self, kernel: str) -> Figures:
         """The figures of a kernel; `kernel` is its name in the source."""
@@ -107,6 +112,11 @@ class Compiler(ABC):
     def compile(self, source: Source) -> Build:
         """Compile `source`. Raises BuildError with the compiler's log."""
 
+    def surroundings(self, source: Source) -> str:
+        """What besides the compiler's name decides which files it reads for `source`, such as the folders that an
+        environment variable names. Empty if nothing does; as cheap as `name`."""
+        return ""
+
     def folders(self) -> list[Path]:
         """The folders in which it writes temporary files."""
         import tempfile  # slow to import; a launch compiles nothing
@@ -119,24 +129,25 @@ class Compiler(ABC):
 
     def key(self, source: Source) -> str:
         """The cache name of a build. It covers everything that changes the result of `compile`."""
-        return f"{self.source_key(source)}-{paths.digest(self.name())}"
+        return f"{self.source_key(source)}-{paths.digest(self.name() + self.surroundings(source))}"
 
     def build(self, source: Source) -> Build:
         """The build of `source`, from the cache or newly compiled.
 
-        If the compiler is missing and its builds are portable, a cached build of another compiler version is used.
-        Raises BuildError with the compiler's log, DeviceError if there is neither a build nor a compiler,
-        EnvironmentTrouble if the machine caused the failure.
+        A build in the cache serves only if none of the files has changed that the compiler read for it. If the compiler
+        is missing and its builds are portable, a cached build of another compiler version is used. Raises BuildError
+        with the compiler's log, DeviceError if there is neither a build nor a compiler, EnvironmentTrouble if the
+        machine caused the failure.
         """
         try:
             self._check_pinned()
-            if (build := _from_cache(self.key(source))) is not None:
+            if (build := _from_cache(self.key(source), source)) is not None:
                 return build
-            build = self._compile(source)
+            build = self._compiled(source)
             self._check_pinned()
         except DeviceError as missing:
             others = build_cache.newest(self.source_key(source)) if self.portable else []
-            build = next(filter(None, map(_from_cache, others)), None)
+            build = next(filter(None, (_from_cache(other, source, trusted=True) for other in others)), None)
             if build is None:
                 raise DeviceError(
                     f"{source.kernel}: {missing}; {build_cache.folder()} has no build of this configuration for "
@@ -172,6 +183,17 @@ class Compiler(ABC):
             what = f"the compiler does not build an empty kernel: {line}"
             raise environment.trouble(environment.OTHER, what) from None
 
+    def _compiled(self, source: Source) -> Build:
+        """Compile `source`, and again if a header changes meanwhile: the build may be of its former content. If one
+        keeps changing, the headers of the build count as unknown. Raises as `_compile` does."""
+        for _ in range(MOST_COMPILATIONS):
+            began = time.time_ns()
+            build = self._compile(source)
+            with contextlib.suppress(OSError):
+                if build.headers is None or build.headers.is_older_than(began):
+                    return build
+        return replace(build, headers=None)
+
     def _compile(self, source: Source) -> Build:
         """Compile `source`. Raises BuildError only if the compiler speaks of the source, or fails on it twice while it
         builds an empty kernel. Raises EnvironmentTrouble if anything else fails."""
@@ -199,19 +221,31 @@ class Compiler(ABC):
         raise trouble
 
     def keep(self, source: Source, build: Build) -> None:
-        """Write a build to the cache."""
+        """Write a build to the cache, unless it is unknown which files the compiler read for it."""
+        if build.headers is None and may_read(source.text, source.options):
+            return
         key = self.key(source)
-        metadata = {
-            "figures": {kernel: figures.to_json() for kernel, figures in build.figures.items()},
-            "entries": dict(build.entries),
-            "interface": build.interface and build.interface.to_json(),
-        }
-        build_cache.write(key + build_cache.FIGURES, json.dumps(metadata).encode())
+        _keep_metadata(key, replace(build, headers=build.headers or Headers()))
         build_cache.write(key, build.binary)
 
 
-def _from_cache(name: str) -> Build | None:
-    """The cached build `name`; None if the build or its figures are missing or damaged."""
+def _keep_metadata(name: str, build: Build) -> None:
+    """Write everything but the binary of a build to the cache."""
+    metadata = {
+        "figures": {kernel: figures.to_json() for kernel, figures in build.figures.items()},
+        "entries": dict(build.entries),
+        "interface": build.interface and build.interface.to_json(),
+        "headers": build.headers and build.headers.to_json(),
+    }
+    build_cache.write(name + build_cache.FIGURES, json.dumps(metadata).encode())
+
+
+def _from_cache(name: str, source: Source, trusted: bool = False) -> Build | None:
+    """The cached build `name`. None if it is missing or damaged, or if a file has changed that its compiler read.
+
+    A build of an earlier version does not say which files that were. It serves if its source includes none, or if it is
+    `trusted`.
+    """
     binary, figures = build_cache.read(name), build_cache.read(name + build_cache.FIGURES)
     if binary is None or figures is None:
         return None
@@ -220,9 +254,19 @@ def _from_cache(name: str) -> Build | None:
         by_kernel = {kernel: Figures.from_json(data) for kernel, data in metadata["figures"].items()}
         layout = metadata.get("interface")  # missing in builds of earlier versions
         interface = None if layout is None else Interface.from_json(layout)
-        return Build(binary, by_kernel, fresh=False, entries=dict(metadata["entries"]), interface=interface)
+        build = Build(binary, by_kernel, fresh=False, entries=dict(metadata["entries"]), interface=interface)
+        if metadata.get("headers") is None:
+            return build if trusted or not may_read(source.text, source.options) else None
+        kept = Headers.from_json(metadata["headers"])
     except (ValueError, TypeError, AttributeError, KeyError):  # written by another version of this package
         return None
+    headers = kept.now()
+    if headers is None:
+        return None
+    build = replace(build, headers=headers)
+    if headers != kept:  # other times, but the same content: it need not be read again
+        _keep_metadata(name, build)
+    return build
 
 
 def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:

@@ -1,20 +1,28 @@
 """Compiles CUDA C++ to a cubin with NVRTC, on any machine, with or without a GPU."""
 
+import contextlib
 import functools
 import importlib.util
+import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.cuda import BACKEND, host_code, ptx
 from tuner.devices.figures import Figures
+from tuner.devices.headers import Headers, may_read
 from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
 STANDARD = "--std=c++17"
+# The files of a toolkit's folder of headers in which the versions of CUDA and of its C++ libraries stand.
+_VERSIONS = ("cuda_runtime_api.h", "crt/common_functions.h", "cccl/cub/version.cuh", "cub/version.cuh")
+_FOLDERS = ("cccl", "cooperative_groups", "crt", "cub", "cuda", "nv", "thrust")
+_RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
 _PROPERTIES = re.compile(r"Function properties for (\S+)\n[^\n]*?(\d+) bytes spill stores, (\d+) bytes spill loads")
 # ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
@@ -34,6 +42,11 @@ class NvrtcCompiler(Compiler):
     def name(self) -> str:
         headers = [_wheel_version(wheel) for wheel in ("runtime", "crt", "cccl")]
         return f"NVRTC {version()} {STANDARD} headers {headers} {host_code.version()}"
+
+    def surroundings(self, source: Source) -> str:
+        """The current folder, if an option names a folder of headers relative to it."""
+        is_relative = any(_RELATIVE.match(option) for option in source.options)
+        return f" {os.getcwd()}" if is_relative and may_read(source.text, source.options) else ""
 
     def compile(self, source: Source) -> Build:
         return compile_cubin(source, self.architecture)
@@ -78,9 +91,54 @@ def compile_cubin(source: Source, architecture: str) -> Build:
             {kernel: _figures(log, name, assembly) for kernel, name in entries.items()},
             entries={kernel: name for kernel, name in entries.items() if name != kernel},
             interface=ptx.interface(assembly, entries) if assembly else None,
+            headers=_headers(source),
         )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _headers(source: Source) -> Headers | None:
+    """The headers that NVRTC read for `source`, apart from those that its name covers by version. NVRTC does not tell,
+    so they are looked up in its folders. None if they cannot all be told."""
+    if not may_read(source.text, source.options):
+        return Headers()
+    from tuner.devices import header_search  # a launch from the cache searches nothing
+
+    options = [*_include_options(), *source.options]
+    search = header_search.HeaderSearch(header_search.folders(options), _version_of, frozenset(host_code.NAMES))
+    search.of_text(source.text)
+    for file in header_search.files(source.options):
+        search.take(file)
+    if not search.is_complete:
+        return None
+    try:
+        return Headers.of(search.read, search.absent)
+    except OSError:
+        return None
+
+
+def _version_of(file: str) -> Sequence[str] | None:
+    """The files that tell the version of a header of CUDA: of a wheel none, because its version is in the compiler's
+    name; of a toolkit, those of _VERSIONS. None for any other file, and for one that lies in none of _FOLDERS."""
+    if file in _of_wheels():
+        return ()
+    for folder in _toolkits():
+        if file.startswith(tuple(f"{folder}/{name}/" for name in _FOLDERS)):
+            return [*filter(os.path.isfile, (str(folder / name) for name in _VERSIONS))]
+    return None
+
+
+@functools.cache
+def _of_wheels() -> frozenset[str]:
+    """The headers of the wheels whose versions are in the compiler's name."""
+    found = set[str]()
+    for root in _roots():
+        for wheel in ("runtime", "crt", "cccl"):
+            for record in root.parent.glob(f"nvidia_cuda_{wheel}-*.dist-info/RECORD"):
+                with contextlib.suppress(OSError):
+                    lines = record.read_text(encoding="utf-8").splitlines()
+                    found.update(str(root.parent / line.partition(",")[0]) for line in lines)
+    return frozenset(found)
 
 
 @functools.cache
@@ -114,11 +172,16 @@ def version() -> str:
 
 
 @functools.cache
+def _toolkits() -> tuple[Path, ...]:
+    """The folders of headers of this interpreter's conda environment and of an installed toolkit."""
+    return (*Path(sys.prefix).glob("targets/*/include"), Path("/usr/local/cuda/include"))
+
+
+@functools.cache
 def _include_options() -> tuple[str, ...]:
     """The compiler options for the folders of CUDA's headers (cuda_fp16.h, mma.h, cuda/barrier): in wheels, in this
     interpreter's conda environment, and in an installed toolkit."""
-    conda = Path(sys.prefix).glob("targets/*/include")
-    roots = [*(root / "cu13" / "include" for root in _roots()), *conda, Path("/usr/local/cuda/include")]
+    roots = [*(root / "cu13" / "include" for root in _roots()), *_toolkits()]
     folders = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
     return tuple(f"--include-path={folder}" for folder in folders)
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from tuner.devices import environment
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.headers import Headers, may_read
 from tuner.devices.host import BACKEND
 from tuner.errors import BuildError, DeviceError
 from tuner.quoting import quoted, shown
@@ -20,6 +22,12 @@ from tuner.space.sources.source import Source
 # The shell sets the limits, so that no Python code runs between fork and exec. A limit that the system lacks is
 # skipped.
 LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
+_SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
+_LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
+_UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
+_IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
+_ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
+_PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
 CANNOT_RUN = (126, 127)  # exit statuses of a shell
 MOST_NAME = 100  # characters of the file's name in messages; a name of more than 255 is none
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
@@ -89,7 +97,9 @@ class HostCompiler(Compiler):
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
             text, library = Path(folder, f"{source.kernels[0][:MOST_NAME]}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
-            command = [*self.command, *OPTIONS, *source.options, "-o", str(library), str(text), "-lm"]
+            told = Path(folder, "headers")
+            options = [*OPTIONS, *source.options, "-MD", "-MF", str(told), "-MT", "kernel"]
+            command = [*self.command, *options, "-o", str(library), str(text), "-lm"]
             process = subprocess.run(
                 self._limited(command),
                 stdin=subprocess.DEVNULL,
@@ -110,7 +120,38 @@ class HostCompiler(Compiler):
                 raise BuildError(log or f"{command[0]} failed")
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
-            return Build(library.read_bytes())
+            return Build(library.read_bytes(), headers=self._headers(source, told, text))
+
+    def _headers(self, source: Source, told: Path, text: Path) -> Headers | None:
+        """The files that the compiler read, from the Makefile `told` that it wrote; None if it wrote none, or if it may
+        have read others. `text` is the file of the source."""
+        from tuner.devices import header_search  # a launch from the cache searches nothing
+
+        if not told.is_file():
+            return None
+        files = [os.path.abspath(name) for name in _prerequisites(told.read_text(errors="surrogateescape"))]
+        files = [file for file in dict.fromkeys(files) if file != str(text)]
+        if _ASSEMBLED in source.text or any(option.startswith(_PROFILES) for option in source.options):
+            return None
+        options = [*self.command[1:], *source.options]
+        later, absent = header_search.shadowed(files, _searched(tuple(self.command), tuple(source.options)))
+        named = dict.fromkeys(header_search.files(options), ())
+        try:
+            return Headers.of({**named, **later}, absent)
+        except OSError:
+            return None
+
+    def surroundings(self, source: Source) -> str:
+        """The folders of headers that environment variables name, and the current one if a folder is relative to it."""
+        named = {name: os.environ[name] for name in _SEARCHED if os.environ.get(name)}
+        options = [option for option in (*self.command[1:], *source.options) if _names_folder(option)]
+        if not named and not options:
+            return ""
+        folders = [folder for value in named.values() for folder in value.split(os.pathsep)]
+        is_relative = options or not all(map(os.path.isabs, folders))
+        if not may_read(source.text, source.options):
+            return ""
+        return f" {sorted(named.items())} {os.getcwd() if is_relative else ''}"
 
     def _limited(self, command: list[str]) -> list[str]:
         """The command line that runs `command` within the allowance."""
@@ -118,6 +159,41 @@ class HostCompiler(Compiler):
             return command
         limits = [str(self.allowance.seconds), str(self.allowance.memory >> 10)]
         return ["/bin/sh", "-c", LIMITED, "sh", *limits, *command]
+
+
+def _names_folder(option: str) -> bool:
+    """Whether an option of a compiler names a file or folder relative to the current folder."""
+    value = re.sub(r"^(-I|-isystem|-iquote|-idirafter|-include|-imacros|-L|--sysroot)=?", "", option)
+    return option.startswith(("-I", "-i", "-L", "--sysroot")) and not value.startswith("/")
+
+
+def _prerequisites(rule: str) -> list[str]:
+    """The files that a rule of a Makefile, as a compiler writes it, depends on."""
+    words = re.findall(r"(?:\\[ #]|\S)+", rule.partition(":")[2].replace("\\\n", " "))
+    return [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in words]
+
+
+def _searched(command: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders in which a compiler looks for headers, in their order; before them those that do not exist."""
+    relevant = tuple(option for option in options if option.startswith("-Wp,") or not option.startswith(_UNRELATED))
+    return _folders_of(command, relevant, tuple(os.environ.get(name, "") for name in _SEARCHED), os.getcwd())
+
+
+@functools.lru_cache(maxsize=64)
+def _folders_of(command: tuple[str, ...], options: tuple[str, ...], *_surroundings: object) -> tuple[str, ...]:
+    process = subprocess.run(
+        [*command, *options, "-E", "-v", "-x", "c", os.devnull],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    listed = _LIST.search(process.stderr)
+    lines = listed[1].splitlines() if listed else []
+    folders = [os.path.abspath(line.strip()) for line in lines if line.startswith(" ")]
+    return (*map(os.path.abspath, _IGNORED.findall(process.stderr)), *folders)
 
 
 def default(_architecture: str = "") -> HostCompiler:
