@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
-from helpers.records import imported, record, sizes
+from helpers.records import KERNEL, at, imported, record, sizes
 from tuner.devices import Device
 from tuner.store.store import Store
 
@@ -50,6 +51,30 @@ def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path
     told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path)
     assert "90.0% of cuBLAS 1, 80.0% of cuBLASLt 1 (best of 32)\n" in told.out, told.err
     assert "sustained: 1.25 ms at 1755 MHz and 699 W; cuBLASLt 1 (best of 32) 1 ms at 1755 MHz\n" in told.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "best_ms", "default_ms", "launch_ms", "gain"),
+    [
+        ("opencl", 0.00033, 0.01, None, "too short to tell from the default (0.01 ms)"),
+        ("opencl", 0.033, 1.0, None, "30.30 x as fast as the default"),
+        ("opencl", 0.003, 0.009, 0.002, "3.00 x as fast as the default"),
+        ("host", 0.0001, 0.0019, None, "too short to tell from the default (0.0019 ms)"),
+        ("host", 0.0001, 0.0051, None, "51.00 x as fast as the default"),
+        ("cuda", 0.0024, 0.0029, 0.002, "too short to tell from the default (0.0029 ms)"),
+        ("cuda", 0.0024, 0.006, 0.002, "2.50 x as fast as the default"),
+        ("cuda", 0.0024, 0.0024, 0.002, "0.0024 ms"),
+    ],
+)
+def test_no_gain_is_claimed_between_times_that_are_launch_overhead(
+    kind: str, best_ms: float, default_ms: float, launch_ms: float | None, gain: str, tune: Tune, tmp_path: Path
+) -> None:
+    of_finals: dict[str, Any] = {"default_ms": default_ms, "default_spread": 0.01, "launch_ms": launch_ms}
+    of_finals |= {"kind": kind, "time_ms": best_ms}
+    kernel = "sgemm/01_host_blocked" if kind == "host" else KERNEL
+    Store(kernel, tmp_path).add(record(device="Fast", **of_finals) if kind == "host" else at(64, "Fast", **of_finals))
+    told = tune("best", kernel, "64", "--device", "Fast", "--results", tmp_path)
+    assert gain in told.out, told.err
 
 
 @pytest.mark.slow

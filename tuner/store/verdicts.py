@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tuner.store.record import Record
 
 RELEVANT = 0.01  # a relative difference of two times that matters
-TIE, NOISY = "a tie", "too noisy to tell"  # why two times are indistinguishable
+OVERHEAD = 1.5  # times the launch overhead: a shorter time is mostly that overhead
+CLOCK_MS = 0.002  # two shorter times are those of launches: no clock of a device tells their kernels apart
+WAKING_MS = 0.02  # the same on a processor through OpenCL, whose threads may take so long to wake up
+TIE, NOISY, TOO_SHORT = "a tie", "too noisy to tell", "too short to tell"  # why two times are indistinguishable
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,20 @@ def of_default(record: Record) -> str:
     """
     if record.default_ms is None:
         return ""
+    if is_too_short(record):
+        return TIE if tie_or_noisy(record.time_ms, record.default_ms) == TIE else TOO_SHORT
     if record.default_ties or record.default_spread is not None:
         return tie_or_noisy(record.time_ms, record.default_ms) if record.default_ties else ""
     return of_medians(record.time_ms, record.spread, record.default_ms, None)
+
+
+def is_too_short(record: Record) -> bool:
+    """Whether the times of a record and of its default are both no more than the overhead of a launch."""
+    if record.default_ms is None:
+        return False
+    through_processor = record.kind == "opencl" and record.launch_ms is None  # measured on every GPU below 1 ms
+    least = WAKING_MS if through_processor else max(CLOCK_MS, OVERHEAD * (record.launch_ms or 0.0))
+    return max(record.time_ms, record.default_ms) < least
 
 
 def quartiles(times: Sequence[float]) -> tuple[float, float]:
