@@ -33,7 +33,7 @@ from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
-from tuner.tuning.ledger import address, journal, storage, study
+from tuner.tuning.ledger import address, journal, storage, study, takeover
 from tuner.tuning.ledger.journal_lines import Form
 from tuner.tuning.ledger.patience import PatientStorage
 from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, state_of, values_of
@@ -103,7 +103,7 @@ class Ledger:
         self._closing = threading.Event()
         self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         try:
-            self._open(fresh, key)
+            self._open(space, key, fresh)
         except storage.errors() as error:
             self._unlock()
             advice = "check that the folder or server exists and is writable"
@@ -114,7 +114,7 @@ class Ledger:
         if self.shared:
             self._heartbeat_thread.start()
 
-    def _open(self, fresh: bool, key: StudyKey) -> None:
+    def _open(self, space: Space, key: StudyKey, fresh: bool) -> None:
         if self.shared:
             self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
             self.name = storage.latest(cast(BaseStorage, self._storage), self._names, fresh)
@@ -127,6 +127,8 @@ class Ledger:
             self._storage = PatientStorage(inner, self._where, self._say)
         self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
         self._refresh()
+        if not self._trials and not fresh:
+            self._take_over(space, key)
         if self._unreadable:
             where = address.masked(self._where)
             self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
@@ -138,6 +140,14 @@ class Ledger:
             for config, trial in self._trials.items()
             if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # this run may have more memory
         }
+
+    def _take_over(self, space: Space, key: StudyKey) -> None:
+        """Copy the trials that other studies have of this one's configurations."""
+        shared = cast(BaseStorage, self._storage) if self.shared else None
+        for trial in takeover.taken_over(space, key, shared):
+            template = takeover.frozen(trial, self._distributions)
+            self._storage.create_new_trial(self._study_id, template_trial=template)
+        self._refresh()
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether there is a study of the same conditions whose trials were timed by an earlier protocol."""

@@ -14,6 +14,8 @@ from tuner.tuning.ledger.address import DATABASES, EXAMPLES, kind, masked, scrub
 
 _ATTEMPTS = 10
 
+GENERATION = " #"  # in the name of a study that --fresh began, before its number
+
 
 def at(url: str) -> BaseStorage:
     """The storage at `url`.
@@ -119,5 +121,5 @@ def latest(storage: BaseStorage, candidates: Sequence[str], fresh: bool) -> str:
     names = {study.study_name for study in storage.get_all_studies()}
     generations = [next((name for name in candidates if name in names), candidates[0])]
     while generations[-1] in names:
-        generations.append(f"{generations[0]} #{len(generations) + 1}")
+        generations.append(f"{generations[0]}{GENERATION}{len(generations) + 1}")
     return generations[-1] if fresh or len(generations) == 1 else generations[-2]

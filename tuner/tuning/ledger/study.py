@@ -134,7 +134,7 @@ def stored_studies(
         if study.study_name.startswith(prefixes):
             frozen = optuna_storage.get_all_trials(study._study_id, deepcopy=False)
             key = _stored_key(study.user_attrs, dict(options))
-            if not _has_options(study.study_name, study.user_attrs, key, _parameters(frozen) or space.parameters):
+            if not _has_options(study.study_name, study.user_attrs, key, parameters_of(frozen) or space.parameters):
                 continue
             latest: dict[ConfigKey, Trial] = {}
             for each in frozen:
@@ -171,7 +171,7 @@ def _has_options(
     return not key.options or key.digest(parameters) in name.split()
 
 
-def _parameters(trials: Iterable[FrozenTrial]) -> dict[str, tuple[Any, ...]]:
+def parameters_of(trials: Iterable[FrozenTrial]) -> dict[str, tuple[Any, ...]]:
     """The values of a study's parameters, from its first trial that has them; empty if there is none."""
     distributions: Any = next((trial.distributions for trial in trials if trial.distributions), {})
     return {name: each.choices for name, each in distributions.items() if isinstance(each, CategoricalDistribution)}

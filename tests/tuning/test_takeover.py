@@ -1,0 +1,90 @@
+"""A value added to a list of values, or removed, or another order, loses nothing that was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helpers.databases import Server
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Done, Tune
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(tune: Tune, stage: Stage) -> Run:
+    """Tune a kernel with these parameters, `more` keys, and a source that begins with `before`."""
+
+    def tuned(parameters: str, *options: str, before: str = "", more: str = "") -> Done:
+        file = stage(c_kernel("listed", MULTIPLY, before), "listed", parameters, "c", more)
+        done = tune(file, "8", "--device", "host", "--full", *options)
+        assert done.status == 0, done.err
+        return done
+
+    return tuned
+
+
+def known(done: Done) -> int:
+    """How many configurations the header line says were measured before."""
+    (line,) = [line for line in done.err.splitlines() if " configurations" in line and "measuring" not in line]
+    return int(line.rpartition(", ")[2].split()[0]) if "measured before" in line else 0
+
+
+def test_other_lists_of_values_take_over_what_was_measured(run: Run, tmp_path: Path) -> None:
+    assert known(run("{v: [0, 1, 2], w: [0, 1]}")) == 0
+    assert known(run("{v: [0, 1, 2, 3], w: [0, 1]}")) == 6
+    assert known(run("{v: [3, 1], w: [1]}")) == 2
+    assert known(run("{w: [1, 0], v: [3, 2, 1, 0]}")) == 8
+    times = [
+        {json.dumps(trial["config"], sort_keys=True): trial["time_ms"] for trial in history}
+        for history in journals(tmp_path)
+    ]
+    for one in times:
+        assert all(other.get(config, time_ms) == time_ms for other in times for config, time_ms in one.items())
+
+
+def journals(folder: Path) -> list[list[dict[str, object]]]:
+    """The trials of each journal: configuration and first time."""
+    found = []
+    for journal in (folder / "state").rglob("*.log"):
+        texts = [json.loads(line) for line in journal.read_text().splitlines()]
+        measured = [text["user_attr"]["measured"] for text in texts if "measured" in text.get("user_attr", {})]
+        measured += [text["user_attrs"]["measured"] for text in texts if "measured" in text.get("user_attrs", {})]
+        found.append([{"config": each["config"], "time_ms": each["times_ms"][0]} for each in measured])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "more"),
+    [("int unused;", ""), ("", "derived: {twice: 2 * v}"), ("", "compile_options: {c: [-DEXTRA=1]}")],
+    ids=["source", "derived value", "option"],
+)
+def test_another_meaning_takes_over_nothing(before: str, more: str, run: Run) -> None:
+    run("{v: [0, 1, 2], w: [0, 1]}")
+    assert known(run("{v: [0, 1, 2, 3], w: [0, 1]}", before=before, more=more)) == 0
+
+
+def test_another_set_of_parameters_and_a_fresh_start_take_over_nothing(run: Run) -> None:
+    run("{v: [0, 1, 2]}")
+    assert known(run("{v: [0, 1, 2], w: [0, 1]}")) == 0
+    assert known(run("{v: [0, 1]}", "--fresh")) == 0
+    assert known(run("{v: [2, 1, 0]}", "--flush")) == 0
+
+
+def test_a_list_that_was_begun_anew_is_taken_over_as_it_is_now(run: Run) -> None:
+    run("{v: [0, 1, 2]}")
+    run("{v: [0, 1, 2]}", "--fresh", "--budget", "1")
+    assert known(run("{v: [0, 1, 2, 3]}")) == 1
+
+
+@pytest.mark.slow
+def test_studies_in_a_database_take_over_from_one_another(run: Run, postgresql: Server) -> None:
+    url = postgresql.database("lists")
+    run("{v: [0, 1, 2]}", "--storage", url)
+    assert known(run("{v: [2, 1, 0, 3]}", "--storage", url)) == 3
+    run("{v: [2, 1, 0, 3]}", "--storage", url, "--fresh", "--budget", "2")
+    assert known(run("{v: [3, 2, 1, 0]}", "--storage", url)) >= 3
