@@ -98,6 +98,24 @@ def test_the_chosen_type_decides(language: str, tmp_path: Path, tune: Tune) -> N
         assert done.status == 0, done.err
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_gpu_gets_the_number_that_its_reference_computes_with(dtype: str, tmp_path: Path, tune: Tune) -> None:
+    code = """#include <cuda_fp16.h>
+        #include <cuda_bf16.h>
+        __global__ void f(double *y, const double *x, REAL s, int n) {
+            int i = blockIdx.x * 64 + threadIdx.x;
+            if (i < n) y[i] = (double)FACTOR * x[i];
+        }"""
+    more: dict[str, Any] = {"block": [64], "grid": ["ceil_div(n, 64)"], "options": {"s": 0.5}}
+    more |= {"types": {"REAL": ["float16", "bfloat16", "float32", "float64"]}}
+    factor = "s" if dtype == "float64" else "(float)s"
+    arguments = [*X_AND_Y, {"name": "s", "dtype": "REAL"}]
+    file = written(tmp_path, code.replace("FACTOR", factor), arguments, "s * x", "cuda", **more)
+    done = tune(file, "1000", "--device", "cuda", "--type", f"REAL={dtype}", "--set", "s=0.65")
+    assert done.status == 0, done.err
+
+
 @pytest.mark.slow
 def test_a_scalar_may_take_an_option_as_its_value(tmp_path: Path, tune: Tune) -> None:
     code = "void f(double *y, const double *x, float t, int n) { for (int i = 0; i < n; i++) y[i] = t * x[i]; }"
