@@ -18,7 +18,7 @@ from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
-from tuner.space.scope import Limits, Scope
+from tuner.space.scope import Computed, Limits, Scope, Taken
 from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -109,15 +109,27 @@ class Operation:
 
     def own(self, scope: Scope) -> Scope:
         """The same problem for this operation, whose arguments may take an option in another dtype than a sibling's."""
-        chosen = {**{name: allowed[0] for name, allowed in self.types.items()}, **scope.types}
+        key = tuple(scope.types.items())
+        if (binding := self._bindings.get(key)) is None:
+            binding = self._bindings[key] = self._bound(scope.types)
+        taken, computed = binding
+        is_own = (scope.taken, scope.computed) == binding
+        return scope if is_own else replace(scope, taken=taken, computed=computed)
+
+    @cached_property
+    def _bindings(self) -> dict[tuple[tuple[str, str], ...], tuple[Taken, Computed]]:
+        """The results of `_bound` by chosen types, because each look-up and each configuration asks for one."""
+        return {}
+
+    def _bound(self, types: Mapping[str, str]) -> tuple[Taken, Computed]:
+        """`taken` and `computed` of a Scope with these chosen types, or else the defaults."""
+        chosen = {**{name: allowed[0] for name, allowed in self.types.items()}, **types}
         taken: dict[str, str] = {}
         for name, arguments in self.takers.items():
             dtypes = {chosen.get(argument.dtype, argument.dtype) for argument in arguments}
             if len(dtypes) == 1:  # a size that arguments of several dtypes take stays as it is
                 (taken[name],) = dtypes
-        computed = {a.name: (a.value[0], chosen.get(a.dtype, a.dtype)) for a in self.scalars if a.value}
-        is_own = (taken, computed) == (scope.taken, scope.computed)
-        return scope if is_own else replace(scope, taken=taken, computed=computed)
+        return taken, {a.name: (a.value[0], chosen.get(a.dtype, a.dtype)) for a in self.scalars if a.value}
 
     @property
     def strided(self) -> tuple[Argument, ...]:

@@ -55,6 +55,8 @@ class Limits:
         return Limits(**values)
 
 
+Taken = Mapping[str, str]
+Computed = Mapping[str, "tuple[Expression, str]"]
 COMMON_GPU = Limits(compute_capability=8.0)
 
 
@@ -76,8 +78,8 @@ class Scope:
     limits: Limits
     types: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
-    taken: Mapping[str, str] = field(default_factory=dict)
-    computed: Mapping[str, tuple[Expression, str]] = field(default_factory=dict)
+    taken: Taken = field(default_factory=dict)
+    computed: Computed = field(default_factory=dict)
 
     @cached_property
     def names(self) -> Mapping[str, Any]:
