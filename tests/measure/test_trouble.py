@@ -15,6 +15,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
 from helpers.processes import Done, Tune, of_this_test, start
 from tuner.devices import environment
+from tuner.devices.cuda import driver
 
 pytestmark = pytest.mark.slow
 KEPT = "all measurements are kept, and the same command continues from there"
@@ -198,3 +199,21 @@ def test_a_compiler_that_speaks_of_the_source_is_believed_at_once(
 )
 def test_only_a_log_with_a_place_in_the_source_or_an_option_speaks_of_the_source(log: str, speaks: bool) -> None:
     assert environment.speaks_of_source(log) == speaks
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (700, "illegal memory access"),
+        (719, None),  # launch failed
+        (1, None),  # invalid value
+        (214, environment.OTHER),  # an uncorrectable error of the memory
+        (304, environment.OTHER),  # the operating system
+        (46, environment.OTHER),  # the device is not available
+        (999, environment.OTHER),  # unknown
+    ],
+)
+def test_a_status_of_cuda_that_says_nothing_of_a_kernel_is_trouble_of_the_machine(
+    status: int, reason: str | None
+) -> None:
+    assert driver.reason_of(status) == reason

@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import resource
-import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -93,6 +92,8 @@ def of_error(error: Exception) -> EnvironmentTrouble:
     if isinstance(error, OSError) and error.errno:
         file = f"{shown(_missing(error))}: " if isinstance(error.filename, str) else ""
         return trouble(_ERRORS.get(error.errno, OTHER), f"{file}{error.strerror}")
+    import traceback  # slow to import; a launch meets no error
+
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return trouble(OTHER, f"{type(error).__name__}: {shown(str(error))}{place}")

@@ -24,6 +24,7 @@ from tuner.measure.results import (
     FoundWrong,
     Outcome,
     Repeated,
+    check_is_own,
 )
 from tuner.measure.sustained import LEAST_SUSTAINED_MS, sustain
 from tuner.measure.timing.clock import (
@@ -133,6 +134,7 @@ class Bench:
             energy_mj = median(energies) if energies else None
             return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
         except TrialError as error:
+            check_is_own(error)
             return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
 
     def _times(
@@ -346,6 +348,7 @@ class Bench:
                 still_runs()
             self.workbench.inspect()
         except TrialError as error:
+            check_is_own(error)
             return Repeated(done, f"{error.reason}: after {done} right runs: {error}")
         return Repeated(done)
 

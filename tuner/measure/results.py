@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from tuner.devices.environment import NOT_STORED
 from tuner.devices.figures import NO_FIGURES, Figures
-from tuner.errors import TrialError
+from tuner.errors import EnvironmentTrouble, TrialError
 from tuner.measure.timing.clock import spread
 
 FINALS = "finals"  # the `failure` of an Outcome that failed in the final round; its log begins with the actual reason
@@ -31,6 +32,12 @@ def rejection(failure: str) -> str | None:
     return log.strip().partition("\n")[0] if reason in WRONG else None
 
 
+def check_is_own(error: TrialError) -> None:
+    """Raise EnvironmentTrouble if an error of a driver says nothing of the kernel."""
+    if error.reason in NOT_STORED:
+        raise EnvironmentTrouble(str(error), error.reason)
+
+
 class FailedConfigs(dict[int, str]):
     """Why configurations failed, as `reason: log` by position.
 
@@ -43,7 +50,9 @@ class FailedConfigs(dict[int, str]):
         self.count, self._found_wrong = count, found_wrong
 
     def add(self, position: int, error: TrialError, when: str = "") -> None:
-        """Record why the configuration at `position` failed; `when` is put before the error's text."""
+        """Record why the configuration at `position` failed; `when` is put before the error's text. Raises
+        EnvironmentTrouble if it did not fail by itself."""
+        check_is_own(error)
         self[position] = f"{error.reason}: {when}{error}"
         if position < self.count and rejection(self[position]) is not None:
             self._found_wrong(position, self[position])

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tuner.devices.environment import OTHER
 from tuner.errors import LaunchError
 
 NOT_READY = 600
@@ -23,6 +24,9 @@ NOT_READY = 600
 # has no current context, or if the function or the stream belongs to another context.
 WRONG_CONTEXT = (201, 400)
 _REASONS = {2: "out of memory", 700: "illegal memory access", 701: "too many resources", 716: "misaligned address"}
+# Statuses that speak of a kernel, or of how it is launched. Any other, such as an uncorrectable error of the memory, is
+# trouble of the machine.
+_OF_KERNEL = frozenset({1, 2, 200, 201, 209, 218, 222, 300, 400, 500, 801, *range(700, 800), *range(900, 1000)} - {999})
 _CONTEXT, _DEVICE_ORDINAL = 1, 9  # of CUpointer_attribute
 _RELAXED = 2  # of CUstreamCaptureMode
 
@@ -44,7 +48,12 @@ def launch_error(action: str, status: int) -> LaunchError:
     text = ctypes.c_char_p()
     library().cuGetErrorString(status, ctypes.byref(text))
     description = (text.value or b"unknown error").decode()
-    return LaunchError(f"{action}: {description} (CUDA error {status})", _REASONS.get(status))
+    return LaunchError(f"{action}: {description} (CUDA error {status})", reason_of(status))
+
+
+def reason_of(status: int) -> str | None:
+    """The failure reason that a status of the driver implies; None for the reason of every LaunchError."""
+    return _REASONS.get(status) if status in _OF_KERNEL else OTHER
 
 
 class Context:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from tuner.devices import environment
 from tuner.devices.work import Copy, Local, Passed, Run, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space import dtypes
@@ -103,6 +104,11 @@ def plain(argument: Any) -> Any:
 
 
 def launch_error(action: str, error: cl.Error) -> LaunchError:
-    """The error for an error of pyopencl, with the reason "out of memory" if it is that."""
-    out_of_memory = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
-    return LaunchError(f"{action}: {error}", "out of memory" if error.code in out_of_memory else None)
+    """The error for an error of pyopencl, with a failure reason if its code implies one."""
+    reasons: dict[object, str] = {
+        cl.status_code.OUT_OF_RESOURCES: "out of memory",
+        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE: "out of memory",
+        cl.status_code.OUT_OF_HOST_MEMORY: environment.NO_MEMORY,
+        cl.status_code.DEVICE_NOT_AVAILABLE: environment.OTHER,
+    }
+    return LaunchError(f"{action}: {error}", reasons.get(error.code))
