@@ -29,7 +29,7 @@ from tuner.space import parsing
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.store import rejected
-from tuner.store.lookup import Candidate, Query, normalised
+from tuner.store.lookup import Candidate, Query, chip, normalised
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -38,7 +38,7 @@ BEGIN, END = "<!-- look-up: begin -->", "<!-- look-up: end -->"
 STORES: dict[str, tuple[list[Record], Record | None, str]] = {
     "the very device and size": ([at(1024), at(4096), at(4096, H200_NVL)], at(4096), "exact"),
     "other sizes": ([at(1024), at(8192), at(4096, H100)], at(8192), "nearest_size"),
-    "a variant": ([at(1024), at(4096, SLICE), at(4096, H200_NVL)], at(4096, H200_NVL), "nearest_size"),
+    "another board": ([at(4096, H100), at(4096, SLICE), at(4096, H200_NVL)], at(4096, H200_NVL), "architecture"),
     "a relative": ([at(4096, A100), imported(at(4096)), at(8192, H100)], at(8192, H100), "architecture"),
     "an earlier version": ([stale(at(4096)), at(4096, A100)], at(4096, A100), "other_device"),
     "nothing valid": ([at(4096, tile=7)], None, "default"),
@@ -67,7 +67,7 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
     records, expected, match = STORES[name]
     (found, *_) = look_up(tmp_path, records)
     assert (found.record, found.match, found.stale) == (expected, match, False)
-    assert found.variant == (name == "a variant")
+    assert found.variant == (name == "another board")
     assert found.config == (expected.config if expected else SPACE.default)
 
 
@@ -133,13 +133,20 @@ def test_the_table_of_the_launching_page_shows_what_the_stores_give(tmp_path: Pa
 
 
 SAME = [
+    ("GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
+    ("Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770 Graphics"),
+    ("Tesla V100-SXM2-16GB", "V100 SXM2 16GB"),
+]
+
+SAME_CHIP = [
     (H200, H200_NVL),
     ("NVIDIA A100-SXM4-40GB", "NVIDIA A100 80GB PCIe"),
     (H100, "NVIDIA H100 PCIe"),
+    (H100, "NVIDIA H100 NVL"),
     ("Tesla V100-SXM2-16GB", "Tesla V100-PCIE-32GB"),
-    ("GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
+    ("Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"),
     ("NVIDIA GH200 480GB", "NVIDIA GH200 144G HBM3e"),
-    ("Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770 Graphics"),
+    ("NVIDIA RTX PRO 6000 96GB GDDR7", "NVIDIA RTX PRO 6000"),
 ]
 
 DIFFERENT = [
@@ -158,13 +165,24 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_variants_of_a_device_have_one_name(one: str, other: str) -> None:
+def test_one_board_has_one_name_however_the_driver_writes_its_vendor(one: str, other: str) -> None:
     assert normalised(one) == normalised(other) != ""
+
+
+@pytest.mark.parametrize(("one", "other"), [*SAME_CHIP, *DIFFERENT])
+def test_a_board_of_another_name_is_of_the_architecture_at_most(one: str, other: str, tmp_path: Path) -> None:
+    assert normalised(one) != normalised(other)
+    assert (chip(one) == chip(other)) == ((one, other) in SAME_CHIP)
+    for measured, asked in ((one, other), (other, one)):
+        store = Store(KERNEL, tmp_path / asked)
+        store.records = [at(4096, measured, architecture="sm_90a")]
+        (found, *_) = store.candidates(query(asked))
+        assert (found.match, found.variant) == ("architecture", (one, other) in SAME_CHIP)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_another_chip_or_a_part_of_one_has_another_name(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
+    assert chip(one) != chip(other)
 
 
 def test_one_name_on_another_architecture_is_another_device(tmp_path: Path) -> None:
@@ -172,9 +190,13 @@ def test_one_name_on_another_architecture_is_another_device(tmp_path: Path) -> N
     assert (found.match, found.variant) == ("other_device", False)
 
 
-def test_at_one_size_the_device_itself_comes_before_its_variant(tmp_path: Path) -> None:
-    found = look_up(tmp_path, [at(8192, H200_NVL), at(8192, tile=4)])
-    assert [f.record.device for f in found if f.record] == [H200, H200_NVL]
+def test_at_any_size_the_device_itself_comes_before_its_variants(tmp_path: Path) -> None:
+    found = look_up(tmp_path, [at(4096, H200_NVL), at(8192, tile=4), at(4096, "H200", tile=16)])
+    assert [(f.record.device, f.match) for f in found if f.record] == [
+        ("H200", "nearest_size"),
+        (H200, "nearest_size"),
+        (H200_NVL, "architecture"),
+    ]
 
 
 def test_candidates_go_on_with_runners_up_and_end_with_the_default(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The look-up: rank the records for a problem on a device, and decide which device names are variants of one device."""
+"""The look-up: rank the records for a problem on a device, and decide which device names are of one board."""
 
 from __future__ import annotations
 
@@ -59,11 +59,12 @@ class Candidate:
     """A configuration that a look-up offers, how well it matches, and its record (None for the default).
 
     `stale`: the record is of an earlier version of the kernel. `variant`: the record is of a variant of the device, so
-    the match is at best `nearest_size`. `rank`: 0 for the record's best configuration, n for its n-th runner-up.
+    the match is at best `nearest_size` if only the vendor is written differently, and at best `architecture` if it is
+    another board with the same chip. `rank`: 0 for the record's best configuration, n for its n-th runner-up.
     `regret`: the expected regret of a predicted configuration (0.02 = 2 %), else None. `sibling`: the device whose
     times predict it, empty if they are this device's. `notes`: warnings for the user. `rejected`: why it failed
-    verification on this machine, empty if it did not. `conditions`: how those of the record differ from those of the
-    query, empty if they do not; if they do, the match is at best `nearest_size`.
+    verification on this machine, empty if it did not. `conditions`: how those of a record of this device differ from
+    those of the query, empty if they do not; if they do, the match is at best `nearest_size`.
     """
 
     config: Config
@@ -89,7 +90,7 @@ class Fit:
     """A record and how it fits a query.
 
     `same_code`: its options render to the same code as the query's. `conditions`: how its conditions differ from the
-    query's; empty if they do not.
+    query's; empty if they do not, or if the record is of another device.
     """
 
     record: Record
@@ -113,17 +114,31 @@ _FORMS = re.compile(r"pcie?|sxm\d?|nvl|\d+g(?:i?b)?|(?:hbm|g?ddr)\d\w*")
 
 @functools.lru_cache(maxsize=1024)
 def normalised(device: str) -> str:
-    """A device's name without the parts in which variants of one device differ.
+    """The name of a device's board: without case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce).
 
-    Devices with the same normalised name and the same architecture (compute capability) are variants of one device.
-
-    Drops case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce, Tesla, Quadro), form factors (PCIe,
-    SXM4, NVL) and memory (80GB, HBM3): H200 equals H200 NVL, and A100-SXM4-40GB equals A100 80GB PCIe. Everything else
-    is part of the result, because it names another chip or a part of one: Ti, SUPER, Ada Generation, Laptop GPU, Max-Q,
-    a MIG slice (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
+    Drivers differ in those. Everything else names another board, with other clocks, memory or multiprocessors: the form
+    factor and memory (SXM4, PCIe, NVL, 80GB, HBM3e), Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a MIG slice
+    (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
     """
+    return " ".join(_words(device))
+
+
+@functools.lru_cache(maxsize=1024)
+def chip(device: str) -> str:
+    """The name of a board without form factor and memory: H200 NVL has the chip of H200, A100 80GB PCIe that of
+    A100-SXM4-40GB. Of boards of one architecture, that with the same chip is the most similar."""
+    words = _words(device)
+    return " ".join([word for word in words if not _FORMS.fullmatch(word)] or words)
+
+
+def names_vendor(device: str) -> bool:
+    """Whether a name begins with a vendor or brand, so that it is a whole name, not a part of one."""
+    return device.casefold().split()[:1] != _words(device)[:1]
+
+
+def _words(device: str) -> list[str]:
     words = re.findall(r"[^\s,;:()/_-]+", _MARKS.sub(" ", device.casefold()))
-    return " ".join([word for word in words if word not in _VENDORS and not _FORMS.fullmatch(word)] or words)
+    return [word for word in words if word not in _VENDORS] or words
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
@@ -153,7 +168,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             record.kind != query.kind,
             bool(fit.conditions),
             distance,
-            fit.variant,
+            fit.variant == (fit.match == "nearest_size"),  # after this device, but before other boards
             record.options != scope.options,
             record.date < latest[record.problem],  # a later record of the same code may have a different reference
             position,
@@ -236,12 +251,13 @@ def _fit(record: Record, query: Query, distance: float, options: Mapping[str, fl
     """How a record fits. `options` are the query's options on which the code depends."""
     is_device = (record.kind, record.device) == (query.kind, query.device)
     has_architecture = (record.kind, record.architecture) == (query.kind, query.architecture)
-    same_chip = record.kind == query.kind and record.architecture in (query.architecture, "")  # "" if imported
-    is_variant = same_chip and not is_device and normalised(record.device) == normalised(query.device)
+    may_be_alike = record.kind == query.kind and record.architecture in (query.architecture, "")  # "" if imported
+    is_variant = may_be_alike and not is_device and chip(record.device) == chip(query.device)
+    is_board = is_variant and normalised(record.device) == normalised(query.device)
     same_code = all(record.options.get(name) == value for name, value in options.items())
-    conditions = Conditions(record.conditions).instead_of(query.conditions)
+    conditions = Conditions(record.conditions).instead_of(query.conditions) if is_device else ""
     match: Match = "architecture" if has_architecture else "other_device"
-    if is_device or is_variant:
+    if is_device or is_board:
         is_exact = is_device and distance == 0 and same_code and not record.is_imported and not conditions
         match = "exact" if is_exact else "nearest_size"
     return Fit(record, match, is_variant, not record.is_of(query.version), same_code, conditions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner import devices
@@ -17,7 +17,7 @@ from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
 from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
 from tuner.store import time_tables
-from tuner.store.lookup import MATCHES, Candidate, Query, normalised
+from tuner.store.lookup import MATCHES, Candidate, Query, chip, names_vendor, normalised
 from tuner.store.store import Store
 
 
@@ -171,7 +171,9 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
 def stored_devices(problem: Problem, name: str | None = None, tables: bool = False) -> list[TargetDevice]:
     """The devices in the store that run the kernel: those with records or, if `tables`, with time tables.
 
-    With `name`: the devices of that name, else those whose names contain it. Raises RequestError if there is none.
+    With `name`: the devices of that name, else those whose names contain it, else a board of that name, which has the
+    chip of a device in the store. A name that begins with the vendor is no part of a name of another board. Raises
+    RequestError if there is none.
     """
     kinds, store = devices.kinds_of(problem.space), Store.of(problem.space, problem.results)
     known = [t for t in time_tables.read(store.files)[0] if t.architecture] if tables else store.records
@@ -179,8 +181,11 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
     recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:
         return recorded
-    same = [d for d in recorded if name.casefold() == d.name.casefold() or normalised(name) == normalised(d.name)]
-    matches = same or [d for d in recorded if name.casefold() in d.name.casefold()]
+    same = [device for device in recorded if normalised(name) == normalised(device.name)]
+    parts = [device for device in recorded if name.casefold() in device.name.casefold()]
+    boards = {(d.kind, d.architecture): replace(d, name=name) for d in recorded if chip(name) == chip(d.name)}
+    others = [*boards.values()]
+    matches = same or (others or parts if names_vendor(name) else parts or others)
     if not matches:
         names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(

@@ -25,7 +25,7 @@ from tuner.space.instance import checked
 from tuner.space.model import Space
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text, size_text
-from tuner.store.lookup import normalised
+from tuner.store.lookup import chip
 from tuner.store.merge import possible
 from tuner.store.record import RUNNERS_UP, Record
 from tuner.store.store import Store
@@ -191,6 +191,6 @@ def _architecture(origin: Provenance, recording: Recording, results: Path | None
     architecture = recording.about.get("architecture")
     if isinstance(architecture, str) and architecture.isprintable() and 0 < len(architecture) <= provenance.LONGEST:
         return architecture
-    name = normalised(origin.device)
+    name = chip(origin.device)
     records = Store.of(origin.space, results).records
-    return next((r.architecture for r in records if r.kind == origin.kind and normalised(r.device) == name), "")
+    return next((r.architecture for r in records if r.kind == origin.kind and chip(r.device) == name), "")
