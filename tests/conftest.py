@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 os.environ["OMP_WAIT_POLICY"] = "passive"
+# PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times.
+os.environ["POCL_EXTRA_BUILD_FLAGS"] = "-cl-opt-disable"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
 # The tests start hundreds of Python processes. Each would compile this package again if the environment, as in many
@@ -43,9 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times. No test
-    depends on times, so none waits for another one's."""
-    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+    """No test depends on times, so none waits for another one's."""
     monkeypatch.setenv("TUNER_TURNS", "")
     monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))

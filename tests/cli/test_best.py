@@ -26,6 +26,7 @@ def test_best_tells_variants_and_what_was_imported(tune: Tune, tmp_path: Path, h
 def test_best_says_how_a_stale_record_stands_with_strict(tune: Tune, tmp_path: Path, host: Device) -> None:
     kernel, size = "sgemm/01_host_blocked", "M=61,N=62,K=63"
     here = {"device": host.name, "architecture": host.architecture, "sizes": {"M": 61, "N": 62, "K": 63, "batch": 1}}
+    here["conditions"] = dict(host.conditions.values)
     Store(kernel, tmp_path).add(record(**here, signature="an earlier one"))
     done = tune("best", kernel, size, "--results", tmp_path, "--json")
     assert (done.json["match"], done.json["stale"]) == ("exact", True)

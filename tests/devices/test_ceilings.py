@@ -14,6 +14,7 @@ from helpers.processes import Tune
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.ceilings import FMA, MEMORY, NAMES, TENSOR
+from tuner.devices.conditions import Conditions
 from tuner.devices.info import DeviceInfo
 from tuner.errors import WrongResult
 from tuner.measure import ceilings
@@ -134,6 +135,19 @@ def test_ones_own_ceilings_hide_those_that_ship_and_another_toolchain_serves(tmp
     StoredCeilings(tmp_path).save(dataclasses.replace(mine, cache=3))
     assert StoredCeilings(tmp_path).of(host.info).cache == 3
     assert len(json.loads((tmp_path / "ceilings.json").read_text())["devices"]) == 3
+
+
+def test_ceilings_of_other_conditions_do_not_serve_and_those_of_the_defaults_do(tmp_path: Path, host: Device) -> None:
+    usual = dataclasses.replace(CEILINGS, device=host.name, kind="host", toolchain=host.toolchain)
+    narrow = dataclasses.replace(usual, conditions=Conditions({"OMP_NUM_THREADS": 1}), cache=1)
+    StoredCeilings(tmp_path).save(narrow)
+    about = "host", host.name, host.toolchain
+    assert StoredCeilings(tmp_path).of_name(*about) is None
+    assert StoredCeilings(tmp_path).of_name(*about, narrow.conditions) == narrow
+    StoredCeilings(tmp_path).save(usual)
+    stored = StoredCeilings(tmp_path)
+    assert stored.of_name(*about) == stored.of_name(*about, Conditions({"OMP_NUM_THREADS": 2})) == usual
+    assert stored.of_name(*about, narrow.conditions) == narrow
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def measured(file: Path, device: Device, n: int, *timed: tuple[Config, float]) -
     version = Version.of(space)
     made = record(
         device=device.name, kind=device.kind, architecture=device.architecture, sizes={"n": n}, options={},
+        conditions=dict(device.conditions.values),
         config=config, time_ms=time_ms, signature=version.signature, code=version.code,
         next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
     )  # fmt: skip
@@ -123,7 +124,7 @@ def test_builds_of_what_tables_know_are_in_it(
 ) -> None:
     measured(scales, host, 1000, (config(1), 1.0))
     space = catalog.load(str(scales))
-    table = TimeTable(host.kind, host.name, Version.of(space).code, ("n",), {}, {})
+    table = TimeTable(host.kind, host.name, Version.of(space).code, ("n",), {}, {}, conditions=host.conditions)
     for unroll, n, time_ms in ((2, 1500, 1.0), (2, 1501, 1.0), (4, 1500, 1.2), (1, 1500, 1.05)):
         table.add(config(unroll), (n,), time_ms)
     time_tables.write(space.name, [table])

@@ -18,6 +18,7 @@ from helpers.own_kernels import scaled
 from helpers.records import record, sizes
 from helpers.scripts import HEAVY
 from helpers.spaces import scope_of
+from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
@@ -85,6 +86,7 @@ def measured(space: Space, device: Device, size: int, *timed: tuple[Config, floa
         device=device.name, kind=device.kind, architecture=device.architecture, sizes=sizes(size), config=config,
         time_ms=time_ms, signature=version.signature, code=version.code,
         next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
+        conditions=dict(device.conditions.values),
     )  # fmt: skip
     return replace(plain, **changes)
 
@@ -236,7 +238,7 @@ def tabulated(products: Path, host: Device, stem: str, timed: dict[int, tuple[Co
     space = catalog.load(str(products / f"{stem}.yaml"))
     table = TimeTable(
         host.kind, host.name, Version.of(space).code, ("M", "N", "K", "batch"), OPTIONS, {},
-        architecture=host.architecture, units=host.units,
+        architecture=host.architecture, units=host.units, conditions=host.conditions,
     )  # fmt: skip
     for size, (config, time_ms) in timed.items():
         table.add(config, (size, size, size, 1), time_ms)
@@ -586,3 +588,15 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)))
     for _ in range(2):  # the first leaves launch forms and builds in the cache
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_what_was_measured_under_other_conditions_serves_below_exact_and_is_told(
+    products: Path, host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored(products, host, plain=[(16, [(mode(1), 1.0)])], quick=[(16, [(mode(1), 2.0)])])
+    monkeypatch.setenv("OMP_SCHEDULE", "guided")
+    elsewhere = devices.open_device("host")
+    scale = tuner.dispatch([products / "plain.yaml", products / "quick.yaml"], device=elsewhere, results=folder)
+    with pytest.warns(UserWarning, match="the times were measured with the default OMP_SCHEDULE instead of guided"):
+        told = scale.explain(*matrices(16))
+    assert (told.kernel, told.config, told.match) == ("products/plain", mode(1), "nearest_size")

@@ -76,6 +76,7 @@ def choosy(device: Device, space: Space, modes: list[int]) -> Record:
         config=best,
         signature=rendering.signature(space),
         next=[{"config": config, "time_ms": 2.0} for config in others],
+        conditions=dict(device.conditions.values),
     )
 
 

@@ -35,7 +35,9 @@ print(kernel.config, kernel.match, kernel.record.device)
 
 @pytest.mark.slow
 def test_a_pickled_kernel_is_the_same_in_another_process(host: Device, tmp_path: Path) -> None:
-    Store(HOST_KERNEL).add(replace(EXACT, device=host.name, architecture=host.architecture))
+    Store(HOST_KERNEL).add(
+        replace(EXACT, device=host.name, architecture=host.architecture, conditions=dict(host.conditions.values))
+    )
     kernel = tuner.load(HOST_KERNEL, 64, device=host, options={"alpha": 2.0})
     file = tmp_path / "kernel.pickle"
     file.write_bytes(pickle.dumps(kernel))

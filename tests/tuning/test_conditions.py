@@ -19,7 +19,7 @@ from tuner.space.config import config_key
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version
-from tuner.store import lookup, record_file
+from tuner.store import lookup, record_file, rejected
 from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
@@ -120,3 +120,17 @@ def test_conditions_are_those_that_differ_from_their_defaults() -> None:
     assert not Conditions.of(defaults, defaults)
     assert Conditions.of({"OMP_NUM_THREADS": 1, "OMP_SCHEDULE": "static"}, defaults) == ONE_THREAD
     assert ONE_THREAD.identity != Conditions().identity == ""
+
+
+def test_what_failed_verification_counts_under_its_conditions_and_where_its_record_was_timed(tmp_path: Path) -> None:
+    here = record()
+    other = replace(here, config={"block_size": 16, "openmp": 0}, conditions={"OMP_NUM_THREADS": 1})
+    store = Store(HOST_SPACE.name, tmp_path)
+    store.add(other)
+    one, two = query_of(HOST_SPACE, here, ONE_THREAD), query_of(HOST_SPACE, here)
+    rejected.keep(two, [(other.config, "C[0] is 1")])
+    assert store.look_up(one).is_exact
+    rejected.keep(two, right=[other.config])
+    assert store.look_up(two).config == other.config
+    rejected.keep(one, [(other.config, "C[0] is 1")])
+    assert store.look_up(two).config != other.config

@@ -19,7 +19,10 @@ from tuner import paths
 from tuner.children import fork_server
 
 # Prefixes of environment variables that a process or its libraries read only when they start.
-AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_", "NPY_", "PYOPENCL_")
+AT_THE_START = (
+    "PYTHON", "LD_", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "MALLOC_", "GLIBC_", "NPY_", "NUMPY_",
+    "PYOPENCL_",
+)  # fmt: skip
 
 # Linux sends the parent-death signal when the starting THREAD ends, so one permanent thread starts all servers.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")

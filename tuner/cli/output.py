@@ -36,14 +36,15 @@ FIRST_LINES = 4  # printed of a log
 
 def study_head(problem: Problem, study: StoredStudy) -> tuple[str, dict[str, Any]]:
     """The title of a study's trials, and the conditions under which they were measured, for --json."""
-    peculiar = f", {study.peculiar}" if study.peculiar else ""
-    title = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
+    unlike_most = "".join(f", {text}" for text in (study.peculiar, str(study.conditions)) if text)
+    title = f"{problem.space.name} at {problem.text} on {study.device}{unlike_most}"
     return title, {
         "kernel": problem.space.name,
         "device": study.device,
         "size": problem.sizes,
         "types": problem.types,
         "options": problem.options,
+        "conditions": dict(study.conditions.values),
     }
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tuner.devices.conditions import DEFAULT, Conditions
+
 COPY, READ, WRITE, FMA, TENSOR = "copy", "read", "write", "FMA", "tensor"
 MEMORY = (COPY, READ, WRITE)  # in GB/s; the others are in GFLOP/s
 NAMES = (*MEMORY, FMA, TENSOR)
@@ -44,9 +46,9 @@ class Ceiling:
 class Ceilings:
     """The measured ceilings of a device.
 
-    `rates` maps names in NAMES to ceilings; a ceiling that was not measured is absent. `device`, `kind`, `architecture`
-    and `toolchain` are as in a record. `cache` is the size of the last-level cache in bytes, None if unknown: arrays
-    that fit into it do not measure memory bandwidth.
+    `rates` maps names in NAMES to ceilings; a ceiling that was not measured is absent. `device`, `kind`,
+    `architecture`, `toolchain` and `conditions` are as in a record. `cache` is the size of the last-level cache in
+    bytes, None if unknown: arrays that fit into it do not measure memory bandwidth.
     """
 
     device: str
@@ -57,14 +59,17 @@ class Ceilings:
     version: str
     cache: int | None
     rates: Mapping[str, Ceiling]
+    conditions: Conditions = DEFAULT
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Identifies what was measured: ceilings with equal keys describe the same device and toolchain."""
-        return self.kind, self.device, self.toolchain
+        """Identifies what was measured: ceilings with equal keys describe the same device, toolchain and conditions."""
+        return self.kind, self.device, f"{self.toolchain}{self.conditions.identity}"
 
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "rates": {name: asdict(ceiling) for name, ceiling in self.rates.items()}}
+        data = {**vars(self), "rates": {name: asdict(ceiling) for name, ceiling in self.rates.items()}}
+        conditions = data.pop("conditions")
+        return {**data, "conditions": dict(conditions.values)} if conditions else data
 
     @staticmethod
     def from_json(data: Any) -> Ceilings:
@@ -84,7 +89,10 @@ class Ceilings:
                     ceilings[name] = Ceiling.from_json(rates[name])
                 except ValueError as error:
                     raise ValueError(f"rates: {name}: {error}") from None
-        return Ceilings(**texts, cache=cache, rates=ceilings)
+        conditions = data.get("conditions", {})
+        if not isinstance(conditions, dict) or not all(isinstance(v, int | float | str) for v in conditions.values()):
+            raise ValueError("conditions: not numbers and texts by name")
+        return Ceilings(**texts, cache=cache, rates=ceilings, conditions=Conditions(conditions))
 
 
 _TEXTS = ("device", "kind", "architecture", "toolchain", "date", "version")

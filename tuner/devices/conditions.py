@@ -27,6 +27,10 @@ class Conditions:
         """The conditions under which `effective` values differ from `defaults`, which has each name."""
         return Conditions({name: value for name, value in sorted(effective.items()) if value != defaults[name]})
 
+    def and_also(self, others: Conditions) -> Conditions:
+        """These conditions and `others`, which have other names."""
+        return Conditions({**self.values, **others.values})
+
     def __bool__(self) -> bool:
         """Whether any value is not its default."""
         return bool(self.values)

@@ -72,6 +72,7 @@ class DeviceInfo:
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
             "peak": asdict(self.peak) if self.peak else None,
+            "conditions": dict(self.conditions.values),
         }
 
     @staticmethod

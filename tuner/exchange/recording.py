@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.quoting import shown
@@ -100,8 +101,9 @@ def of_trials(
     options: Mapping[str, float],
     device: str,
     trials: Iterable[Trial],
+    conditions: Conditions = DEFAULT,
 ) -> Recording:
-    """The recording of `trials`, all of one space, problem and device."""
+    """The recording of `trials`, all of one space, problem and device, and under the same conditions."""
     entries: dict[Row, Entry] = {}
     for trial in trials:
         outcome = trial.outcome
@@ -113,6 +115,7 @@ def of_trials(
         entries[row] = Entry(trial.time_ms, outcome.times, outcome.reason, extra)
     about: dict[str, Any] = {"types": dict(types)} if types else {}
     about |= about_options(space, options)
+    about |= about_conditions(conditions)
     if space.operation.reference.kind == "none":
         about["verified"] = "none"
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
@@ -122,6 +125,11 @@ def about_options(space: Space, options: Mapping[str, float]) -> dict[str, Any]:
     """The header member `options`: those that are not at their defaults; empty if all are."""
     changed = {name: value for name, value in options.items() if value != space.operation.options.get(name)}
     return {"options": changed} if changed else {}
+
+
+def about_conditions(conditions: Conditions) -> dict[str, Any]:
+    """The header member `conditions`; empty if all are the defaults."""
+    return {"conditions": dict(conditions.values)} if conditions else {}
 
 
 def files(folder: Path, stem: str = "") -> list[Path]:

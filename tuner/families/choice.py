@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from tuner.devices import Device, build_cache
+from tuner.devices.conditions import Conditions
 from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
@@ -103,6 +105,9 @@ class FamilyTable:
         read = [time_tables.read(store.files) for store in self._stores]
         self._problems += [problem for _, problems in read for problem in problems]
         tables = [each for each, _ in read]
+        conditions = self._most_measured(tables)
+        self._conditions = conditions.instead_of(device.conditions)
+        self._queries = [replace(query, conditions=conditions) for query in self._queries]
         name = time_tables.sibling_of(self._queries, tables, device.units)
         self._sibling = None if name is None else self._forecast(tables, name)
         self._own = self._forecast(tables, sibling=self._sibling)
@@ -111,10 +116,25 @@ class FamilyTable:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
 
+    def _most_measured(self, tables: Sequence[Sequence[TimeTable]]) -> Conditions:
+        """The conditions of the times to use: those of the device; if nothing was measured there under them, those
+        under which most was."""
+        counts, own = Counter[str](), self.device.conditions
+        measured = {own.identity: own}
+        here = self.device.kind, self.device.name
+        for store, of_kernel in zip(self._stores, tables, strict=True):
+            found = [Conditions(record.conditions) for record in store.records if (record.kind, record.device) == here]
+            found += [table.conditions for table in of_kernel if (table.kind, table.device) == here]
+            for each in found:
+                counts[each.identity] += 1
+                measured[each.identity] = each
+        return own if own.identity in counts or not counts else measured[counts.most_common(1)[0][0]]
+
     @property
     def notes(self) -> list[str]:
-        """Warnings about records and time tables that could not be read."""
-        return list(dict.fromkeys(self._problems))
+        """Warnings about records and time tables that could not be read, or were measured under other conditions."""
+        others = [f"the times were measured with {self._conditions}"] if self._conditions else []
+        return list(dict.fromkeys([*self._problems, *others]))
 
     def _forecast(
         self, tables: Sequence[Sequence[TimeTable]], of: str = "", sibling: Forecast | None = None
@@ -233,7 +253,7 @@ class FamilyTable:
         sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
         """
         key = tuple(scope.sizes.values())
-        yield from self._ordered(self._recorded.get(key, []), key, "exact")
+        yield from self._ordered(self._recorded.get(key, []), key, "nearest_size" if self._conditions else "exact")
         if self._own.regret is not None:
             for known in self._own.ranked(scope):
                 yield _Entry(known, "predicted", key, self._own.regret, known.sibling)
@@ -279,4 +299,7 @@ class FamilyTable:
             is_predicted = match in ("predicted", "architecture")
             record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
             instance = None if known.space is None else Instance(known.space, known.config, scope)
-            yield Choice(instance, Candidate(known.config, match, record, rank=rank, regret=regret, sibling=sibling))
+            candidate = Candidate(
+                known.config, match, record, rank=rank, regret=regret, sibling=sibling, conditions=self._conditions
+            )
+            yield Choice(instance, candidate)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog, folders
+from tuner.devices.conditions import Conditions
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import quoted, shown
 from tuner.report import roofline
@@ -261,7 +262,8 @@ def _rates(kernel: str, record: Record, ceilings: StoredCeilings) -> tuple[Rates
     If the kernel or the ceilings are unknown: the stored rates, without a roofline.
     """
     as_stored = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)
-    known = ceilings.of_name(record.kind, record.device, record.toolchain)
+    conditions = Conditions(record.conditions)
+    known = ceilings.of_name(record.kind, record.device, record.toolchain, conditions)
     backend = devices.BACKENDS.get(record.kind)
     if known is None or backend is None:
         return as_stored, None

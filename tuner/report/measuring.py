@@ -63,8 +63,13 @@ def measure(
     space = problem.space
     if subject.local_device is None:
         raise RequestError(
-            f"this machine has no {subject.recording.device}, and times of different devices are not comparable; "
+            f"{subject.obstacle}, and times of different devices are not comparable; "
             "measure on a machine that has it, or select it with --device"
+        )
+    if subject.obstacle:
+        raise RequestError(
+            f"{subject.kernel}: {subject.obstacle}, and times under different conditions are not comparable; set the "
+            f"same, or select the trials of this process with --device {subject.local_device.id}"
         )
     if subject.trials.peculiar:
         raise RequestError(

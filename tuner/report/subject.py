@@ -40,7 +40,7 @@ from tuner.store.verdicts import Timing, of_median, of_times
 class Subject:
     """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is unknown here.
 
-    local_device: the device of the trials, if this machine has it and this process has their conditions.
+    local_device: the device of the trials, if this machine has it.
     record: the store's record of this problem, device and version of the kernel, if there is one.
     ceilings: the device's ceilings, if they were measured.
     pinned: fixes the best, so that measurements for the report do not change it.
@@ -71,6 +71,14 @@ class Subject:
     @property
     def space(self) -> Space | None:
         return self.problem.space if self.problem else None
+
+    @property
+    def obstacle(self) -> str:
+        """Why this process cannot measure more of these trials; empty if it can."""
+        if self.local_device is None:
+            return f"this machine has no {self.recording.device}"
+        difference = self.trials.conditions.instead_of(self.local_device.conditions)
+        return difference and f"the trials were measured with {difference}"
 
     @functools.cached_property
     def times(self) -> dict[Row, float]:
@@ -176,7 +184,7 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
     Raises RequestError if the file cannot be read, or if no configuration succeeded.
     """
     recording = recordings.read(path)
-    trials = Trials(recording, "recording")
+    trials = gathering.of_recording(recording)
     try:
         space = catalog.load(recording.kernel)
         sizes = recording.size if isinstance(recording.size, dict) else {}
@@ -201,7 +209,9 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
     local_device = _local_device(kind, trials, device)
     limits = local_device.limits if local_device else devices.BACKENDS[kind].limits_of(trials.architecture)
     scope = problem.scope(devices.BACKENDS[kind].language, limits)
-    ceilings = StoredCeilings(problem.results).of_name(kind, trials.recording.device, trials.toolchain)
+    ceilings = StoredCeilings(problem.results).of_name(
+        kind, trials.recording.device, trials.toolchain, trials.conditions
+    )
     record = _record(problem, trials, kind)
     if not trials.toolchain and record is not None:
         trials = replace(trials, architecture=record.architecture)
@@ -222,15 +232,13 @@ def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
 
 
 def _local_device(kind: str, trials: Trials, device: str | None) -> DeviceInfo | None:
-    """The device of the trials, of this kind, if it is `device`, or the first of its kind in this machine. None if this
-    process has other conditions, because its times cannot be compared with those of the trials."""
+    """The device of the trials, of this kind, if it is `device`, or the first of its kind in this machine."""
     if not devices.count(kind):
         return None
     asked = device if device is not None and devices.is_name(device) else f"{kind}:0"
     opened = devices.open_device(asked)
     try:
-        is_alike = opened.name == trials.recording.device and opened.conditions == trials.conditions
-        return opened.info if is_alike else None
+        return opened.info if opened.name == trials.recording.device else None
     finally:
         opened.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 from tuner import paths
 from tuner.devices.base import Device
 from tuner.devices.ceilings import Ceilings
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.info import DeviceInfo
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
@@ -36,12 +37,15 @@ class StoredCeilings:
             self.problems += problems
 
     def of(self, device: Device | DeviceInfo) -> Ceilings | None:
-        """The ceilings of a device, preferably measured with its toolchain; None if they were not measured."""
-        return self.of_name(device.kind, device.name, device.toolchain)
+        """The ceilings of a device, preferably measured with its toolchain; None if they were not measured under its
+        conditions, or under the default ones."""
+        return self.of_name(device.kind, device.name, device.toolchain, device.conditions)
 
-    def of_name(self, kind: str, name: str, toolchain: str = "") -> Ceilings | None:
+    def of_name(self, kind: str, name: str, toolchain: str = "", conditions: Conditions = DEFAULT) -> Ceilings | None:
         """`of` for a device that need not be in this machine."""
-        of_device = [c for c in self._all if (c.kind, c.device) == (kind, name)]
+        of_name = [c for c in self._all if (c.kind, c.device) == (kind, name)]
+        alike = [c for c in of_name if c.conditions == conditions]
+        of_device = alike or [c for c in of_name if not c.conditions]
         of_toolchain = [c for c in of_device if c.toolchain == toolchain]
         return next(iter(of_toolchain or of_device), None)
 

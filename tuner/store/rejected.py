@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.devices.conditions import Conditions
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
 from tuner.quoting import shown
@@ -81,6 +82,9 @@ class Rejections:
     def judged(self, candidate: Candidate) -> Candidate:
         """The candidate, with a reason and a note if it failed verification on this machine."""
         reason, query = self.reason(candidate.config), self._query
+        if reason is None and candidate.conditions and candidate.record is not None:  # was it right where it was timed?
+            there = replace(query, conditions=Conditions(candidate.record.conditions))
+            reason = _known(there).get(config_key(candidate.config))
         if reason is None or candidate.rejected:
             return candidate
         scope = query.scope

@@ -31,6 +31,7 @@ def document(result: Result) -> dict[str, Any]:
         "device": result.device.name,
         "size": result.sizes,
         "types": result.types,
+        "conditions": dict(result.device.conditions.values),
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": {reason: number for reason, (number, _) in result.failed.items()},

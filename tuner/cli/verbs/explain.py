@@ -67,7 +67,7 @@ def command(arguments: ProblemArguments, no_measure: bool, counters: bool, stora
     rows = explanation.rows(study)
     finals: dict[Any, Final] = {}
     is_default = len(rows) == 1  # the best is the default: there is nothing to compare
-    if not no_measure and not is_default and study.local_device is not None:
+    if not no_measure and not is_default and not study.obstacle:
         from tuner.cli.screen import progress
         from tuner.report import measuring
 
@@ -76,12 +76,12 @@ def command(arguments: ProblemArguments, no_measure: bool, counters: bool, stora
         study = measured.subject
         finals = measured.finals
     elif not no_measure and not is_default:
-        output.say(f"this machine has no {study.recording.device}: showing the times of the {study.source}")
+        output.say(f"{study.obstacle}: showing the times of the {study.source}")
     result = explanation.explain(study, finals)
     profiles: dict[str, dict[str, str]] = {}
     if counters:
-        if study.local_device is None:
-            raise DeviceError(f"--counters: this machine has no {study.recording.device}; leave out --counters")
+        if study.local_device is None or study.obstacle:
+            raise DeviceError(f"--counters: {study.obstacle}; leave out --counters")
         for name, row in (("best", study.best), ("default", study.default)):
             assert row is not None
             profiles[name] = counting.profile(study, study.config(row), study.local_device.id)
@@ -96,6 +96,7 @@ def _data(result: Contrast, profiles: dict[str, dict[str, str]]) -> dict[str, An
         "kernel": subject.kernel,
         "problem": subject.problem_text,
         "device": subject.recording.device,
+        "conditions": dict(subject.trials.conditions.values),
         "best": _contender(result.best),
         "default": _contender(result.default),
         "timed": result.origin,

@@ -50,9 +50,8 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
 
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
-    recording = recordings.of_trials(
-        space, result.sizes, result.types, request["options"], result.device.name, result.trials
-    )
+    problem_of_run = result.sizes, result.types, request["options"], result.device.name
+    recording = recordings.of_trials(space, *problem_of_run, result.trials, result.device.conditions)
     problem = Problem(space, result.sizes, result.options, result.types)
     path = path or Path(f"{problem.file_name}-{result.device.name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)

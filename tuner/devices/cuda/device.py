@@ -14,7 +14,18 @@ import numpy as np
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, chosen_gpu, compiler, driver, launches, peak, sensors, tensor_maps, textures
+from tuner.devices.cuda import (
+    BACKEND,
+    chosen_gpu,
+    compiler,
+    driver,
+    launch_settings,
+    launches,
+    peak,
+    sensors,
+    tensor_maps,
+    textures,
+)  # fmt: skip
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
@@ -51,6 +62,7 @@ class CudaDevice(Device):
         # From Hopper on, matrix instructions such as wgmma exist only in the architecture-specific target, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
+        self.conditions = launch_settings.conditions()
         self.memory = self.free_memory()
         self.units = get("MULTIPROCESSOR_COUNT")
         self.peak = peak.fp32((major, minor), self.units, get("CLOCK_RATE"))

@@ -11,10 +11,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tuner.devices import environment
+from tuner.devices import environment, settings
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.conditions import Conditions
 from tuner.devices.headers import Headers, may_read
 from tuner.devices.host import BACKEND
+from tuner.devices.settings import Settings
 from tuner.errors import BuildError, DeviceError
 from tuner.quoting import quoted, shown
 from tuner.space.sources.source import Source
@@ -30,6 +32,7 @@ _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
 _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
 CANNOT_RUN = (126, 127)  # exit statuses of a shell
 MOST_NAME = 100  # characters of the file's name in messages; a name of more than 255 is none
+CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -83,6 +86,12 @@ class HostCompiler(Compiler):
         self.architecture = platform.machine()
         self.command = command
         self._processor = processor
+        self._settings = Conditions.of(settings.effective(CODE), CODE)
+
+    @property
+    def is_gnu(self) -> bool:
+        """Whether it is GCC, whose OpenMP is libgomp."""
+        return any("gcc" in path.name for path in (Path(self.command[0]), Path(self.command[0]).resolve()))
 
     def name(self) -> str:
         """The compiler's file, size and modification time, because its version would need a process."""
@@ -91,7 +100,8 @@ class HostCompiler(Compiler):
             status = binary.stat()
         except OSError as error:
             raise environment.of_error(error) from None
-        return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
+        about = f"{status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
+        return f"{binary} {about}{self._settings.identity}"
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:

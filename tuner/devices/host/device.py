@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import build_cache, caches, environment
+from tuner.devices import build_cache, caches, environment, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build, missing_kernel
-from tuner.devices.host import BACKEND
-from tuner.devices.host.compiler import HostCompiler, default, processor, version
+from tuner.devices.conditions import Conditions
+from tuner.devices.host import BACKEND, openmp
+from tuner.devices.host.compiler import CODE, HostCompiler, default, processor, version
+from tuner.devices.settings import MEMORY
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
 from tuner.lockless import cached_property
@@ -65,6 +67,12 @@ class HostDevice(Device):
         self.architecture = platform.machine()
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
+        self.conditions = self._conditions()
+
+    def _conditions(self) -> Conditions:
+        threads, defaults = openmp.effective(self.units, self.compiler.is_gnu)
+        others = {**MEMORY, **CODE}
+        return Conditions.of({**threads, **settings.effective(others)}, {**defaults, **others})
 
     @property
     def toolchain(self) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pyopencl as cl
 
+from tuner import paths
 from tuner.devices.compiler import Build, Compiler, missing_kernel
+from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.figures import Figures
 from tuner.devices.opencl import BACKEND, cuda_words, parameters
 from tuner.errors import BuildError
@@ -25,12 +27,21 @@ class OpenCLCompiler(Compiler):
     kind = BACKEND.kind
     tells = ("shared_memory",)
 
-    def __init__(self, context: cl.Context, architecture: str, name: str, is_pocl: bool) -> None:
+    def __init__(
+        self, context: cl.Context, architecture: str, name: str, is_pocl: bool, settings: Conditions = DEFAULT
+    ) -> None:
+        """`settings` are those of the runtime that change its code."""
         self.architecture = architecture
-        self._context, self._name, self._is_pocl = context, name, is_pocl
+        self._context, self._name, self._is_pocl, self._settings = context, name, is_pocl, settings
 
     def name(self) -> str:
-        return f"{self._name}, by source" if self._is_pocl else self._name
+        return f"{self._name}{', by source' if self._is_pocl else ''}{self._settings.identity}"
+
+    @property
+    def setting_options(self) -> list[str]:
+        """A macro that no source uses, which stands for the settings: PoCL's own cache of binaries ignores these, and
+        would return what was compiled under others."""
+        return [f"-DTUNER_SETTINGS_{paths.digest(self._settings.identity)}"] if self._settings else []
 
     def folders(self) -> list[Path]:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -47,7 +58,8 @@ class OpenCLCompiler(Compiler):
         return Build(binary, {k: self._figures(program, k) for k in source.kernels}, interface=interface)
 
     def _built(self, source: Source, more: str = "") -> cl.Program:
-        return build_program(cl.Program(self._context, source.text + more), source, parameters.ARGUMENT_INFO)
+        options = parameters.ARGUMENT_INFO, *self.setting_options
+        return build_program(cl.Program(self._context, source.text + more), source, *options)
 
     def _figures(self, program: cl.Program, kernel: str) -> Figures:
         (device,) = self._context.devices

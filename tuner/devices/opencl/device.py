@@ -18,7 +18,7 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overla
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
-from tuner.devices.opencl import BACKEND, arrays
+from tuner.devices.opencl import BACKEND, arrays, processor_settings
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.opencl.parameters import ARGUMENT_INFO
@@ -81,8 +81,11 @@ class OpenCLDevice(Device):
         self.name = device.name.strip()
         self.place = "" if self.on_processor else f"{self.id} {self.name}"
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
-        toolchain = f"{self.toolchain}, {self.name}"
-        self.compiler = OpenCLCompiler(self.context, self.architecture, toolchain, self.compiles_at_launch)
+        toolchain, code = f"{self.toolchain}, {self.name}", processor_settings.code(self.compiles_at_launch)
+        self.compiler: OpenCLCompiler = OpenCLCompiler(
+            self.context, self.architecture, toolchain, self.compiles_at_launch, code
+        )
+        self.conditions = processor_settings.conditions(device, self.compiles_at_launch).and_also(code)
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
         self.units = device.max_compute_units
@@ -102,7 +105,8 @@ class OpenCLDevice(Device):
         action = f"loading {source.kernel}"
         try:
             if self.compiles_at_launch:  # PoCL finds what it compiled by the same text and options
-                return build_program(cl.Program(self.context, build.binary.decode()), source, ARGUMENT_INFO)
+                options = ARGUMENT_INFO, *self.compiler.setting_options
+                return build_program(cl.Program(self.context, build.binary.decode()), source, *options)
             return build_program(cl.Program(self.context, [self._device], [build.binary]), source)
         except cl.Error as error:  # built for another device, or by another version of the driver
             raise launch_error(action, error) from None

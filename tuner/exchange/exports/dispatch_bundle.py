@@ -15,6 +15,7 @@ from dataclasses import replace
 from tuner import devices, paths
 from tuner.devices.bundles import binary_json
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.conditions import Conditions
 from tuner.devices.program import build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.request import Export, ExportRequest
@@ -146,12 +147,15 @@ def _stored(request: ExportRequest, tables: bool) -> tuple[dict[tuple[str, str],
 
 def _opened(name: str) -> tuple[TargetDevice, Compiler]:
     device = devices.shared(name)
-    return TargetDevice(device.name, device.kind, device.architecture, device.limits), device.compiler
+    about = device.name, device.kind, device.architecture, device.limits, device.conditions
+    return TargetDevice(*about), device.compiler
 
 
 def _is_exported(record: Record, query: Query) -> bool:
-    """Whether a record is of the kernel's current version, the device and the types, and its times are comparable."""
+    """Whether a record is of the kernel's current version, the device, its conditions and the types, and its times are
+    comparable."""
     is_match = (record.kind, record.device, record.types) == (query.kind, query.device, query.scope.types)
+    is_match &= Conditions(record.conditions) == query.conditions
     return is_match and record.is_plain and record.is_verified and record.is_of(query.version)
 
 

@@ -93,6 +93,14 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
 
 
+def of_recording(recording: Recording) -> Trials:
+    """The trials of a recording, whose file says under which conditions they were measured."""
+    conditions = recording.about.get("conditions")
+    return Trials(
+        recording, "recording", conditions=Conditions(conditions) if isinstance(conditions, dict) else DEFAULT
+    )
+
+
 def with_device(problem: Problem, trials: Trials) -> Trials:
     """`trials` with the device's kind and architecture, as far as the toolchain and the store determine them."""
     usable = devices.kinds_of(problem.space)
@@ -110,7 +118,8 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     space = problem.space
     for study in studies(problem, url):
         trials = sorted(study.trials, key=_finished)
-        recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
+        problem_of_study = problem.sizes, study.types, problem.options, study.device
+        recording = recordings.of_trials(space, *problem_of_study, trials, study.conditions)
         logs, given = _logs(space, trials), _given(space, trials)
         peculiar, protocol = study.peculiar, study.protocol
         method = peculiar, protocol, study.commands
@@ -212,7 +221,7 @@ def _recordings(problem: Problem) -> Iterator[Trials]:
         options = {**problem.space.operation.options, **recording.options}
         about = recording.size, recording.about.get("types", {}), options
         if recording.kernel in names and about == (dict(problem.sizes), problem.types, dict(problem.options)):
-            yield Trials(recording, "recording")
+            yield of_recording(recording)
 
 
 def _records(problem: Problem) -> Iterator[Trials]:

@@ -51,6 +51,7 @@ def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
     if problem.types:
         problem_names["types"] = dict(problem.types)
     problem_names |= recordings.about_options(problem.space, problem.options)
+    problem_names |= recordings.about_conditions(trials.conditions)
     if trials.recording.is_unverified:
         problem_names["verified"] = "none"
     return problem_names | {name: value for name, value in device.items() if value}

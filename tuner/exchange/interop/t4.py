@@ -14,7 +14,7 @@ from tuner.exchange import jsonfile
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem
-from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
+from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_conditions, about_options
 from tuner.measure.results import WRONG
 from tuner.quoting import shown
 from tuner.space.config import Config
@@ -81,7 +81,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
-    query |= about_options(problem.space, problem.options)
+    query |= {**about_options(problem.space, problem.options), **about_conditions(trials.conditions)}
     query |= {"verified": "none"} if trials.recording.is_unverified else {}
     return _document(device, query)
 

@@ -194,6 +194,6 @@ def _check_alike(lead: Supervisor, other: Supervisor) -> None:
         first, second = getattr(lead.device, attribute), getattr(other.device, attribute)
         if first != second:
             raise RequestError(
-                f"{lead.device.id} is {first}, {other.device.id} is {second}: devices of different kinds "
-                "do not share a study; tune on each by itself"
+                f"{lead.device.id} is {first or 'as usual'}, {other.device.id} is {second or 'as usual'}: devices of "
+                "different kinds do not share a study; tune on each by itself"
             )
