@@ -79,10 +79,11 @@ def test_other_threads_are_measured_again_and_are_not_exact(
     devices._shared_devices.clear()
 
 
+@pytest.mark.slow
 def test_reports_and_exports_are_of_the_conditions_of_the_device_that_is_named(
     plain: None, tune: Tune, stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = stage(c_kernel("shown", MULTIPLY), "shown", "{a: [0, 1, 2]}")
+    file = stage(c_kernel("shown", f"if (a == 0) usleep(2000); {MULTIPLY}"), "shown", "{a: [0, 1, 2]}")
     monkeypatch.setenv("OMP_SCHEDULE", "guided")
     assert tune(file, "16", "--repeats", "1").status == 0
     guided = tune("export", file, "16", "--to", "csv", "--device", "host", "--output", tmp_path / "guided.csv")
