@@ -99,6 +99,17 @@ def test_trouble_of_one_configuration_alone_is_not_stored_and_the_others_are_mea
     assert len(outcomes(tmp_path)) == 3
 
 
+def test_a_header_that_is_missing_counts_after_an_empty_kernel_has_been_compiled(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    before = "#if v == 1\n#include <no/such/file>\n#endif"
+    done = run(stage(c_kernel("right", MULTIPLY, before), "right", "{v: [0, 1, 2]}"))
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"compile": 1}
+    assert len(outcomes(tmp_path)) == 3
+
+
 def test_what_the_compiler_says_of_one_kernel_alone_counts_whatever_its_words(
     saboteur: Saboteur, three: Path, tmp_path: Path
 ) -> None:
@@ -175,7 +186,7 @@ def test_a_compiler_that_speaks_of_the_source_is_believed_at_once(
     compiler.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo >> {count};; esac\nexec {shutil.which("cc")} "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
-    bodies = ["this does not compile;", "missing_function();", "\n#include <no/such/file>\n"]
+    bodies = ["this does not compile;", "missing_function();", "int again = 1, again = 2;"]
     body = "".join(f"\n#{'if' if not n else 'elif'} v == {n}\n{text}" for n, text in enumerate(bodies)) + "\n#endif"
     done = tune(stage(c_kernel("wrong", f"{body}\n{MULTIPLY}"), "wrong", "{v: [0, 2, 3]}"), "8", "--json")
     assert done.json["failed"] == {"compile": 2}, done.err
@@ -185,9 +196,9 @@ def test_a_compiler_that_speaks_of_the_source_is_believed_at_once(
 @pytest.mark.parametrize(
     ("log", "speaks"),
     [
-        ("k.c:3:10: fatal error: foo.h: No such file or directory", True),
+        ("k.c:3:10: fatal error: foo.h: No such file or directory", False),
         ("k.cu(3): error: expected a declaration", True),
-        ('k.cu(3): catastrophic error: cannot open source file "foo.h"', True),
+        ('k.cu(3): catastrophic error: cannot open source file "foo.h"', False),
         ("ptxas error   : Entry function 'k' uses too much shared data", True),
         ("/usr/bin/ld: k.o: in function `k':\nk.c:(.text+0x5): undefined reference to `f'", True),
         ("gcc: error: unrecognized command-line option '-fno-such'", True),

@@ -50,9 +50,9 @@ _OF_SOURCE = re.compile(
     r"|\berror: \S+?(?::\d+){2}: "  # PoCL
     r"|ptxas error *:|undefined reference to |undefined symbol: |multiple definition of "
     r"|^the source has no kernel "  # see `missing_kernel`
-    r"|error: (?:unrecognized|unknown|unsupported|invalid) (?:command|argument|option|value)",
-    re.MULTILINE,
+    r"|error: (?:unrecognized|unknown|unsupported|invalid) (?:command|argument|option|value)"
 )
+_OF_FILE = re.compile(r"No such file or directory|open(?:ing)? [\w ]*file|file not found")
 # A compiler that reads a file may end a diagnostic with the system's message. A missing file may be the kernel's fault;
 # the others are words of a compiler, too.
 _WORDS = {errno.ENOENT, errno.EINVAL, errno.EDOM, errno.ERANGE, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPROTO}
@@ -151,8 +151,11 @@ def _mount(folder: Path) -> Path:
 
 
 def speaks_of_source(log: str) -> bool:
-    """Whether a compiler's log speaks of the source that it has compiled, or of its options."""
-    return _OF_SOURCE.search(log) is not None
+    """Whether a compiler's log speaks of the source that it has compiled, or of its options.
+
+    A line about a missing file does not tell: the source may name it, or somebody may have deleted it.
+    """
+    return any(_OF_SOURCE.search(line) and not _OF_FILE.search(line) for line in log.splitlines())
 
 
 def is_doubtful(failure: str | None, log: str) -> bool:
