@@ -1,5 +1,6 @@
 """Finds kernels by name (shipped, the user's own, from installed wheels) or by the path of a YAML file."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tuner.catalog import form_cache, kernel_names, known_files, project, wheels
 from tuner.catalog.folders import SUFFIXES, is_space, space_files
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import quoted, shown
+from tuner.space import snapshot
 from tuner.space.model import Space
 
 MOST_NAMED = 6  # kernels in a message
@@ -199,9 +201,25 @@ def load(kernel: str) -> Space:
     """The Space of `kernel`, from its launch form if that is up to date, else from its YAML.
 
     Reading YAML is slow, because it imports pydantic and yaml. Launch forms therefore ship with the package, and new
-    ones are cached for the next launch. Raises RequestError if there is no such kernel or its file is invalid.
+    ones are cached for the next launch. In a block of `snapshot.kept` a kernel is read once, with all its files. Raises
+    RequestError if there is no such kernel or its file is invalid.
     """
-    return _read(*find(kernel))
+    return snapshot.once(("space", kernel), lambda: _kept(*find(kernel)))
+
+
+def _kept(path: Path, name: str) -> Space:
+    """The Space in a file, whose own files are read, too, if they are kept. Its name finds it even if they vanish."""
+    space = snapshot.once(("space", os.path.realpath(path)), lambda: _with_files(_read(path, name)))
+    return snapshot.once(("space", space.name), lambda: space)
+
+
+def _with_files(space: Space) -> Space:
+    if snapshot.is_kept():
+        from tuner.space import identity
+
+        with contextlib.suppress(TunerError):  # whatever uses the file reports the error
+            identity.of(space)
+    return space
 
 
 def _read(path: Path, name: str) -> Space:

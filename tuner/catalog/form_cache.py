@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import EnvironmentTrouble, TunerError
-from tuner.space import launch_form
+from tuner.space import launch_form, snapshot
 from tuner.space.model import MAX_FILE_BYTES, Space
 
 
@@ -35,8 +35,7 @@ def _form(path: Path, name: str) -> str:
 def _content(path: Path) -> bytes:
     """The file's bytes, up to the largest allowed size of a space file; empty if the file cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES)
+        return snapshot.read(path)[:MAX_FILE_BYTES]
     except OSError:
         return b""  # the YAML reader reports the error
 
@@ -47,7 +46,7 @@ def _to_form(space: Space, folder: Path) -> bytes:
     def relative(file: Path | str) -> str:
         return os.path.relpath(file, folder)
 
-    digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, *space.sources)}
+    digests = {relative(file): paths.digest(snapshot.read(file)) for file in (*space.files, *space.sources)}
     data = launch_form.to_json(space)
     data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
     for part in launch_form.with_files(data):
@@ -80,7 +79,7 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
         if space["version"] != launch_form.VERSION:
             return None
         for file, digest in data["files"].items():
-            if paths.digest((folder / file).read_bytes()) != digest:
+            if paths.digest(snapshot.read(folder / file)) != digest:
                 return None
         for key in ("files", "include"):
             space[key] = [os.path.normpath(folder / path) for path in space[key]]

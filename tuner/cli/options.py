@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner import paths
+from tuner.cli import output
 from tuner.errors import RequestError
 from tuner.languages import KINDS
 from tuner.measure.method import OBJECTIVES
 from tuner.quoting import shown
+from tuner.space import snapshot
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.target import Problem
@@ -216,6 +218,17 @@ class ProblemArguments:
         from tuner.exchange.exports.target import Problem
 
         return Problem.parse(catalog.load(self.kernel), self.size, self.options, self.types, self.results)
+
+
+def with_kept_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a verb's function: it reads each file of a space once, and says at its end which have changed since."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, **named: Any) -> Any:
+        with snapshot.kept(output.say):
+            return command(*arguments, **named)
+
+    return call
 
 
 def with_problem(command: Callable[..., Any]) -> Callable[..., Any]:

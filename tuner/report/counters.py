@@ -19,7 +19,7 @@ from tuner.errors import RequestError
 from tuner.measure import turns
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
-from tuner.space import launch_form
+from tuner.space import launch_form, snapshot
 from tuner.space.instance import Instance
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def profile(subject: Subject, config: Config, device: str) -> dict[str, str]:
         raise RequestError(f"--counters: ncu profiles only NVIDIA GPUs, not {device}; leave --counters out")
     request = {
         "space": launch_form.to_json(problem.space),
+        "files": snapshot.to_json(),
         "sizes": dict(problem.sizes),
         "options": dict(problem.options),
         "types": dict(problem.types),
@@ -126,6 +127,7 @@ def main() -> None:
     """The profiled process: launches and verifies the configuration of the request in the file argv[1]."""
     request: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     device = devices.open_device(request["device"])
+    snapshot.adopt(request["files"])
     space = launch_form.from_json(request["space"])
     scope = space.operation.scope(
         request["sizes"], request["options"], device.language, device.limits, request["types"]

@@ -3,13 +3,13 @@
 The files are read, never run.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import shown
+from tuner.space import snapshot
 from tuner.space.model import Space
 from tuner.space.sources import includes, rendering
 from tuner.space.values import python_function
@@ -40,11 +40,7 @@ def _contents(space: Space) -> Iterator[str]:
 
 
 def _digest(path: Path) -> str:
-    contents = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                contents.update(chunk)
+        return snapshot.digest(path)
     except OSError as error:
         raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}; correct its path or rights") from None
-    return contents.hexdigest()

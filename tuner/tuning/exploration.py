@@ -20,7 +20,7 @@ from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.listing import is_likely_cached, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
-from tuner.space import identity
+from tuner.space import identity, snapshot
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -202,6 +202,7 @@ def explored(
             strategy_name = strategy if configs is None else "given"
             try:
                 evaluated = crew.run(search, ledger, progress, given=configs is not None)
+                snapshot.tell_changes(progress.noted)
                 doubts += crew.lead.missed_cases  # the crew has already shown them
                 yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
             finally:

@@ -24,6 +24,7 @@ from tuner.measure.process.supervisor import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
 from tuner.measure.timing.clock import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
+from tuner.space import launch_form, snapshot
 from tuner.space.chosen import Chosen
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -83,8 +84,9 @@ def run(
     """
     space = catalog.load(kernel)
     announce(space, noted)
-    request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
-    request |= {"types": dict(types), "results": str(results) if results else None}
+    request: dict[str, Any] = {"space": launch_form.to_json(space), "files": snapshot.to_json(), "size": size}
+    request |= {"device": device, "options": dict(options), "types": dict(types)}
+    request |= {"results": str(results) if results else None}
     return with_retries(functools.partial(_run, request, space, noted), noted, time.sleep)
 
 
@@ -121,6 +123,7 @@ def main() -> None:
     requests = iter(channel)
     with channel.reporting():
         request = next(requests)
+        snapshot.adopt(request.pop("files"))
         instance, device, candidate = _look_up(**request)
         space, scope = instance.space, instance.problem
         about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
@@ -138,19 +141,19 @@ def main() -> None:
 
 
 def _look_up(
-    kernel: str,
+    space: dict[str, Any],
     size: str | None,
     device: str | None,
     options: Mapping[str, float],
     types: Mapping[str, str],
     results: str | None,
 ) -> tuple[Instance, Device, Candidate]:
-    space = catalog.load(kernel)
-    chosen = Chosen.parse(space.operation, size, options, types)
-    opened = devices.open_device(devices.for_space(space, device))
+    loaded = launch_form.from_json(space)
+    chosen = Chosen.parse(loaded.operation, size, options, types)
+    opened = devices.open_device(devices.for_space(loaded, device))
     scope = chosen.scope(opened.language, opened.limits)
-    candidate = launcher.find(space, scope, opened, _folder(results))
-    return Instance(space, candidate.config, scope), opened, candidate
+    candidate = launcher.find(loaded, scope, opened, _folder(results))
+    return Instance(loaded, candidate.config, scope), opened, candidate
 
 
 def _folder(results: str | None) -> Path | None:

@@ -37,7 +37,7 @@ def document(result: Result) -> dict[str, Any]:
         "failed": {reason: number for reason, (number, _) in result.failed.items()},
         "failures": [output.failure(trial) for trial in result.failures],
         "best": best,
-        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "search_ms": record and result.selection.finalists[0].searched.time_ms,
         "ties": [
             {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
             for tied in conclusions.ties(result.selection)

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
+from tuner.cli.options import (
+    DEVICES,
+    JSON,
+    KERNEL,
+    RESULTS,
+    SEED,
+    SET,
+    SIZES_HELP,
+    TYPES,
+    VERBOSE,
+    storage_option,
+    with_kept_files,
+)
 from tuner.errors import RequestError
 from tuner.measure.method import TIMEOUT
 from tuner.quoting import quoted
@@ -52,6 +64,7 @@ if TYPE_CHECKING:
 @RESULTS
 @VERBOSE
 @JSON
+@with_kept_files
 def command(
     kernel: str,
     sizes: tuple[str, ...],

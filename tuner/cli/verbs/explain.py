@@ -17,6 +17,7 @@ from tuner.cli.options import (
     TYPES,
     ProblemArguments,
     storage_option,
+    with_kept_files,
     with_problem,
 )
 from tuner.errors import DeviceError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @RESULTS
 @JSON
 @with_problem
+@with_kept_files
 def command(arguments: ProblemArguments, no_measure: bool, counters: bool, storage: str | None, as_json: bool) -> None:
     """Show why the best configuration of KERNEL at SIZE beats the default.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, VERBOSE
+from tuner.cli.options import JSON, VERBOSE, with_kept_files
 from tuner.errors import RequestError, TunerError
 from tuner.quoting import quoted, shown
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--forget", metavar="KERNEL", help="Remove this kernel or family from the list.")
 @VERBOSE
 @JSON
+@with_kept_files
 def command(budget: str | None, forget: str | None, verbose: bool, as_json: bool) -> int:
     """List look-ups without an exact record, most used first; --budget tunes them.
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_file
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_file, with_kept_files
 
 
 @click.command()
@@ -25,6 +25,7 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
 @RESULTS
 @VERBOSE
 @JSON
+@with_kept_files
 def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_json: bool, **request: Any) -> None:
     """Measure every valid configuration of KERNEL at SIZE, and write a recording.
 

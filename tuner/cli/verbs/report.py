@@ -6,7 +6,17 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, RESULTS, SET, TYPES, figure_option, storage_option
+from tuner.cli.options import (
+    COMPLETE_DEVICE,
+    COMPLETE_KERNEL,
+    JSON,
+    RESULTS,
+    SET,
+    TYPES,
+    figure_option,
+    storage_option,
+    with_kept_files,
+)
 from tuner.errors import RequestError
 
 
@@ -39,6 +49,7 @@ from tuner.errors import RequestError
 @TYPES
 @RESULTS
 @JSON
+@with_kept_files
 def command(
     kernel: str | None,
     device: str | None,

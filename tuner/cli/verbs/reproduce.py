@@ -12,7 +12,7 @@ import click
 from tuner import paths
 from tuner.cli import output
 from tuner.cli.interrupts import INTERRUPTS
-from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder
+from tuner.cli.options import DEVICE, JSON, RESULTS, check_folder, with_kept_files
 from tuner.errors import RequestError
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
 from tuner.quoting import plain
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 )
 @RESULTS
 @JSON
+@with_kept_files
 def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tune: bool, **request: Any) -> int:
     """Reproduce a published table on this machine, as published and tuned.
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, with_kept_files
 
 
 @click.command()
@@ -17,6 +17,7 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES
 @TYPES
 @RESULTS
 @JSON
+@with_kept_files
 def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int:
     """Launch, verify and time the best known configuration of KERNEL at SIZE.
 

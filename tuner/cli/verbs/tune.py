@@ -22,6 +22,7 @@ from tuner.cli.options import (
     VERBOSE,
     Whole,
     storage_option,
+    with_kept_files,
 )
 from tuner.cli.screen.result import document, lines
 from tuner.cli.verb_names import VERBS
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
 @RESULTS
 @VERBOSE
 @JSON
+@with_kept_files
 def command(
     kernel: str,
     sizes: tuple[str, ...],

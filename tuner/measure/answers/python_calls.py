@@ -6,19 +6,22 @@ Whatever such a function does wrong becomes one message with its file and line: 
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.quoting import shown
-from tuner.space import operation
+from tuner.space import operation, snapshot
 from tuner.space.chosen_types import dtype
 from tuner.space.values import fills
 from tuner.space.values.python_function import PythonFunction
@@ -140,9 +143,10 @@ def _module(function: PythonFunction) -> Any:
     """The module of a function, imported once in this process."""
     file = function.file
     if file not in _modules:
-        if not file.is_file():
+        if snapshot.stamp(file) is None:
             raise SpaceError(f"{shown(file)}: there is no such file")
-        spec = importlib.util.spec_from_file_location(f"_of_a_space_{len(_modules)}_{file.stem}", file)
+        name = f"_of_a_space_{len(_modules)}_{file.stem}"
+        spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, str(file)))
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -153,16 +157,53 @@ def _module(function: PythonFunction) -> Any:
     return _modules[file]
 
 
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module from the bytes that the run read at its start, and neither reads nor writes bytecode."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+    def get_data(self, path: str) -> bytes:
+        """The bytes of a file: data beside the module are read from disk."""
+        return snapshot.read(Path(path)) if path == self.path else super().get_data(path)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules in a folder whose bytes the run read at its start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        place = self._folder.joinpath(*fullname.split("."))
+        if path is not None and str(place.parent) not in path:
+            return None  # a part of another folder's package of the same name
+        for file, inside in ((place / "__init__.py", [str(place)]), (place.with_name(f"{place.name}.py"), None)):
+            if snapshot.has(file):
+                loader = _Loader(fullname, str(file))
+                return importlib.util.spec_from_file_location(
+                    fullname, file, loader=loader, submodule_search_locations=inside
+                )
+        return None
+
+
 @contextlib.contextmanager
 def _running(function: PythonFunction) -> Iterator[None]:
     """A block that runs code of the function's file: it can import files of the same folder.
 
-    Whatever it raises becomes a SpaceError. No bytecode is written into the folder.
+    Files whose bytes the run read at its start are imported from these bytes. Whatever it raises becomes a SpaceError.
+    No bytecode is written into the folder.
     """
     folder, bytecode = str(function.file.parent), sys.dont_write_bytecode
     before = set(sys.modules)
     sys.modules.update(_siblings.get(folder, {}))
     sys.path.insert(0, folder)
+    finder = _Finder(function.file.parent)
+    sys.meta_path.insert(0, finder)
     sys.dont_write_bytecode = True
     try:
         with np.errstate():  # restores NumPy's error settings
@@ -178,6 +219,8 @@ def _running(function: PythonFunction) -> Iterator[None]:
         sys.dont_write_bytecode = bytecode
         if folder in sys.path:
             sys.path.remove(folder)
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
         _unload_siblings(folder, sys.modules.keys() - before)
 
 

@@ -15,7 +15,7 @@ from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
-from tuner.space import launch_form
+from tuner.space import launch_form, snapshot
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -74,6 +74,7 @@ class CompilePool:
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {
             "space": launch_form.to_json(space),
+            "files": snapshot.to_json(),
             "sizes": dict(scope.sizes),
             "options": dict(scope.options),
             "types": dict(scope.types),

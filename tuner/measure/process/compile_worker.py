@@ -19,7 +19,7 @@ from tuner.devices.compiler import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import replies
-from tuner.space import launch_form, operation
+from tuner.space import launch_form, operation, snapshot
 from tuner.space.instance import Instance
 from tuner.space.scope import Limits
 
@@ -53,6 +53,7 @@ class _Builder:
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
 
     def _set_task(self, task: dict[str, Any]) -> None:
+        snapshot.adopt(task["files"])
         self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
         self._scope = self._space.operation.scope(
             task["sizes"], task["options"], task["language"], limits, task["types"]

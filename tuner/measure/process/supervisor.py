@@ -18,7 +18,7 @@ from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
 from tuner.quoting import shown
-from tuner.space import launch_form, operation
+from tuner.space import launch_form, operation, snapshot
 from tuner.space.config import Config
 from tuner.space.expressions import cases
 from tuner.space.model import Space
@@ -44,6 +44,7 @@ class Task:
         """The task as JSON for a worker, without the device."""
         return {
             "space": launch_form.to_json(self.space),
+            "files": snapshot.to_json(),
             "sizes": self.sizes,
             "options": self.options,
             "types": self.types,

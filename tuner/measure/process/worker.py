@@ -28,7 +28,7 @@ from tuner.measure import feasibility, turns
 from tuner.measure.method import Method
 from tuner.measure.process import replies
 from tuner.measure.process.workbench_cache import WorkbenchCache
-from tuner.space import launch_form
+from tuner.space import launch_form, snapshot
 from tuner.space.answers.cache import ReferenceCache
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _serve(
     Returns the next task, or None when the supervisor is gone.
     """
     with channel.reporting():
+        snapshot.adopt(task["files"])
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         language, limits = device.language, device.limits
         scope = space.operation.scope(task["sizes"], task["options"], language, limits, task["types"])

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tuner.languages import LANGUAGES
-from tuner.paths import read_text
 from tuner.quoting import quoted, shown
+from tuner.space import snapshot
 from tuner.space.expressions import braces
 from tuner.space.file.schema import SpaceModel
 from tuner.space.file.yamlfile import Document, Where
@@ -131,7 +131,7 @@ class SourceReader:
 
     def _text(self, source: Path) -> str:
         try:
-            return read_text(source, MAX_SOURCE, errors="replace")
+            return snapshot.read_text(source, MAX_SOURCE, errors="replace")
         except OSError as error:
             raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
 

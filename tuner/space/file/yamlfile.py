@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from tuner.errors import SpaceError
-from tuner.paths import read_text
 from tuner.quoting import quoted, shown
+from tuner.space import snapshot
 from tuner.space.model import MAX_FILE_BYTES
 
 MAX_LEVELS = 12
@@ -80,7 +80,7 @@ def read(path: Path) -> Document:
     try:
         if path.exists() and not path.is_file():
             raise SpaceError(f"{shown(path)}: not a file; name a YAML file")
-        text = read_text(path, MAX_FILE_BYTES)
+        text = snapshot.read_text(path, MAX_FILE_BYTES)
     except FileNotFoundError:
         raise SpaceError(f"{shown(path)}: there is no such file; name a YAML file") from None
     except OSError as error:

@@ -2,9 +2,7 @@
 
 import errno
 import functools
-import os
 import re
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import shown
+from tuner.space import snapshot
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 MOST_CACHED = 64  # texts; a launch asks for the same text several times
@@ -64,16 +63,15 @@ class _SystemInclude:
         return f"{undefined}{self.line}{self.include}\n{defined(macros)}{self.line}"
 
 
-_Stamp = tuple[int, int, int] | None  # inode, modification time in ns, bytes; None if there is no such file
 _Parts = list[str | _SystemInclude]
-_cache: dict[tuple[Path, tuple[Path, ...]], tuple[_Parts, Mapping[Path, _Stamp]]] = {}
+_cache: dict[tuple[Path, tuple[Path, ...]], tuple[_Parts, Mapping[Path, snapshot.Stamp | None]]] = {}
 
 
 def _parts_of(path: Path, folders: tuple[Path, ...]) -> _Parts:
     """The text of `path` in parts, cached until any file that was looked up changes, appears or vanishes."""
     parts, stamps = _cache.get((path, folders), ([], {}))
-    if not parts or any(_stamp(file) != stamp for file, stamp in stamps.items()):
-        files: dict[Path, _Stamp] = {}
+    if not parts or any(snapshot.stamp(file) != stamp for file, stamp in stamps.items()):
+        files: dict[Path, snapshot.Stamp | None] = {}
         parts = _inlined(path, set(), folders, files)
         if len(_cache) >= MOST_CACHED:
             _cache.clear()
@@ -83,19 +81,13 @@ def _parts_of(path: Path, folders: tuple[Path, ...]) -> _Parts:
     return parts
 
 
-def _stamp(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (status.st_ino, status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
-
-
-def _inlined(path: Path, included: set[Path], folders: Sequence[Path], files: dict[Path, _Stamp]) -> _Parts:
+def _inlined(
+    path: Path, included: set[Path], folders: Sequence[Path], files: dict[Path, snapshot.Stamp | None]
+) -> _Parts:
     """The parts of the text. Adds the stamp of every file that was looked up to `files`."""
-    files[path] = _stamp(path)
+    files[path] = snapshot.stamp(path)
     try:
-        text = paths.read_text(path, MAX_SOURCE)
+        text = snapshot.read_text(path, MAX_SOURCE)
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # out of file descriptors: not the file's fault
@@ -103,17 +95,19 @@ def _inlined(path: Path, included: set[Path], folders: Sequence[Path], files: di
 
     def expand(match: re.Match[str]) -> _Parts:
         line = text.count("\n", 0, match.start()) + 1
-        folder = path.resolve().parent
+        folder = snapshot.real(path).parent
         searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
-        header = next((p for f in searched if files.setdefault(p := f / (match[1] or match[2]), _stamp(p))), None)
+        header = next(
+            (p for f in searched if files.setdefault(p := f / (match[1] or match[2]), snapshot.stamp(p))), None
+        )
         if header is None and match[1] is None:
             return [_SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is not in {names}; add its folder to `include:`')
-        if header.resolve() in included:
+        if (place := snapshot.real(header)) in included:
             return []
-        included.add(header.resolve())
+        included.add(place)
         inner = _inlined(header, included, folders, files)
         return [f'#line 1 "{header.name}"\n', *inner, f'\n#line {line + 1} "{path.name}"']
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import quoted, shown
-from tuner.space import expressions
+from tuner.space import expressions, snapshot
 from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.values import drawing, python_function
@@ -226,12 +226,13 @@ def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     file = fill.file
     assert file is not None
     try:
-        if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
-            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if file.exists() else "no such file")
-        with file.open("rb") as start:  # for any other file, NumPy's message suggests loading it as a pickle
+        place = snapshot.place(file)
+        if not place.is_file() or place.stat().st_size > MOST_FILE_BYTES:
+            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if place.exists() else "no such file")
+        with place.open("rb") as start:  # for any other file, NumPy's message suggests loading it as a pickle
             if start.read(2) not in (b"\x93N", b"PK"):
                 raise ValueError("it has no .npy header")
-        data = np.load(file, mmap_mode="r", allow_pickle=False)
+        data = np.load(place, mmap_mode="r", allow_pickle=False)
         if not isinstance(data, np.ndarray):
             raise ValueError("it holds several arrays")
     except (OSError, ValueError, EOFError) as error:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import read_text
 from tuner.quoting import quoted, shown
+from tuner.space import snapshot
 
 MOST_TEXT = 1_000_000  # characters of a Python file; parsing them takes a second
 
@@ -64,7 +64,7 @@ def closure(file: Path) -> list[Path]:
 
 def _tree(file: Path) -> ast.Module:
     try:
-        return ast.parse(read_text(file, MOST_TEXT))
+        return ast.parse(snapshot.read_text(file, MOST_TEXT))
     except OSError as error:
         raise SpaceError(f"{shown(file)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -89,9 +89,10 @@ def _modules(folder: Path, name: str) -> list[Path]:
     """The files in `folder` that an import of `name` may run: a module, or every module of a package."""
     top = name.partition(".")[0]
     module, package = folder / f"{top}.py", folder / top
-    if package.is_dir():
-        return sorted(package.rglob("*.py"))
-    return [module] if module.is_file() else []
+    files = snapshot.once(("modules", package), lambda: sorted(package.rglob("*.py")) if package.is_dir() else None)
+    if files is None:
+        return [module] if snapshot.stamp(module) else []
+    return files
 
 
 def _bound_names(statements: list[ast.stmt]) -> Iterator[str]:

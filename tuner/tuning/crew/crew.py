@@ -16,6 +16,7 @@ from tuner.measure.process import scratch
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.space import snapshot
 from tuner.space.scope import Scope
 from tuner.tuning.crew.run import CrewRun, TrialListener
 from tuner.tuning.ledger.patience import RESUME
@@ -165,20 +166,23 @@ class Crews:
     """The crews of one run over several tasks, as a context manager.
 
     Each set of devices has one crew, which serves task after task. A message that occurs in several tasks is shown
-    once.
+    once. A file of a space is read once: what is written to it meanwhile is for the next run.
     """
 
     def __init__(self, noted: Callable[[str], None]) -> None:
         """`noted` is called with messages for the user."""
         self.noted = _Once(noted)
         self._crews: dict[tuple[str, ...], Crew] = {}
+        self._block = contextlib.ExitStack()
 
     def __enter__(self) -> Crews:
+        self._block.enter_context(snapshot.kept(self.noted))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for crew in self._crews.values():
-            crew.close()
+        with self._block:
+            for crew in self._crews.values():
+                crew.close()
 
     def on(self, task: Task, device_ids: Sequence[str]) -> contextlib.AbstractContextManager[Crew]:
         """Enter a block in which a crew works on `task` on these devices: see `Crew.on`."""

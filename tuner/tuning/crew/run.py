@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from tuner.devices.environment import LOST, NOT_STORED, OTHER
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
-from tuner.measure.method import objective_values
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing.clock import StageWatch
@@ -163,11 +161,7 @@ class CrewRun:
         if outcome.seconds is not watch.seconds:
             waited = watch.seconds[BUILD]
             outcome = replace(outcome, seconds={**outcome.seconds, BUILD: outcome.seconds.get(BUILD, 0.0) + waited})
-        values: tuple[float, ...] = ()
-        if outcome.times:
-            objectives, time_ms = self._task.method.objectives, median(outcome.times)
-            values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
-        return Trial(config, outcome, values, self._task.timeout, datetime.now(), self._given)
+        return Trial.of(config, outcome, self._task.method, self._task.timeout, self._given)
 
     def _trouble_trial(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A failed trial, for this run only, of a configuration that may have caused the trouble itself.

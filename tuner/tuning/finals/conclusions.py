@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from tuner.space.texts import config_text
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY, RELEVANT, TIE
+from tuner.tuning.finals.selection import is_far
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
     from tuner.tuning.finals.selection import Finalist, Selection
 
-SAME = 0.02  # relative difference between a time in the search and in the finals that needs no explanation
 MOST_NAMED = 4  # ties in a conclusion
-LUCK = "the smallest of many medians is partly luck"
-MISFORTUNE = "in the search, either another program ran at the same time, or the kernel's times vary from run to run"
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 
 
@@ -86,17 +84,18 @@ def _difference(selection: Selection, device: DeviceInfo) -> str | None:
     It explains the best's time, and names the search's fastest if that is another configuration. If the best's time is
     the same as in the search, it explains the time of the search's fastest.
     """
-    best, lead = selection.finalists[0], min(selection.finalists, key=lambda finalist: finalist.trial.time_ms or 0.0)
-    if _has_changed(best):
+    best = selection.finalists[0]
+    lead = min(selection.finalists, key=lambda finalist: finalist.searched.time_ms or 0.0)
+    if best.has_changed:
         explanation = f"the best took {_change(best)}: {_reason(selection, best, device)}"
         if lead is best:
             return explanation
-        before, after = lead.trial.time_ms or 0.0, lead.final.time_ms
+        before, after = lead.searched.time_ms or 0.0, lead.final.time_ms
         return (
             f"{explanation}; the search had ranked {config_text(lead.trial.config)} first: {before:.4g} ms there, "
             f"{after:.4g} ms in the finals"
         )
-    if not _has_changed(lead):
+    if not lead.has_changed:
         return None
     return (
         f"the search's fastest, {config_text(lead.trial.config)}, took {_change(lead)}: "
@@ -104,27 +103,46 @@ def _difference(selection: Selection, device: DeviceInfo) -> str | None:
     )
 
 
-def _has_changed(finalist: Finalist) -> bool:
-    return abs(finalist.final.time_ms / (finalist.trial.time_ms or 0.0) - 1) > SAME
-
-
 def _change(finalist: Finalist) -> str:
-    before, after = finalist.trial.time_ms or 0.0, finalist.final.time_ms
+    before, after = finalist.searched.time_ms or 0.0, finalist.final.time_ms
     return f"{before:.4g} ms in the search, {after:.4g} ms in the finals ({after / before - 1:+.0%})"
 
 
 def _reason(selection: Selection, changed: Finalist, device: DeviceInfo) -> str:
-    """The most likely reason: throttling that the driver reports, else noise, else a change shared by all finalists."""
-    finals, is_slower = selection.finals, changed.final.time_ms > (changed.trial.time_ms or 0.0)
-    clock = f" at {finals.clock_mhz:.0f} MHz" if finals.clock_mhz else ""
+    """The most likely reason: throttling that the driver reports, else their spread, else what was measured again."""
+    finals, is_slower = selection.finals, changed.final.time_ms > (changed.searched.time_ms or 0.0)
     if is_slower and finals.throttled:
-        return f"clocks: the GPU ran{clock or ' slower'}, throttled by {' and '.join(finals.throttled)}"
-    before, after = verdicts.of_times(changed.trial.outcome.times), verdicts.of_times(changed.final.times)
-    if before.verdict(after):
-        return f"noise: its times spread by {max(before.spread or 0.0, after.spread or 0.0):.0%}"
-    ratios = [f.final.time_ms / f.trial.time_ms for f in selection.finalists if f.trial.time_ms]
-    if len(ratios) == 1 or not all((ratio > 1) == is_slower and abs(ratio - 1) > SAME for ratio in ratios):
-        return f"noise: {LUCK if is_slower else MISFORTUNE}"
+        clock = f" at {finals.clock_mhz:.0f} MHz" if finals.clock_mhz else " slower"
+        return f"clocks: the GPU ran{clock}, throttled by {' and '.join(finals.throttled)}{_again(changed)}"
+    if changed.is_spread:
+        return f"noise: its times spread by {changed.spread:.0%}"
+    if changed.earlier is None or (again_ms := changed.trial.time_ms) is None:
+        return "it could not be measured again as in the search"
+    again = f"measured once more as in the search, it took {again_ms:.4g} ms"
+    is_as_in_finals = not is_far(again_ms, changed.final.time_ms)
+    if not is_far(again_ms, changed.earlier.time_ms or 0.0):
+        return f"{again}, as before: {_of_finals(selection, is_slower, device)}"
+    if is_as_in_finals:
+        return f"{again}, as in the finals: the search's time was wrong, and this one has replaced it"
+    return f"{again}, which is neither: its times vary from run to run; this one has replaced the search's"
+
+
+def _again(changed: Finalist) -> str:
+    again_ms = changed.trial.time_ms
+    if changed.earlier is None or again_ms is None:
+        return ""
+    return f"; measured once more as in the search, it took {again_ms:.4g} ms"
+
+
+def _of_finals(selection: Selection, is_slower: bool, device: DeviceInfo) -> str:
+    """Why the finals may differ from the search if the search's time repeats."""
+    clock = f" at {selection.finals.clock_mhz:.0f} MHz" if selection.finals.clock_mhz else ""
+    times = [(f.final.time_ms, f.searched.time_ms) for f in selection.finalists if f.searched.time_ms]
+    if len(times) == 1 or not all((after > before) == is_slower and is_far(before, after) for after, before in times):
+        return (
+            f"the finals' inputs are {'more' if is_slower else 'less'} work for it, or between two of its runs the "
+            "others change what the caches hold"
+        )
     if device.on_processor:
         load, speed = ("more", "slower") if is_slower else ("less", "faster")
         return (

@@ -8,6 +8,7 @@ without the vendor library.
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -92,6 +93,30 @@ class FinalRound:
         if self._judged(trial, failure) is not None or isinstance(repeated, str):
             return None
         return repeated.runs
+
+    def searched_again(self, trials: Sequence[Trial]) -> list[Trial]:
+        """New trials of these configurations, which replace those in the ledger.
+
+        They are measured as a search does it, in a new process: with the inputs of the search, not of the finals.
+        Raises as `measured` does.
+        """
+        if trials:
+            self._worker.close()
+        return [self._searched_again(trial) for trial in trials]
+
+    def _searched_again(self, trial: Trial) -> Trial:
+        task = self._worker.task
+        best_ms = math.inf if task.method.races else None
+        measure = functools.partial(self._worker.measure, trial.config, best_ms)
+        try:
+            outcome = with_retries(measure, self._noted, time.sleep)
+        except (WorkerDied, TrialError, EnvironmentTrouble) as error:
+            if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
+                raise
+            outcome = Outcome(failure=error.reason, log=str(error))
+        again = Trial.of(trial.config, outcome, task.method, task.timeout, trial.given)
+        (self._ledger.set_aside if outcome.failure in PERHAPS_ITS_OWN else self._ledger.revise)(again)
+        return again
 
     def _of(self, trials: Sequence[Trial], measure: Callable[..., T]) -> T:
         """Call `measure` with the configurations of the trials, with retries."""

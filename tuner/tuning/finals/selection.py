@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS, Objective, objective_values
 from tuner.measure.results import Final, Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, QUICK_SECONDS
-from tuner.space.config import Config, config_key
+from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import declared_or_first
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
+from tuner.store import verdicts
 from tuner.store.record import RUNNERS_UP
 from tuner.tuning.finals.final_round import FinalRound
 from tuner.tuning.ledger.trial import Trial
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
+FAR = 0.05  # relative difference between a time in the search and in the finals that needs an explanation
+MISLED = 0.1  # relative error of a time in the search that may have kept better configurations out of the finals
+MOST_ROUNDS = 3  # of finals after a search that was misled
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 SLOW = 10.0  # times the best: so large a difference is no noise
@@ -37,10 +42,39 @@ RANKED = 500  # number of best trials from which runners-up are chosen
 
 @dataclass(frozen=True)
 class Finalist:
-    """A trial and its second measurement."""
+    """A trial and its measurement in the finals.
+
+    If that was far from the search's, `trial` is a later one, measured again as in the search, and `earlier` the
+    search's, which it has replaced.
+    """
 
     trial: Trial
     final: Final
+    earlier: Trial | None = None
+
+    @property
+    def searched(self) -> Trial:
+        """The trial of the search."""
+        return self.earlier or self.trial
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether its time in the finals is far from the search's, and so needs an explanation."""
+        return is_far(self.searched.time_ms or 0.0, self.final.time_ms)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the spread of its times explains that they differ between the search and the finals."""
+        return bool(self._timing.verdict(verdicts.of_times(self.final.times)))
+
+    @property
+    def spread(self) -> float:
+        """The larger spread of its times in the search and in the finals."""
+        return max(self._timing.spread or 0.0, self.final.spread)
+
+    @property
+    def _timing(self) -> verdicts.Timing:
+        return verdicts.of_times(self.searched.outcome.times)
 
     def values(self, objectives: Sequence[Objective]) -> tuple[float, ...]:
         return objective_values(objectives, self.final.time_ms, self.final.energy_mj, self.trial.outcome.figures)
@@ -79,6 +113,10 @@ def select(
     The best of them is then run COMPARED_RUNS times, or for COMPARED_SECONDS, and each run is compared. If `runs` is
     given, it is run that often, however long that takes. If it fails, the next best takes its place.
 
+    A finalist whose time is far from the search's, beyond what their spread explains, is measured again as in the
+    search, and the new trial replaces the ledger's. Where this shows that the search was misled, and others now look
+    better, the finals are repeated with these.
+
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If `others` is given, its configurations can be runners-up.
     `sustained` and `quick` are those of `Bench.finals`. Raises EnvironmentTrouble if the machine stays in trouble.
@@ -86,6 +124,8 @@ def select(
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
     final_round = FinalRound(worker, ledger, noted, sustained, quick)
+    earlier: dict[ConfigKey, Trial] = {}  # the search's trials of what was measured again
+    rounds = 0
     while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
         if sustained is not None:
@@ -96,6 +136,12 @@ def select(
         for finalist in finalists:
             result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
+        rounds, known = rounds + 1, set(earlier)
+        finalists = _again(final_round, finalists, earlier, noted)
+        misled = [each for each in finalists if config_key(each.trial.config) not in known and _was_misled(each)]
+        if misled and rounds < MOST_ROUNDS and _has_better(finalists, _ranked(worker, ledger, several, among)):
+            noted("the search's times were wrong; comparing the best again")
+            continue
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
@@ -107,6 +153,60 @@ def select(
             runners_up = next_best(final_round, worker, best_first, ledger, others or among, most)
             return Selection(best_first, finals, runners_up, compared)
     return Selection([], Finals())
+
+
+def is_far(time_ms: float, other_ms: float) -> bool:
+    """Whether two times of one configuration differ by so much that it needs an explanation."""
+    return abs(other_ms - time_ms) > FAR * min(time_ms, other_ms)
+
+
+def _again(
+    final_round: FinalRound,
+    finalists: Sequence[Finalist],
+    earlier: dict[ConfigKey, Trial],
+    noted: Callable[[str], None],
+) -> list[Finalist]:
+    """The finalists; those whose time has changed beyond their spread are measured again as in the search, once each.
+
+    `earlier` are the search's trials of those that were measured again; more are added. One that fails now has failed.
+    """
+    keys = [config_key(finalist.trial.config) for finalist in finalists]
+    changed = [
+        finalist
+        for key, finalist in zip(keys, finalists, strict=True)
+        if key not in earlier and finalist.final.failure is None and finalist.has_changed and not finalist.is_spread
+    ]
+    if changed:
+        noted(f"measuring {len(changed)} of them once more as in the search, because their times were others there")
+    later = final_round.searched_again([finalist.trial for finalist in changed])
+    for finalist, trial in zip(changed, later, strict=True):
+        earlier[config_key(trial.config)] = finalist.trial
+    trials = {config_key(trial.config): trial for trial in later}
+    again = [
+        replace(finalist, trial=trials.get(key, finalist.trial), earlier=earlier.get(key))
+        for key, finalist in zip(keys, finalists, strict=True)
+    ]
+    return [
+        replace(each, final=replace(each.final, failure=failure))
+        if each.final.failure is None and (failure := each.trial.outcome.failure) is not None
+        else each
+        for each in again
+    ]
+
+
+def _was_misled(finalist: Finalist) -> bool:
+    """Whether the search's time of a finalist was far better than its time when it was measured again."""
+    again = finalist.trial.time_ms
+    if finalist.earlier is None or again is None:
+        return False
+    return again > (1 + MISLED) * (finalist.earlier.time_ms or 0.0)
+
+
+def _has_better(finalists: Sequence[Finalist], ranked: Sequence[Trial]) -> bool:
+    """Whether trials that were not in the finals are better than the best of them."""
+    present = {config_key(finalist.trial.config) for finalist in finalists}
+    best = min((f.final.time_ms for f in finalists if f.final.failure is None), default=math.inf)
+    return any(config_key(trial.config) not in present and (trial.time_ms or 0.0) < best for trial in ranked)
 
 
 def _repeated(

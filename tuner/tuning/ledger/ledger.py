@@ -293,6 +293,7 @@ class Ledger:
     def revise(self, trial: Trial) -> None:
         """Write a new trial of a measured configuration, which replaces the earlier one."""
         with self._access:
+            self._doubtful.discard(config_key(trial.config))  # the better of the two is not asked for
             self._create_claim(trial.config)
             self.finish(trial)
 

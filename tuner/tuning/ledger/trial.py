@@ -1,9 +1,12 @@
 """A trial: one measured configuration in the ledger."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 
+from tuner.measure.method import Method, objective_values
 from tuner.measure.results import Outcome
 from tuner.space.config import Config
 from tuner.space.texts import config_text
@@ -19,6 +22,14 @@ class Trial:
     timeout: float = 0.0  # in seconds
     finished: datetime | None = field(default=None, compare=False)  # in local time
     given: bool = field(default=False, compare=False)
+
+    @staticmethod
+    def of(config: Config, outcome: Outcome, method: Method, timeout: float, given: bool) -> Trial:
+        """The trial of a configuration that was measured just now."""
+        values: tuple[float, ...] = ()
+        if outcome.times:
+            values = objective_values(method.objectives, median(outcome.times), outcome.energy_mj, outcome.figures)
+        return Trial(config, outcome, values, timeout, datetime.now(), given)
 
     def __str__(self) -> str:
         """`0.8308 ms in 7 runs (build 0.41 s, verify 0.002 s, measure 0.05 s): block_size_x=32`, or why it failed."""
