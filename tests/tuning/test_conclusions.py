@@ -15,7 +15,8 @@ from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.scope import Limits
 from tuner.store.store import Store
 from tuner.tuning.finals import conclusions
-from tuner.tuning.finals.selection import Finalist, Selection
+from tuner.tuning.finals.finalist import Finalist
+from tuner.tuning.finals.selection import Selection
 from tuner.tuning.ledger.trial import Trial
 
 GPU = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "NVRTC", 1 << 30, Limits())

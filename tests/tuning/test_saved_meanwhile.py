@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.experiments import EXPERIMENT
 from helpers.processes import Done, Tune
 from tuner import paths
 from tuner.catalog import catalog
@@ -49,6 +50,7 @@ SAVING = """\
             (HERE / file.relative_to(HERE / "new")).write_bytes(file.read_bytes())
 """
 CHECK = f"""\
+import importlib
 from pathlib import Path
 import numpy as np
 from parts import numbers
@@ -61,7 +63,8 @@ def make(n, rng):
 
 def expected(x, w):
     import late
-    return numbers.FACTOR * x + w + late.OFFSET
+    called = importlib.import_module("called")
+    return (numbers.FACTOR + called.FACTOR) / 2 * x + w + late.OFFSET
 """
 REFERENCE_KERNEL = """\
 #include "factor.h"
@@ -75,7 +78,7 @@ KERNEL = "{kernel: plainly, source: plainly.c, arguments: [y, x, w, n], grid: [1
 
 def affine(folder: Path, reference: str = PYTHON, factor: int = 2) -> Path:
     """A kernel with a header beside it, one in another folder, inputs from a file and from a function, and a reference
-    by a function that imports a package at once and a module when it is called. Gives its space file."""
+    by a function that imports a package at once and modules when it is called. Gives its space file."""
     (folder / "headers").mkdir(parents=True)
     (folder / "parts").mkdir()
     files = {
@@ -87,6 +90,7 @@ def affine(folder: Path, reference: str = PYTHON, factor: int = 2) -> Path:
         "parts/__init__.py": "",
         "parts/numbers.py": f"FACTOR = {factor}\n",
         "late.py": f"OFFSET = {factor}.5\n",
+        "called.py": f"FACTOR = {factor}\n",
         "plainly.c": REFERENCE_KERNEL,
     }
     for name, text in files.items():
@@ -204,3 +208,18 @@ def test_who_joins_with_other_files_joins_another_study(tune: Tune, tmp_path: Pa
     joined = tune(other, "--device", "host", "--storage", storage)
     assert joined.status == 0, joined.err
     assert "measured before" not in joined.err
+
+
+@pytest.mark.slow
+def test_reproduce_measures_what_it_read_at_its_start(tune: Tune, tmp_path: Path) -> None:
+    armed(tmp_path / "mine")
+    rows = [
+        f"      - {{name: by {unroll}, stage: ./affine.yaml, config: {{crash: 0, unroll: {unroll}}}}}\n"
+        for unroll in (1, 2)
+    ]
+    file = tmp_path / "mine" / "own.yaml"
+    file.write_text(EXPERIMENT + "".join(rows))
+    done = tune("reproduce", file, "--no-tune", "--output", tmp_path / "out", "--json")
+    assert done.status == 0, done.err
+    assert is_said_once(done)
+    assert all(row["constants"]["time_ms"] for row in done.json["tables"][0]["rows"])

@@ -95,13 +95,14 @@ class _Snapshot:
 
     def _copied(self, path: Path) -> _File:
         stamp, contents = stamp_on_disk(path), hashlib.sha256()
-        with path.open("rb") as original:
-            copy = _temporary_file(path)
-            self._copies.append(copy)
+        with path.open("rb") as original, contextlib.ExitStack() as unfinished:
+            copy = unfinished.enter_context(_temporary_file(path))
             while chunk := original.read(CHUNK):
                 contents.update(chunk)
                 _write(copy, chunk, path)
-        place = f"/proc/{os.getpid()}/fd/{copy.fileno()}"
+            unfinished.pop_all()
+            self._copies.append(copy)
+        place = f"/proc/{os.getpid()}/fd/{copy.fileno()}"  # also for workers that start later
         return _File(stamp, os.path.realpath(path), None, place, contents.hexdigest())
 
     def changed(self) -> list[str]:
@@ -258,7 +259,9 @@ def adopt(data: Mapping[str, Any] | None) -> None:
 
 def _bytes_on_disk(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
+        status = os.fstat(file.fileno())
+        is_small = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES
+        return file.read() if is_small else file.read(MOST_BYTES + 1)  # which reserves that much at once
 
 
 def _in_memory(path: Path) -> _File:

@@ -51,7 +51,7 @@ def check(function: PythonFunction) -> None:
 def closure(file: Path) -> list[Path]:
     """The file, then the files in its folder that it imports, directly or indirectly, sorted.
 
-    Imports are read from import statements. Raises SpaceError if a file cannot be read or is not valid Python.
+    Imports are read from the text of the files. Raises SpaceError if a file cannot be read or is not valid Python.
     """
     visited, queue = dict[Path, None](), [file]
     while queue:
@@ -77,12 +77,19 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """The names of imported modules, from import statements at any nesting level."""
+    """The names of imported modules, from import statements at any nesting level and from calls such as
+    `importlib.import_module("check")`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(level=0, module=str(module)):
+                yield module
+            case ast.Call(
+                func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
 
 
 def _modules(folder: Path, name: str) -> list[Path]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from tuner.space.texts import config_text
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY, RELEVANT, TIE
-from tuner.tuning.finals.selection import is_far
+from tuner.tuning.finals.finalist import is_far
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
-    from tuner.tuning.finals.selection import Finalist, Selection
+    from tuner.tuning.finals.finalist import Finalist
+    from tuner.tuning.finals.selection import Selection
 
 MOST_NAMED = 4  # ties in a conclusion
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS, Objective, objective_values
-from tuner.measure.results import Final, Finals
+from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
+from tuner.measure.results import Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, QUICK_SECONDS
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import declared_or_first
@@ -18,9 +18,9 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
-from tuner.store import verdicts
 from tuner.store.record import RUNNERS_UP
 from tuner.tuning.finals.final_round import FinalRound
+from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-FAR = 0.05  # relative difference between a time in the search and in the finals that needs an explanation
 MISLED = 0.1  # relative error of a time in the search that may have kept better configurations out of the finals
 MOST_ROUNDS = 3  # of finals after a search that was misled
 FINALISTS = 5
@@ -38,46 +37,6 @@ SLOW = 10.0  # times the best: so large a difference is no noise
 ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # longest round of which MAX_ROUNDS fit into FINAL_SECONDS
 GIVEN_RUNNERS_UP = 16  # of given configurations: the look-up predicts other sizes from their times
 RANKED = 500  # number of best trials from which runners-up are chosen
-
-
-@dataclass(frozen=True)
-class Finalist:
-    """A trial and its measurement in the finals.
-
-    If that was far from the search's, `trial` is a later one, measured again as in the search, and `earlier` the
-    search's, which it has replaced.
-    """
-
-    trial: Trial
-    final: Final
-    earlier: Trial | None = None
-
-    @property
-    def searched(self) -> Trial:
-        """The trial of the search."""
-        return self.earlier or self.trial
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether its time in the finals is far from the search's, and so needs an explanation."""
-        return is_far(self.searched.time_ms or 0.0, self.final.time_ms)
-
-    @property
-    def is_spread(self) -> bool:
-        """Whether the spread of its times explains that they differ between the search and the finals."""
-        return bool(self._timing.verdict(verdicts.of_times(self.final.times)))
-
-    @property
-    def spread(self) -> float:
-        """The larger spread of its times in the search and in the finals."""
-        return max(self._timing.spread or 0.0, self.final.spread)
-
-    @property
-    def _timing(self) -> verdicts.Timing:
-        return verdicts.of_times(self.searched.outcome.times)
-
-    def values(self, objectives: Sequence[Objective]) -> tuple[float, ...]:
-        return objective_values(objectives, self.final.time_ms, self.final.energy_mj, self.trial.outcome.figures)
 
 
 @dataclass(frozen=True)
@@ -153,11 +112,6 @@ def select(
             runners_up = next_best(final_round, worker, best_first, ledger, others or among, most)
             return Selection(best_first, finals, runners_up, compared)
     return Selection([], Finals())
-
-
-def is_far(time_ms: float, other_ms: float) -> bool:
-    """Whether two times of one configuration differ by so much that it needs an explanation."""
-    return abs(other_ms - time_ms) > FAR * min(time_ms, other_ms)
 
 
 def _again(
