@@ -131,6 +131,10 @@ class Compiler(ABC):
         """The cache name of a build. It covers everything that changes the result of `compile`."""
         return f"{self.source_key(source)}-{paths.digest(self.name() + self.surroundings(source))}"
 
+    def cached(self, source: Source) -> Build | None:
+        """The build of `source` in the cache; None if there is none. Raises as `name` does."""
+        return _from_cache(self.key(source), source)
+
     def build(self, source: Source) -> Build:
         """The build of `source`, from the cache or newly compiled.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tuner import devices
+from tuner.devices import equal_code
 from tuner.devices.compiler import Compiler
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.program import build
@@ -22,13 +23,14 @@ MOST_LINES = 10  # of a compiler's log in a message
 @dataclass(frozen=True)
 class Sample:
     """The result for one kind of device. If this machine cannot compile for it, `missing` says why, and nothing was
-    built."""
+    built. `dead` are messages about parameters whose values give the same code."""
 
     kind: str
     architecture: str = ""
     config: Config | None = None
     figures: Figures = NO_FIGURES
     missing: str = ""
+    dead: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.missing:
@@ -66,7 +68,8 @@ def _sample(space: Space, problem: Scope, kind: str) -> Sample:
         what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
         what = "cannot be launched" if isinstance(error, LaunchError) else what
         raise RequestError(f"{kind}: {config_text(instance.config)} {what}: {log}") from None
-    return Sample(kind, compiler.architecture, instance.config, built.figures)
+    dead = tuple(equal_code.of_default(space, instance, compiler))
+    return Sample(kind, compiler.architecture, instance.config, built.figures, dead=dead)
 
 
 def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]:

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tuner import devices
 from tuner.devices import DeviceInfo
+from tuner.errors import DeviceError
 from tuner.measure.results import Finals
 from tuner.measure.sustained import SECONDS
 from tuner.measure.timing.clock import NOISE
 from tuner.search.pool import Pool
 from tuner.space.config import Config
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.record import Record
@@ -113,6 +117,8 @@ def tune_with(
     if selection.finalists:
         record = summary.record(crew.lead, selection, search_summary, ledger, search.signature, search.ceilings)
     doubts = [*summary.doubts(record, crew.device)] if record else []
+    if configs is None:
+        doubts += _dead_parameters(checked.task.space, crew.scope, crew.device, search.trials)
     for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
@@ -165,3 +171,15 @@ def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tu
     if len(accusation.dissenters(crew.lead, ledger)) > len(before):
         accused = accusation.of(crew.lead, ledger, crew.detour)
     return (selection if accused is None else Selection([], Finals())), accused
+
+
+def _dead_parameters(space: Space, scope: Scope, device: DeviceInfo, trials: Sequence[Trial]) -> list[str]:
+    """Messages about parameters whose values gave the same code in all trials whose builds are cached."""
+    from tuner.devices import equal_code
+
+    try:
+        compiler = devices.compiler_for(device.kind, device.architecture)
+    except DeviceError:
+        compiler = None  # the text of the sources may still tell
+    right = [trial.config for trial in trials if trial.outcome.failure is None]
+    return equal_code.of_trials(space, scope, right, compiler)

@@ -67,4 +67,9 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
         samples = sample_build.samples(space, scope)
         data["builds"] = [asdict(sample) for sample in samples]
         lines += map(str, samples)
+        for sample in samples:
+            dead = [f"{file}: {message} ({sample.kind})" for message in sample.dead]
+            data["warnings"] += dead
+            for message in dead:
+                output.say(f"warning: {message}")
     output.answer(as_json, data, "\n".join(lines))

@@ -1,0 +1,149 @@
+"""Find parameters whose values give the same code: binaries are equal once names and compiler options are taken out."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from tuner.devices.compiler import Build, Compiler
+from tuner.errors import DeviceError, EnvironmentTrouble, SpaceError, TrialError
+from tuner.paths import digest
+from tuner.quoting import shown
+from tuner.space.config import Config, ConfigKey, Value, config_key
+from tuner.space.file import sample
+from tuner.space.instance import Instance
+from tuner.space.model import Space
+from tuner.space.scope import Scope
+from tuner.space.sources import same_code
+from tuner.space.sources.rendering import render
+from tuner.space.sources.source import Source
+
+MOST_BUILDS = 32  # that a check compiles
+MOST_SECONDS = 20.0  # of compiling, after which a check knows nothing more
+MOST_GROUPS = 8  # configurations around which a check varies a parameter
+_ELF, _NOBITS, _NOTE, _LINKING = b"\x7fELF\x02\x01", 8, 7, (2, 3, 11)  # of 64 bits; section types
+_NO_CODE = (b".debug", b".comment", b".gnu.hash", b".gnu.version", b".nv_debug")
+
+Builds = Callable[[Source], "Build | None"]  # None if a build is unknown
+Groups = Mapping[str, Sequence[Sequence[Instance]]]  # by parameter: instances that differ in it alone
+
+
+def of_default(space: Space, default: Instance, compiler: Compiler) -> list[str]:
+    """Messages about the parameters whose values give the same code, around the default and other configurations.
+
+    At most MOST_BUILDS configurations are compiled, within MOST_SECONDS.
+    """
+    tried = list(itertools.islice(sample.instances(space, default.problem, 2 * MOST_GROUPS), sample.SIZE))
+    bases = [default.config, *(tried[position].config for position in (len(tried) // 2, -1) if tried)]
+    groups: dict[str, list[list[Instance]]] = {}
+    for name in space.parameters:
+        others = {_without(base, name): base for base in bases}
+        varied = (list(_varied(space, default.problem, base, name)) for base in others.values())
+        groups[name] = [group for group in varied if len(group) > 1]
+    return _messages(space, groups, _bounded(compiler))
+
+
+def of_trials(space: Space, scope: Scope, configs: Iterable[Config], compiler: Compiler | None) -> list[str]:
+    """Messages about the parameters whose values gave the same code in all of `configs` whose builds are cached."""
+    measured = list(configs)
+    groups: dict[str, list[list[Instance]]] = {}
+    for name in space.parameters:
+        alike: dict[ConfigKey, list[Instance]] = {}
+        for config in measured:
+            alike.setdefault(_without(config, name), []).append(Instance(space, config, scope))
+        groups[name] = [group for group in alike.values() if len(group) > 1][:MOST_GROUPS]
+    return _messages(space, groups, compiler.cached if compiler is not None else lambda source: None)
+
+
+def _without(config: Mapping[str, Value], name: str) -> ConfigKey:
+    """The values of all parameters but one."""
+    return config_key({other: value for other, value in config.items() if other != name})
+
+
+def _varied(space: Space, scope: Scope, base: Mapping[str, Value], name: str) -> Iterator[Instance]:
+    """The valid instances that differ from `base` in one parameter alone."""
+    for value in space.parameters[name]:
+        config = {**base, name: value}
+        if space.valid(config, scope):
+            yield Instance(space, config, scope)
+
+
+def _bounded(compiler: Compiler) -> Builds:
+    """Builds, until there were too many or they took too long."""
+    found: dict[Source, Build | None] = {}
+    end = time.monotonic() + MOST_SECONDS
+
+    def build(source: Source) -> Build | None:
+        if source not in found:
+            is_other = any(build is not None and not build.binary.startswith(_ELF) for build in found.values())
+            is_over = len(found) >= MOST_BUILDS or time.monotonic() > end or is_other
+            try:
+                found[source] = None if is_over else compiler.build(source)
+            except TrialError:
+                found[source] = None
+        return found[source]
+
+    return build
+
+
+def _messages(space: Space, groups: Groups, builds: Builds) -> list[str]:
+    try:
+        return [
+            _message(name, alike)
+            for name, alike in groups.items()
+            if alike and all(_is_same(group[0], other, builds) for group in alike for other in group[1:])
+        ]
+    except (DeviceError, EnvironmentTrouble, SpaceError):
+        return []  # the run itself reports them
+
+
+def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
+    values = dict.fromkeys(str(instance.config[name]) for group in groups for instance in group)
+    others = "one choice" if len(groups) == 1 else f"{len(groups)} choices"
+    return (
+        f"parameters.{name}: {shown(', '.join(values))} give the same code and the same launch with {others} of the "
+        "other parameters, so they make no difference there; remove it, or find out why the compiler ignores it"
+    )
+
+
+def _is_same(one: Instance, other: Instance, builds: Builds) -> bool:
+    """Whether two instances certainly have the same code, launch and arguments."""
+    if not same_code.have_same_arguments(one, other):
+        return False
+    steps = list(zip(render(one), render(other), strict=True))
+    if any((a.geometry, a.arguments) != (b.geometry, b.arguments) for a, b in steps):
+        return False
+    if same_code.is_same_code(one, other):
+        return True
+    codes = [[code(builds(each.source), each.kernel) for each in pair] for pair in steps]
+    return all(first is not None and first == second for first, second in codes)
+
+
+def code(build: Build | None, kernel: str) -> str | None:
+    """A hash of a binary without the name of its kernel, the compiler's options and debug information.
+
+    None if it is unknown, or no ELF file of 64 bits, as cubins and shared libraries are.
+    """
+    if build is None or not build.binary.startswith(_ELF):
+        return None
+    entry = build.entry(kernel).encode()
+    try:
+        sections = sorted(_sections(build.binary, entry))
+    except (struct.error, IndexError, ValueError):
+        return None
+    return digest(*(f"{name!r} {size} {content.hex()}" for name, size, content in sections))
+
+
+def _sections(binary: bytes, entry: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    """The sections of an ELF file that hold code or data: name without that of the kernel, size, and content."""
+    (table,) = struct.unpack_from("<Q", binary, 0x28)
+    size, count, of_names = struct.unpack_from("<HHH", binary, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", binary, table + number * size) for number in range(count)]
+    names = binary[headers[of_names][4] :]
+    for name, kind, _, _, offset, length, *_ in headers:
+        title = names[name : names.index(b"\0", name)]
+        if kind not in (_NOTE, *_LINKING) and not title.startswith(_NO_CODE):
+            content = b"" if kind == _NOBITS else binary[offset : offset + length]
+            yield title.replace(entry, b""), length, content
