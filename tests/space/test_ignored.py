@@ -79,7 +79,7 @@ CURE = "#define PRAGMA(text) _Pragma(#text)\n#define UNROLL(n) PRAGMA(GCC unroll
 def test_other_pragmas_are_valid_and_compile(pragma: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, LOOP.format(pragma), [Y], "zeros(n)", parameters={"a": [1, 2]})
     done = tune("validate", file, "--compile")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, "GCC ignores" in done.err) == (0, False)
 
 
 @pytest.mark.parametrize(
