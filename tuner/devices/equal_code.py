@@ -115,10 +115,10 @@ def _is_same(one: Instance, other: Instance, builds: Builds) -> bool:
     steps = list(zip(render(one), render(other), strict=True))
     if any((a.geometry, a.arguments) != (b.geometry, b.arguments) for a, b in steps):
         return False
-    if same_code.is_same_code(one, other):
-        return True
     codes = [[code(builds(each.source), each.kernel) for each in pair] for pair in steps]
-    return all(first is not None and first == second for first, second in codes)
+    if any(None in pair for pair in codes):
+        return same_code.is_same_code(one, other)
+    return all(first == second for first, second in codes)
 
 
 def code(build: Build | None, kernel: str) -> str | None:
