@@ -72,6 +72,18 @@ void plainly(float *y, const float *x, const float *w, int n) {
     for (int i = 0; i < n; i++) y[i] = factor() * x[i] + w[i] + OFFSET;
 }
 """
+GRIDS = {
+    "opencl": (
+        "affine.cl",
+        "__kernel void affine(__global float *y, __global const float *x, __global const float *w, int n)",
+        "get_global_id(0)",
+    ),
+    "cuda": (
+        "affine.cu",
+        'extern "C" __global__ void affine(float *y, const float *x, const float *w, int n)',
+        "blockIdx.x * blockDim.x + threadIdx.x",
+    ),
+}
 PYTHON = '{python: "check.py:expected"}'
 KERNEL = "{kernel: plainly, source: plainly.c, arguments: [y, x, w, n], grid: [1], block: [1]}"
 
@@ -83,7 +95,7 @@ def affine(folder: Path, reference: str = PYTHON, factor: int = 2) -> Path:
     (folder / "parts").mkdir()
     files = {
         "affine.c": CODE,
-        "factor.h": f"#include <offset.h>\nstatic float factor(void) {{ return {factor}.0f; }}\n",
+        "factor.h": f"#include <offset.h>\n#define factor() {factor}.0f\n",
         "headers/offset.h": f"#define OFFSET {factor}.5f\n",
         "affine.yaml": SPACE.format(reference=reference),
         "check.py": CHECK,
@@ -223,3 +235,25 @@ def test_reproduce_measures_what_it_read_at_its_start(tune: Tune, tmp_path: Path
     assert done.status == 0, done.err
     assert is_said_once(done)
     assert all(row["constants"]["time_ms"] for row in done.json["tables"][0]["rows"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_on_other_devices_a_run_uses_what_it_read_at_its_start(tune: Tune, tmp_path: Path, device: str) -> None:
+    folder = tmp_path / "mine"
+    affine(folder)
+    affine(folder / "new", factor=3)
+    name, head, index = GRIDS[device]
+    for each in (folder, folder / "new"):
+        code = (
+            f'#include "factor.h"\n{head} {{ int i = {index}; if (i < n) y[i] = factor() * x[i] + w[i] + OFFSET; }}\n'
+        )
+        (each / name).write_text(code)
+        text, _, _ = (each / "affine.yaml").read_text().replace("affine.c\n", f"{name}\n").partition("parameters:")
+        (each / "affine.yaml").write_text(f"{text}parameters: {{size: [64, 128]}}\nblock: [size]\n")
+    before = rendering.code(catalog.load(str(folder / "affine.yaml")))
+    (folder / "armed").touch()
+    done = tune(folder / "affine.yaml", *map(str, SIZES), "--device", device)
+    assert done.status == 0, done.err
+    assert is_said_once(done)
+    assert codes() == dict.fromkeys(SIZES, before)
