@@ -64,3 +64,10 @@ def test_a_pickled_kernel_of_a_file_is_checked_against_the_file(stage: Stage, ho
     file.unlink()
     with pytest.raises(RequestError, match="there is no such file"):
         pickle.loads(pickled)
+
+
+def test_a_bound_launch_says_why_it_is_not_pickled(host: Device) -> None:
+    launch = tuner.load("sgemm/00_host_simple", SHAPE, device=host).bind(*arrays())
+    with pytest.raises(RequestError, match=r"a bound launch cannot be pickled: .* pickle the Kernel"):
+        pickle.dumps(launch)
+    assert copy.copy(launch) is copy.deepcopy(launch) is launch, "as a function is"

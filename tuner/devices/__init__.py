@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.devices import origin
 from tuner.devices.backend import Backend
 from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
@@ -80,6 +81,7 @@ def shared(name: str) -> Device:
     with _shared_lock:
         if name not in _shared_devices:
             _shared_devices[name] = open_device(name)
+        origin.check(kind)
         return _shared_devices[name]
 
 

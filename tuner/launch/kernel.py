@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, Self
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device
+from tuner.devices import Build, Device, origin
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
@@ -71,6 +72,7 @@ class Kernel:
         builds: Mapping[str, Build] | None = None,
     ) -> None:
         """Build and load `instance`."""
+        origin.use(device.kind)
         self.space, self.scope, self.device, self.candidate = instance.space, instance.problem, device, candidate
         built = build(device.compiler, instance, builds)
         self.program = Program(device, built)
@@ -176,6 +178,7 @@ class Kernel:
 
     def check(self, *arrays: Any) -> None:
         """Raise ArgumentError, which names the wrong argument, if a call would reject these arrays."""
+        origin.check(self.device.kind)
         kernel = self if self._views is None else self._for(arrays)
         self.device.handles(kernel._requirements, arrays)
 
@@ -187,14 +190,16 @@ class Kernel:
         graph. It has its own scratch and constant memory, if the kernel uses any: graphs that captured the same
         function must not run concurrently.
 
-        Arguments and errors are those of a call; the function itself raises only LaunchError.
+        Arguments and errors are those of a call; the function itself raises only LaunchError, and DeviceError in a
+        process that was forked from this one. It cannot be pickled.
         """
+        origin.check(self.device.kind)
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)
         handles = self.device.handles(self._requirements, arrays)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        call = self.program.bind(work, handles, where, (self, arrays, where))
+        call = _Bound(self.program.bind(work, handles, where, (self, arrays, where)))
         has_own = self.program.owns_memory or work.positions(Encoded)
         if has_own and self.device.lane(stream, arrays[0] if arrays else None) is None:
             self._captured.append(call)
@@ -236,6 +241,7 @@ class Kernel:
         return kernel
 
     def _launch(self) -> Launch:
+        origin.check(self.device.kind)
         try:
             work = self._work or self._spare.pop()
         except IndexError:
@@ -244,6 +250,7 @@ class Kernel:
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
         """The idle launches of a stream. Drops those of the oldest stream if there are too many."""
+        origin.check(self.device.kind)
         try:
             lane = self.device.lane(stream, arrays[0] if arrays else None)
         except (ArgumentError, AttributeError):
@@ -286,6 +293,22 @@ class Kernel:
                     )
             scope = overridden
         return operation.scalars(self.space.operation, scope, self._leading)
+
+
+class _Bound(functools.partial[None]):
+    """A function of `Kernel.bind`. A call takes hardly longer than one of the plain function."""
+
+    def __reduce__(self) -> NoReturn:
+        raise RequestError(
+            "a bound launch cannot be pickled: it holds the addresses of its arrays in this process; pickle the Kernel "
+            "and the arrays, and bind them where they are unpickled"
+        )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 def _reload(

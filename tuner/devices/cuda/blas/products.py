@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tuner.devices import origin
 from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
@@ -15,6 +16,7 @@ from tuner.devices.cuda.blas import gemm
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
 
+_KIND = "cuda"
 # cudaDataType, cublasComputeType_t, cublasOperation_t and cublasGemmAlgo_t. TF32 is never used.
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
@@ -81,7 +83,11 @@ def _call(
         cached = factors[(alpha, beta)] = *map(ctypes.byref, cells), cells
         return cached
 
+    live = origin.live(_KIND)
+
     def call(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
+        if not live:
+            raise origin.forked(_KIND)
         read, current = readers[type(arrays[0])]
         addresses = tuple(read(arrays))
         if addresses not in checked:
