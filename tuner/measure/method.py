@@ -25,7 +25,8 @@ COMPARED_SECONDS = 2.0
 # studies, and a record of a new protocol always replaces one of an old protocol.
 #   1  A candidate ran once on the same arrays before each timed run. Outputs were poisoned before the verified run.
 #   2  Our own kernels prepare each run, input sets alternate, and the outputs of each run are compared.
-PROTOCOL = 2
+#   3  With `--flush` only: a flush empties the caches of a processor, too.
+PROTOCOL, FLUSHED_PROTOCOL = 2, 3
 
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
 OBJECTIVES: Mapping[Objective, str] = {  # name of the value, which ends in its unit
@@ -55,6 +56,11 @@ class Method:
     cold: bool = False
     objectives: tuple[Objective, ...] = ("time",)
     race: bool = True
+
+    @property
+    def protocol(self) -> int:
+        """The version of the measurement protocol."""
+        return FLUSHED_PROTOCOL if self.cold else PROTOCOL
 
     @property
     def races(self) -> bool:

@@ -181,6 +181,52 @@ KERNEL void touch(GLOBAL const uint4 *array, GLOBAL unsigned int *sink, long byt
     }
 }
 
+// Reads and writes an array. Its content changes each time.
+KERNEL void sweep(GLOBAL uint4 *array, long bytes) {
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        uint4 word = array[i];
+        word.x = word.x * 1664525u + 1013904223u;
+        word.y ^= word.x;
+        word.z += word.y;
+        word.w ^= word.z;
+        array[i] = word;
+    }
+}
+
+// Takes `steps` steps through a chain: each element that is visited holds the index of the next one.
+KERNEL void chase(GLOBAL const int *chain, GLOBAL int *sink, long steps) {
+    int at = 0;
+    if (FIRST > 0) {
+        return;
+    }
+    for (long i = 0; i < steps; i++) {
+        at = chain[at];
+    }
+    *sink = at;
+}
+
+#if !defined(__OPENCL_VERSION__) && !defined(__CUDACC__)
+
+// Evicts an array from the caches line by line, by an instruction of the processor. `can` is 0 if there is none.
+KERNEL void evict(const unsigned char *array, unsigned int *can, long bytes) {
+    *can = 0;
+#if defined(__x86_64__)
+    for (long i = 0; i < bytes; i += 64) {
+        __builtin_ia32_clflush(array + i);
+    }
+    __builtin_ia32_mfence();
+    *can = 1;
+#elif defined(__aarch64__)
+    for (long i = 0; i < bytes; i += 64) {
+        __asm__ volatile("dc civac, %0" : : "r"(array + i) : "memory");
+    }
+    __asm__ volatile("dsb ish" : : : "memory");
+    *can = 1;
+#endif
+}
+
+#endif
+
 // Counts bytes other than `expected` in the guards of an array of `bytes` bytes. `guarded` is the array with its
 // guards, each of `guard` bytes.
 KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *counters, int slot, long guard,

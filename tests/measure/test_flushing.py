@@ -1,0 +1,70 @@
+"""`--flush` empties the caches of every kind of device, and shows that it does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.own_kernels import scaled
+from helpers.processes import Tune
+from tuner.devices import Device, caches
+from tuner.measure.flushing import Chase, Flusher
+
+
+@pytest.mark.slow
+def test_the_first_use_shows_what_a_flush_does(tune: Tune, tmp_path: Path) -> None:
+    done = tune(scaled(tmp_path, "scaled"), "1000", "--device", "host", "--flush", "--repeats", "2")
+    assert done.status == 0, done.err
+    lines = [line for line in done.err.splitlines() if "the caches" in line]
+    assert len(lines) == 1
+    assert "--flush empt" in lines[0] or "--flush does not empty" in lines[0]
+    assert "ns before a flush" in lines[0]
+
+
+def contents(device: Device, flusher: Flusher) -> list[np.ndarray]:  # type: ignore[type-arg]
+    device.synchronize()
+    found = [np.empty(memory.nbytes, np.uint8) for memory in flusher.memory]
+    for memory, data in zip(flusher.memory, found, strict=True):
+        device.read(memory.handle, data)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_flush_rewrites_more_than_the_caches_hold(kind: str, request: pytest.FixtureRequest) -> None:
+    device: Device = request.getfixturevalue(kind)
+    flusher = Flusher(device)
+    assert sum(memory.nbytes for memory in flusher.memory) >= 2 * (device.last_cache or 0)
+    flusher()
+    first = contents(device, flusher)
+    flusher()
+    second = contents(device, flusher)
+    for before, after in zip(first, second, strict=True):
+        words = (before.view(np.uint64) != after.view(np.uint64)).reshape(-1, 2)
+        assert words.any(axis=1).all(), "every word of 16 bytes has changed"
+
+
+def test_on_the_host_each_processor_sweeps_its_own_caches(host: Device) -> None:
+    processors = sorted(os.sched_getaffinity(0))
+    flusher = Flusher(host)
+    for processor, memory in zip(processors, flusher.memory, strict=True):
+        own = [cache.nbytes for cache in caches.of(processor) if cache.processors == {processor}]
+        assert memory.nbytes >= 2 * sum(own)
+
+
+@pytest.mark.parametrize(
+    ("chase", "is_flushed"),
+    [
+        (Chase(6, 53, 60, 3.0), True),
+        (Chase(6, 10, 60, 3.0), False),
+        (Chase(6, 25, 60, 3.0), False),
+        (Chase(6, 53, None, 3.0), True),
+        (Chase(6, 10, None, 3.0), False),
+        (Chase(200, 500, None, 1.4), True),
+    ],
+)
+def test_what_a_chase_shows_is_said(chase: Chase, is_flushed: bool) -> None:
+    assert chase.is_flushed is is_flushed
+    assert ("--flush empties" if is_flushed else "--flush does not empty") in str(chase)
