@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog
+from tuner.children.forks import Forks
 from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import parsing
@@ -39,6 +40,8 @@ def main() -> None:
     device = devices.open_device(devices.for_space(space, options.device))
     sizes = parsing.parse_size(options.size, space.operation)
     scope = Scope(sizes, space.operation.options, device.language, device.limits)
+    if device.runs_in_process:
+        device.isolation = Forks(begin=device.adopt)
     bench = Bench(device, space, scope)
     valid = [dict(zip(space.parameters, c, strict=True)) for c in enumerate_space(space, scope).list]
     for number, config in enumerate(itertools.islice(itertools.cycle(valid), options.configurations), 1):

@@ -25,10 +25,14 @@ maps names to classes.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 class TunerError(Exception):
     """Base of all errors of this package. `str()` is a complete message for the user."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args, vars(self))  # constructors take more than the message
 
 
 class RequestError(TunerError):
@@ -128,6 +132,12 @@ class WorkerDied(TunerError):
     def __init__(self, message: str, reason: str, signal: int = 0) -> None:
         super().__init__(message)
         self.reason, self.signal = reason, signal
+
+
+def _unpickled(kind: type[TunerError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> TunerError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 def _tree(error: type[TunerError]) -> Iterator[type[TunerError]]:

@@ -32,7 +32,7 @@ def test_a_timed_call_is_prepared_by_others_and_enqueued_while_the_device_is_bus
     cold: bool, before: list[str]
 ) -> None:
     device: Any = Seen()
-    clock.Stopwatch(device, device, cold).time(lambda: device.log.append("call"))
+    clock.Stopwatch(device, device, device.flush if cold else None).time(lambda: device.log.append("call"))
     order = ["synchronize", "prepare", *before, "occupy", "start", "call", "stop", "synchronize", "milliseconds"]
     assert device.log == ["expect", *order, "check"]
 

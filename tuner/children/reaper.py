@@ -43,7 +43,7 @@ def watch(server: int, work: Callable[[], None], called: str) -> None:
     while status is None and signal.sigwait(WOKEN_BY) == signal.SIGCHLD:
         status = reap().get(child)
     _kill_all(child)
-    _end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
+    end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
 
 
 def _start(work: Callable[[], None], called: str) -> int:
@@ -121,7 +121,7 @@ def _children(child: int) -> list[int]:
         return []
 
 
-def _end_like(code: int) -> None:
+def end_like(code: int) -> None:
     """End with the child's exit status, or by the signal that killed it."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -12,6 +14,7 @@ import numpy as np
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.info import DeviceInfo, Peak
+from tuner.devices.isolation import Isolation, NoIsolation
 from tuner.devices.work import Function, Work
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
@@ -74,7 +77,9 @@ class Device(ABC):
 
     kind: ClassVar[str]  # the backend's, like the language
     language: ClassVar[str]
+    isolation: Isolation = NoIsolation()  # where measured kernels run
     asynchronous = False  # whether a timer also counts the host's launch delay
+    runs_in_process = False  # whether kernels run in the calling thread, whose state they may change
     on_processor = False  # whether it is the CPU that also runs the compilers, which then disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver completes compilation at the first launch, and caches the result
@@ -216,12 +221,20 @@ class Device(ABC):
         default returns True without a check: only host kernels can start threads."""
         return True
 
+    def adopt(self) -> None:
+        """Use the device in this process, which was forked from the one that opened it and has run no kernel. Only for
+        a device that `runs_in_process`."""
+
+    def plain_arithmetic(self) -> AbstractContextManager[None]:
+        """A block in which this thread computes as if no kernel had run in it. This default does nothing: only host
+        kernels run in the calling thread."""
+        return contextlib.nullcontext()
+
+    def vacate(self, buffer: Buffer) -> None:
+        """Give the memory of a buffer back until it is written again, if the device can. Its content is lost."""
+
     def occupy(self, ms: float) -> None:
         """Enqueue work that keeps an `asynchronous` device busy for `ms` milliseconds without touching memory."""
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Enqueue work that evicts the arrays of earlier launches from the caches."""
 
     @property
     def last_cache(self) -> int | None:

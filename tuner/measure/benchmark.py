@@ -1,5 +1,7 @@
 """Build, load, verify and time configurations, in the worker process that holds the device."""
 
+import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,12 +9,15 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from tuner.devices import Device
+from tuner.devices import Device, Library
 from tuner.devices.figures import NO_FIGURES
+from tuner.devices.isolation import Kept
 from tuner.devices.program import Built, Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors
+from tuner.measure.contestants import Contestant, Instruments, Turns
 from tuner.measure.floor import Floor
+from tuner.measure.flushing import Flusher
 from tuner.measure.method import STANDARD, Method, objective_values
 from tuner.measure.results import (
     BUILD,
@@ -26,7 +31,7 @@ from tuner.measure.results import (
     Repeated,
     check_is_own,
 )
-from tuner.measure.sustained import LEAST_SUSTAINED_MS, sustain
+from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
     QUICK_SECONDS,
@@ -50,8 +55,8 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 ENERGY_ROUNDS, FEWEST_ENERGY_ROUNDS = 4, 2  # of the finals
-INTERVALS_A_ROUND = 2  # of the energy meter, for each candidate in turn
 MOST_TURNS = 30  # of all candidates, unless there are FEWEST_ENERGY_ROUNDS
+VACATED_SHARE = 0.25  # of a processor's memory, for the arrays of all contestants of the final round
 SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
 
 
@@ -90,11 +95,16 @@ class Bench:
             raise SpaceError(_with_file(str(error), space)) from None
         self._options_bench: Workbench | None = None  # the same arrays, with other values of the options
         self._is_renewed = False
-        self._stopwatch = Stopwatch(device, self.workbench, method.cold)
+        self._flusher = Flusher(device) if method.cold else None
+        self._stopwatch = Stopwatch(device, self.workbench, self._flusher)
         self._loop = BenchmarkLoop(device, self._stopwatch)
         self._energy_meter = EnergyMeter(device, self.workbench)
         self._anchors = Anchors(device, self.workbench, self._stopwatch)
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
+
+    def notes(self) -> list[str]:
+        """What the user should know of the method: for `cold`, what a chase through memory shows of a flush."""
+        return [] if self._flusher is None else [str(self.device.isolation.run(self._flusher.chase))]
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], Built]:
         """Build `config`, load it and bind it to `workbench` (default: the bench's own).
@@ -103,8 +113,11 @@ class Bench:
         does not build or load.
         """
         bench = workbench or self.workbench
-        built = build(self.device.compiler, Instance(self.space, config, bench.scope))
+        built = self._built(config, bench)
         return bench.bind(Program(self.device, built)), built
+
+    def _built(self, config: Config, bench: Workbench) -> Built:
+        return build(self.device.compiler, Instance(self.space, config, bench.scope))
 
     def measure(self, config: Config, best: float | None = None) -> Outcome:
         """Verify `config`, time it, and verify the outputs of every timed run. A failure is returned, not raised.
@@ -112,12 +125,21 @@ class Bench:
         `best` is the value of the objective of the best configuration so far: a median time in ms, or an energy in mJ
         (see `Race`).
         """
-        for_time = self.method.objectives == ("time",)
-        race = Race(best if for_time else None, self.device.on_processor)
-        energy_race, fields, watch = Race(None if for_time else best), dict[str, Any](), StageWatch()
+        watch = StageWatch()
         try:
             with watch.stage(BUILD):
-                call, built = self.prepare(config)
+                built = self._built(config, self.workbench)
+        except TrialError as error:
+            return Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
+        self._floor.prepare()
+        return self.device.isolation.run(lambda: self._measured(built, config, best, watch))
+
+    def _measured(self, built: Built, config: Config, best: float | None, watch: StageWatch) -> Outcome:
+        for_time, fields = self.method.objectives == ("time",), dict[str, Any]()
+        race, energy_race = Race(best if for_time else None, self.device.on_processor), Race(None if for_time else best)
+        try:
+            with watch.stage(BUILD):
+                call = self.workbench.bind(Program(self.device, built))
                 fields = {"figures": built.figures, "occupancy": built.occupancy}
                 first = TimedLaunch(self.device, call)
             with watch.stage(VERIFY):
@@ -167,7 +189,7 @@ class Bench:
 
     def launch_ms(self) -> float:
         """The launch overhead in ms: the time of a kernel that does nothing."""
-        return self._stopwatch.unchecked(self.workbench.empty_launch())
+        return self.device.isolation.run(lambda: self._stopwatch.unchecked(self.workbench.empty_launch()))
 
     def library(self) -> tuple[float, ...]:
         """Time the vendor library's default algorithm in the same way as a configuration. Returns the times in ms.
@@ -210,28 +232,52 @@ class Bench:
         seconds.
         """
         self.renew()
-        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's calls come after these
-        end = len(configs)
-        failures = FailedConfigs(end, found_wrong)
-        for position, config in enumerate(configs):
-            try:
-                calls[position] = self._prepare_verified(config, self._options_bench)
-            except TrialError as error:
-                failures.add(position, error)
-        default = self._anchors.default if calls and with_library else None
+        self._floor.prepare()
+        contestants: dict[int, Kept] = {}  # by position in `configs`; the library's come after these
+        with contextlib.ExitStack() as stack:
+            failures = FailedConfigs(len(configs), found_wrong)
+            vacates = self._must_vacate(len(configs))
+            for position, config in enumerate(configs):
+                try:
+                    contestants[position] = self.device.isolation.keep(
+                        functools.partial(self._contestant, config, vacates)
+                    )
+                    stack.callback(contestants[position].close)
+                except TrialError as error:
+                    failures.add(position, error)
+            return self._finals(contestants, failures, seconds, with_library, sustained, quick)
+
+    def _finals(
+        self,
+        contestants: dict[int, Kept],
+        failures: FailedConfigs,
+        seconds: float | None,
+        with_library: bool,
+        sustained: float | None,
+        quick: bool,
+    ) -> Finals:
+        """Measure the contestants and the vendor library in turns. The arguments are those of `finals`."""
+        end = failures.count
+        default = self._anchors.default if contestants and with_library else None
         algorithms = self._anchors.fastest if default is not None and not quick else ()
         libraries = [] if default is None else [default, *algorithms]
-        calls |= enumerate(libraries, end)
-        seconds, positions = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), [*calls]
+        for position, library in enumerate(libraries, end):
+            contestants[position] = self.device.isolation.keep(
+                functools.partial(Contestant, self._instruments, library)
+            )
+        seconds, positions = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), [*contestants]
         rounds = interleave(
-            self.device, self._stopwatch, [*calls.values()], seconds, lambda i, error: failures.add(positions[i], error)
+            self.device,
+            Turns(self.workbench.rotation),
+            [*contestants.values()],
+            seconds,
+            lambda i, error: failures.add(positions[i], error),
         )
-        times = dict(zip(calls, rounds.times, strict=True))
-        energies = self._final_energies(calls, times, failures)
-        for position in [position for position in calls if position not in failures and position < end]:
+        times = dict(zip(contestants, rounds.times, strict=True))
+        energies = self._final_energies(contestants, times, failures)
+        for position in [position for position in contestants if position not in failures and position < end]:
             try:
-                self._floor.check(median(times[position]))
-                self.workbench.verify(calls[position])  # also checks guards and inputs
+                contestants[position].ask("verify", median(times[position]))
             except TrialError as error:
                 failures.add(position, error)
         finals = {
@@ -245,8 +291,9 @@ class Bench:
         if right:
             anchors["best_library"] = min(right, key=lambda position: finals[position].time_ms)
         if sustained is not None:
-            self._sustain(calls, finals, failures, list(anchors.values()), sustained)
-        is_short = any(finals[position].time_ms < SHORT_MS for position in calls if position not in failures)
+            calls = {position: libraries[position - end] for position in anchors.values()}
+            self._sustain(contestants, finals, failures, calls, sustained)
+        is_short = any(finals[position].time_ms < SHORT_MS for position in contestants if position not in failures)
         return Finals(
             candidates=[finals[position] for position in range(end)],
             **{name: finals[position] for name, position in anchors.items()},
@@ -259,32 +306,43 @@ class Bench:
         )
 
     def _final_energies(
-        self,
-        calls: Mapping[int, Callable[[], None]],
-        times: Mapping[int, Sequence[float]],
-        failures: FailedConfigs,
+        self, contestants: Mapping[int, Kept], times: Mapping[int, Sequence[float]], failures: FailedConfigs
     ) -> dict[int, tuple[float, ...]]:
-        """The energies of each call in mJ, from rounds in which the calls take turns."""
+        """The energies of each contestant in mJ, from rounds in which they take turns."""
         energies: dict[int, tuple[float, ...]] = {}
         if not self.method.wants_energy:
             return energies
-        rounds = max(FEWEST_ENERGY_ROUNDS, min(ENERGY_ROUNDS, MOST_TURNS // max(1, len(calls))))
+        rounds = max(FEWEST_ENERGY_ROUNDS, min(ENERGY_ROUNDS, MOST_TURNS // max(1, len(contestants))))
         for _ in range(rounds):
-            for position in [position for position in calls if position not in failures]:
+            for position in [position for position in contestants if position not in failures]:
                 try:
-                    time_ms = median(times[position])
-                    found = self._energies(calls[position], time_ms, lambda found: len(found) < INTERVALS_A_ROUND)
+                    found = contestants[position].ask("energies", median(times[position]))
                     energies[position] = (*energies.get(position, ()), *found)
                 except TrialError as error:
                     failures.add(position, error)
         return energies
 
+    def _contestant(self, config: Config, vacates: bool) -> Contestant:
+        contestant = Contestant(self._instruments, self._prepare_verified(config, self._options_bench), vacates)
+        if vacates:
+            self.workbench.vacate()
+        return contestant
+
+    def _must_vacate(self, count: int) -> bool:
+        """Whether `count` contestants, each with arrays of its own, may not fit in memory together."""
+        arrays = sum(buffer.nbytes for buffer in self.workbench.buffers.values())
+        return self.device.on_processor and count * arrays > VACATED_SHARE * self.device.memory
+
+    @property
+    def _instruments(self) -> Instruments:
+        return Instruments(self.device, self.workbench, self._stopwatch, self._floor, self._energy_meter)
+
     def _sustain(
         self,
-        calls: Mapping[int, Callable[[], None]],
+        contestants: Mapping[int, Kept],
         finals: dict[int, Final],
         failures: FailedConfigs,
-        anchors: Sequence[int],
+        anchors: Mapping[int, Library],
         seconds: float,
     ) -> None:
         """Run the best configuration and the anchors back to back, and put their sustained times into `finals`.
@@ -294,17 +352,16 @@ class Bench:
         """
         while right := [position for position in range(failures.count) if position not in failures]:
             best = min(right, key=lambda position: self._objective_value(finals[position]))
-            positions = [best, *anchors]
             if finals[best].time_ms < LEAST_SUSTAINED_MS:
                 return
+            others = [(call, finals[position].time_ms) for position, call in anchors.items()]
             try:
-                timed = [(calls[position], finals[position].time_ms) for position in positions]
-                measured = sustain(self.device, self.workbench, timed, seconds)
+                measured = contestants[best].ask("sustain", finals[best].time_ms, others, seconds)
             except TrialError as error:
                 failures.add(best, error, "back to back: ")
                 finals[best] = replace(finals[best], failure=failures[best])
                 continue
-            for position, sustained in zip(positions, measured, strict=True):
+            for position, sustained in zip([best, *anchors], measured, strict=True):
                 finals[position] = replace(finals[position], sustained=sustained)
             return
 
@@ -322,7 +379,7 @@ class Bench:
         failures = FailedConfigs(len(configs), found_wrong)
         for position, config in enumerate(configs):
             try:
-                self._prepare_verified(config, self._options_bench)
+                self.device.isolation.run(functools.partial(self._verify_once, config))
             except TrialError as error:
                 failures.add(position, error)
         return [failures.get(position) for position in range(len(configs))]
@@ -338,19 +395,26 @@ class Bench:
         self.renew()
         done = 0
         try:
-            call, _ = self.prepare(config)
-            self.workbench.verify(call)
-            self.workbench.rotation.begin()
-            end = math.inf if seconds is None else time.perf_counter() + seconds
-            while done < runs and (not done or time.perf_counter() < end):
-                self._stopwatch.time(call)
-                done += 1
-                still_runs()
-            self.workbench.inspect()
+            with contextlib.closing(self.device.isolation.keep(lambda: self._repeating(config))) as contestant:
+                end = math.inf if seconds is None else time.perf_counter() + seconds
+                while done < runs and (not done or time.perf_counter() < end):
+                    contestant.ask("run")
+                    done += 1
+                    still_runs()
+                contestant.ask("inspect")
         except TrialError as error:
             check_is_own(error)
             return Repeated(done, f"{error.reason}: after {done} right runs: {error}")
         return Repeated(done)
+
+    def _repeating(self, config: Config) -> Contestant:
+        call, _ = self.prepare(config)
+        self.workbench.verify(call)
+        self.workbench.rotation.begin()
+        return Contestant(self._instruments, call)
+
+    def _verify_once(self, config: Config) -> None:
+        self._prepare_verified(config, self._options_bench)
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """Bind `config` to the workbench and verify it. Returns the launch.

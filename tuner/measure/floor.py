@@ -23,7 +23,7 @@ class Floor:
 
     A run moves the operation's `bytes`, or if undeclared at least its write-only outputs. Up to one last-level cache of
     this data may be cached before the run, and as much may stay cached after it. The rest moves at the device's memory
-    bandwidth, which is measured when a time first requires it.
+    bandwidth, which `prepare` measures if a time may require it.
     """
 
     def __init__(self, device: Device, op: Operation, scope: Scope, workbench: Workbench) -> None:
@@ -37,12 +37,20 @@ class Floor:
         self._moved = 0.0 if cache is None or arrays <= CACHES * cache else min(declared, arrays) - 2 * cache
         self._bytes_per_ms = 0.0
 
+    def prepare(self) -> None:
+        """Measure the memory bandwidth once, unless no time requires it."""
+        if self._moved > 0 and not self._bytes_per_ms:
+            self._bytes_per_ms = self._device.isolation.run(self._rate)
+
+    def _rate(self) -> float:
+        return self._workbench.read_rate(MEASUREMENTS)
+
     def check(self, time_ms: float) -> None:
         """Raise WrongResult if no run can take only `time_ms`."""
         if self._moved <= 0:
             return
         if self._is_impossible(time_ms):  # the device may have been busy when its bandwidth was measured
-            self._bytes_per_ms = max(self._bytes_per_ms, self._workbench.read_rate(MEASUREMENTS))
+            self._bytes_per_ms = max(self._bytes_per_ms, self._rate())
         if self._is_impossible(time_ms):
             raise WrongResult(
                 f"{time_ms:.4g} ms is impossible: at least {self._moved / 1e6:.0f} MB must move, which takes "

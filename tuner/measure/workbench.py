@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tuner.devices.base import GUARD, Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import WrongResult
@@ -32,6 +34,11 @@ from tuner.space.values.forms import ExpressionReference
 # then one in FREEZE_EVERY on average. Page faults slow the next run down, by several times if it takes only
 # microseconds. Such runs are too rare to change a quartile.
 FIRST_FROZEN, FREEZE_EVERY = 3, 16
+
+
+# Bytes. A smaller array lies in ordinary pages, so guards that this process has written leave the array's own pages to
+# its forks; of large pages, the guards would take some of the array's.
+SMALL = 2 << 20
 
 
 class OwnLaunch:
@@ -106,6 +113,9 @@ class Workbench:
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         self.rotation = Rotation(len(self._layouts))
         self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
+        if device.runs_in_process and self._owner is self and all(b.nbytes < SMALL for b in self.buffers.values()):
+            self._write_guards()  # once here, instead of in each fork of this process
+            self._dirty = False
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
         ]
@@ -259,9 +269,20 @@ class Workbench:
         if inputs.write_only.issuperset(inputs.outputs):
             self.check()
 
+    def occupy(self) -> None:
+        """Make the arrays ready again after `vacate`."""
+        self._write_guards()
+
+    def vacate(self) -> None:
+        """Give the memory of the arrays back to the system, if the device can."""
+        self._owner._dirty = True
+        for buffer in self.buffers.values():
+            self.device.vacate(buffer)
+
     def _verdicts(self) -> list[Verdict]:
         """The verdicts on the outputs of the last run. Raises WrongResult."""
-        return self._judge.verdicts(self._layouts[self._current], self._own)
+        with self.device.plain_arithmetic():
+            return self._judge.verdicts(self._layouts[self._current], self._own)
 
     def _is_right(self) -> bool:
         try:
@@ -345,7 +366,9 @@ class Workbench:
 
     def _write_guards(self) -> None:
         for name, buffer in self.buffers.items():
-            self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
+            guard = np.full(GUARD, self._guard(name), np.uint8)
+            for offset in (0, GUARD + buffer.nbytes):
+                self.device.write(buffer.whole, guard, offset)
 
     def read_rate(self, measurements: int) -> float:
         """The device's memory bandwidth in bytes per ms: the fastest of several passes that read all arrays."""

@@ -180,6 +180,7 @@ def explored(
             signature,
             crew.device.toolchain,
             method,
+            method.protocol,
             types=task.types,
             conditions=crew.device.conditions,
         )

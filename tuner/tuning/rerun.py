@@ -125,6 +125,7 @@ def main() -> None:
         request = next(requests)
         snapshot.adopt(request.pop("files"))
         instance, device, candidate = _look_up(**request)
+        channel.isolate(device)  # references and functions of the space file run apart from the kernel
         space, scope = instance.space, instance.problem
         about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
         channel.reply({**about, "candidate": asdict(candidate)})
@@ -171,7 +172,8 @@ def _measure(
         stopwatch = Stopwatch(device, bench)
         anchors = Anchors(device, bench, stopwatch)
         libraries = [anchors.default, *anchors.fastest] if anchors.default else []
-        rounds = interleave(device, stopwatch, [call, *libraries])
+        calls: list[Callable[[], None]] = [call, *libraries]
+        rounds = interleave(device, stopwatch, calls)
         if 0 in rounds.errors:
             raise rounds.errors[0]
         bench.verify(call)  # again: the guards show whether a timed run wrote out of bounds

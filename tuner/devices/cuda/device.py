@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.devices import origin
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
@@ -52,6 +53,7 @@ class CudaDevice(Device):
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:
+        origin.use(self.kind)
         self._gpu, self._number = _gpu(number), number
         self._context = _context(self._gpu, number)
         get = self._gpu.attribute
@@ -87,6 +89,7 @@ class CudaDevice(Device):
         return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, build: Build, source: Source) -> tuple[launches.Module, Build]:
+        origin.use(self.kind)
         return launches.Module(self._context, build.binary, source.kernel), build
 
     def function(self, program: tuple[launches.Module, Build], kernel: str, geometry: Geometry) -> Function:
@@ -106,9 +109,11 @@ class CudaDevice(Device):
         cells: Any = launch.cells  # slice assignment accepts any sequence, but its type stubs do not
         cells[launch.changing] = addresses = [int(handle) for handle in handles]
         launch.encode(addresses)
-        enqueue, action = launch.enqueue, f"launching {work.kernel}"
+        enqueue, action, live = launch.enqueue, f"launching {work.kernel}", origin.live(self.kind)
 
         def call(_keep: object = keep) -> None:
+            if not live:
+                raise origin.forked(self.kind)
             if status := enqueue():
                 self._context.retry(action, status, launch.enqueue)  # the reference keeps `launch` and its memory alive
 
@@ -116,7 +121,7 @@ class CudaDevice(Device):
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = launches.Launch(work)
-        enqueue = launch.enqueue
+        enqueue, live = launch.enqueue, origin.live(self.kind)
         cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
@@ -128,6 +133,8 @@ class CudaDevice(Device):
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             nonlocal last_addresses, last_scalars, last_stream
+            if not live:
+                raise origin.forked(self.kind)
             first = arrays[0] if arrays else None
             read, current = readers[type(first)]
             addresses = read(arrays)
@@ -214,16 +221,6 @@ class CudaDevice(Device):
         text = Path(__file__).with_name("occupy.cu").read_text(encoding="utf-8")
         source = Source(text, ("occupy",), ())
         return self.function(self.load(self.build(source), source), "occupy", Geometry((1, 1, 1), (1, 1, 1), 0))
-
-    def flush(self) -> None:
-        memory, nbytes = self._flushing
-        size = ctypes.c_size_t(nbytes)
-        self._context.call("filling", "cuMemsetD8Async", ctypes.c_uint64(int(memory)), 0, size, None)
-
-    @cached_property
-    def _flushing(self) -> tuple[driver.Memory, int]:
-        nbytes = 2 * self.last_cache
-        return driver.Memory(self._context, nbytes), nbytes
 
     @property
     def last_cache(self) -> int:

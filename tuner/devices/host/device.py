@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import mmap
 import os
 import platform
 import re
@@ -12,32 +13,32 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tuner.devices import build_cache, caches, environment, settings
+from tuner.devices import build_cache, caches, environment, origin, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.conditions import Conditions
-from tuner.devices.host import BACKEND, openmp
+from tuner.devices.host import BACKEND, arithmetic, openmp
 from tuner.devices.host.compiler import CODE, HostCompiler, default, processor, version
 from tuner.devices.settings import MEMORY
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
-from tuner.lockless import cached_property
 from tuner.space import dtypes
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 
 _ALIGNMENT = 64  # bytes of a cache line
+_LARGE = 4 << 20  # bytes from which on NumPy asks for large pages
+_DONT_NEED = 4  # MADV_DONTNEED
 _memmove: Callable[[int, int, int], Any] = ctypes.memmove
 _memset: Callable[[int, int, int], Any] = ctypes.memset
-_FLUSH_FACTOR = 2  # a flush writes this many times the size of the last-level cache
-_MIN_CACHE = 32 << 20  # lower bound on the assumed size of the last-level cache, in bytes
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
 _REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by size in bytes
@@ -55,7 +56,7 @@ class HostDevice(Device):
     """The CPU, with all cores that OpenMP uses."""
 
     kind, language = BACKEND.kind, BACKEND.language
-    on_processor = True
+    runs_in_process = on_processor = True
 
     def __init__(self, number: int = 0) -> None:
         if number:
@@ -79,6 +80,7 @@ class HostDevice(Device):
         return version(tuple(self.compiler.command))
 
     def load(self, build: Build, source: Source) -> ctypes.CDLL:
+        origin.use(self.kind)
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
@@ -117,8 +119,11 @@ class HostDevice(Device):
         for position, handle in zip(work.positions(Passed), handles, strict=True):
             values[position] = ctypes.c_void_p(_address(handle))
         actions = [_action(action, values) for action in work.actions]
+        live = origin.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
+            if not live:
+                raise origin.forked(self.kind)
             process = os.getpid()
             for action in actions:
                 action()
@@ -130,8 +135,11 @@ class HostDevice(Device):
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         fixed = _c_values(work.arguments)
         changing, scalar = work.positions(Passed), work.scalars
+        live = origin.live(self.kind)
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
+            if not live:
+                raise origin.forked(self.kind)
             addresses = self.handles(specs, arrays)
             self.stream(stream, arrays[0] if arrays else None)
             values = fixed.copy()
@@ -158,6 +166,7 @@ class HostDevice(Device):
         if copy == 0:
             for number in (signal.SIGSEGV, signal.SIGBUS):  # a kernel's handler could compute when its output is read
                 signal.signal(number, signal.SIG_DFL)
+            self.adopt()
             with contextlib.suppress(BaseException):
                 os._exit(int(not check()))
             os._exit(0)
@@ -167,13 +176,27 @@ class HostDevice(Device):
         return _ClockTimer()
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
+        size = nbytes + 2 * guard + _ALIGNMENT
         try:
-            whole = np.empty(nbytes + 2 * guard + _ALIGNMENT, dtype=np.uint8)
-        except MemoryError:
+            whole = _mapped(size) if guard else np.empty(size, dtype=np.uint8)
+        except (MemoryError, OSError):
             raise OutOfMemory(f"host: {nbytes} bytes do not fit; try a smaller size") from None
-        skip = -whole.ctypes.data % _ALIGNMENT
+        skip = -whole.ctypes.data % _ALIGNMENT or _ALIGNMENT * bool(guard)
         guarded = whole[skip : skip + nbytes + 2 * guard]
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
+
+    def vacate(self, buffer: Buffer) -> None:
+        """Give the pages of a guarded buffer back to the system."""
+        first = -(-_address(buffer.whole) // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = _address(buffer.whole) + buffer.nbytes + 2 * GUARD - first
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), _DONT_NEED)
+
+    def adopt(self) -> None:
+        origin.adopt(self.kind)
+        arithmetic.reset()
+
+    def plain_arithmetic(self) -> AbstractContextManager[None]:
+        return arithmetic.plain()
 
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
         ctypes.memmove(_address(target) + offset, data.ctypes.data, data.nbytes)
@@ -183,13 +206,6 @@ class HostDevice(Device):
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         ctypes.memset(_address(target), byte, nbytes)
-
-    def flush(self) -> None:
-        self._flushing.fill(0)
-
-    @cached_property
-    def _flushing(self) -> Array:
-        return np.empty(_FLUSH_FACTOR * max(self.last_cache or 0, _MIN_CACHE), np.uint8)
 
     @property
     def last_cache(self) -> int | None:
@@ -212,6 +228,16 @@ class HostDevice(Device):
         """None: the host has no streams."""
         if stream is not None:
             raise ArgumentError("stream: the host has no streams; leave it out")
+
+
+def _mapped(size: int) -> Array:
+    """Memory in a mapping of its own. So a forked process that is the first to write it has pages of its own, and large
+    ones as NumPy's arrays have them. Raises OSError if it does not fit."""
+    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # the system has no large pages
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(mapping, np.uint8)
 
 
 def _address(target: Any) -> int:

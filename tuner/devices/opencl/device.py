@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices import caches
+from tuner.devices import caches, origin
 from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -24,7 +24,6 @@ from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.opencl.parameters import ARGUMENT_INFO
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
-from tuner.lockless import cached_property
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
@@ -65,6 +64,7 @@ class OpenCLDevice(Device):
     package = BACKEND.package
 
     def __init__(self, number: int = 0) -> None:
+        origin.use(self.kind)
         devices = _devices()
         if number >= len(devices):
             pocl = "PoCL runs on any CPU: apt-get install pocl-opencl-icd; it needs a home folder, or POCL_CACHE_DIR"
@@ -102,6 +102,7 @@ class OpenCLDevice(Device):
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
     def load(self, build: Build, source: Source) -> cl.Program:
+        origin.use(self.kind)
         action = f"loading {source.kernel}"
         try:
             if self.compiles_at_launch:  # PoCL finds what it compiled by the same text and options
@@ -132,18 +133,23 @@ class OpenCLDevice(Device):
     ) -> Callable[[], None]:
         enqueue, queue = Enqueue(work, self._note), stream or self.queue
         enqueue.set_arrays(handles)
+        live = origin.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
+            if not live:
+                raise origin.forked(self.kind)
             enqueue(queue)
 
         return call
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        enqueue = Enqueue(work, self._note)
+        enqueue, live = Enqueue(work, self._note), origin.live(self.kind)
         last: Any = None
 
         def call(arrays: Sequence[Any], queue: Any, scalars: Any) -> None:
             nonlocal last
+            if not live:
+                raise origin.forked(self.kind)
             handles, queue = self.handles(specs, arrays), self.stream(queue, arrays[0] if arrays else None)
             enqueue.set_arrays(handles)
             if scalars is not last:
@@ -194,14 +200,6 @@ class OpenCLDevice(Device):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         pattern = np.array(byte, np.uint8)
         _wait(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
-
-    def flush(self) -> None:
-        cl.enqueue_fill_buffer(self.queue, self._flushing, np.array(0, np.uint8), 0, self._flushing.size)
-
-    @cached_property
-    def _flushing(self) -> cl.Buffer:
-        nbytes = min(2 * max(self._device.global_mem_cache_size, 32 << 20), self._device.max_mem_alloc_size)
-        return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
 
     @property
     def last_cache(self) -> int | None:

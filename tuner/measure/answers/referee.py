@@ -90,7 +90,7 @@ class Referee:
         """
         op = self.space.operation
         with self.cache.timed(seed):
-            filled = python_calls.filled(op, scope, seed)
+            filled = self.device.isolation.run(lambda: python_calls.filled(op, scope, seed))
         checksum = np.array([zlib.crc32(data.tobytes()) for data in filled.values()])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
@@ -133,13 +133,15 @@ class Referee:
                 names = [*contents, *scope.sizes, *scope.options, *scope.passed_scalars]
                 requested = python_calls.requested(function, names)
                 takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
-                answers = self._cached(seed, scope, lambda: self._returned(form, requested, scope, contents))
+                call = functools.partial(self._returned, form, requested, scope, contents)
+                answers = self._cached(seed, scope, lambda: self.device.isolation.run(call))
                 return answers, read if takes_all else frozenset(requested)
             case KernelReference():
                 instance = Instance(reference.as_space(self.space, form), {}, scope)
             case ConfigReference(config):
                 instance = checked(self.space, config, scope)
-        return self._cached(seed, scope, lambda: self._launched(instance, contents)), read
+        launch = functools.partial(self._launched, instance, contents)
+        return self._cached(seed, scope, lambda: self.device.isolation.run(launch)), read
 
     def _evaluated(
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
@@ -199,8 +201,10 @@ class Referee:
             outputs = _Launch(self.placer, instance, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{origin}: {error.reason}: {error}") from None
-        values = {**outputs, **derivation.values(self.space.operation, instance.problem, {**contents, **held(outputs)})}
-        return {n: reference.as_answer(values[n], n, contents.get(n), origin) for n in self.space.operation.compared}
+        op = self.space.operation
+        with self.device.plain_arithmetic():
+            values = {**outputs, **derivation.values(op, instance.problem, {**contents, **held(outputs)})}
+            return {n: reference.as_answer(values[n], n, contents.get(n), origin) for n in op.compared}
 
 
 class _Launch:

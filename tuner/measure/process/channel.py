@@ -16,10 +16,10 @@ from typing import Any
 from tuner import paths
 from tuner.children import reaper
 from tuner.children.child import Child
+from tuner.children.forks import LOST_CHANNEL
 from tuner.devices import environment
 from tuner.errors import BY_NAME, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch
-from tuner.measure.process.replies import LOST_CHANNEL
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a reaper to kill the processes that it watches

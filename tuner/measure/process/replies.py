@@ -3,8 +3,9 @@
 Whatever a kernel does, no other process can write a reply.
 """
 
+from __future__ import annotations
+
 import contextlib
-import fcntl
 import json
 import os
 import resource
@@ -14,16 +15,18 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tuner.children.forks import LOST_CHANNEL, Forks, identities, out_of_reach
 from tuner.devices import environment
 from tuner.errors import BY_NAME, TunerError, WorkerDied
 
+if TYPE_CHECKING:
+    from tuner.devices import Device
+
 STACK_BYTES = 1 << 30  # stack limit of a child if it has none
-HIGHEST, MARGIN = 4096, 16  # the channel's descriptors are below HIGHEST, and MARGIN below the limit
 # Signals that a kernel may send to itself to continue working after the timer has stopped.
 LATER = {signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGUSR1, signal.SIGUSR2}
-LOST_CHANNEL = 97  # exit status of a child that can no longer reply
 
 
 class Channel:
@@ -49,6 +52,11 @@ class Channel:
         os.dup2(2, 1)
         self._pid, self._number = os.getpid(), 0
         self._files = self._open_files()
+
+    def isolate(self, device: Device) -> None:
+        """Have kernels of this processor run in forks of this process, which must run none itself."""
+        if device.runs_in_process:
+            device.isolation = Forks([self._requests.fileno(), self._replies], device.adopt)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with contextlib.suppress(OSError):
@@ -107,23 +115,7 @@ class Channel:
 
     def _open_files(self) -> list[tuple[int, int] | None]:
         """The device and inode behind each descriptor that this process needs; None for a closed one."""
-        files: list[tuple[int, int] | None] = []
-        for descriptor in (0, 1, 2, self._requests.fileno(), self._replies):
-            try:
-                status = os.fstat(descriptor)
-                files.append((status.st_dev, status.st_ino))
-            except OSError:
-                files.append(None)
-        return files
-
-
-def out_of_reach(descriptor: int) -> int:
-    """Move a descriptor to a high number that no child inherits. Closes the given one and returns the new one."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = HIGHEST if soft == resource.RLIM_INFINITY else min(HIGHEST, soft)
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(0, most - MARGIN))
-    os.close(descriptor)
-    return high
+        return identities([0, 1, 2, self._requests.fileno(), self._replies])
 
 
 def open_files() -> int:

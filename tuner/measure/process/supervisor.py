@@ -81,7 +81,8 @@ class Supervisor:
 
     `start` and `switch_to` set `device`, which describes the open device, `scope`, the problem on it, and `compiler`,
     the name of the compiler, which must not change while the supervisor is used.
-    `missed_cases` are warnings about conditions that the inputs do not decide; `get_ready` sets them.
+    `missed_cases` are warnings about conditions that the inputs do not decide, `notes` are on the method; `get_ready`
+    sets both.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
@@ -94,6 +95,7 @@ class Supervisor:
         self._ready, self._getting_ready = False, threading.Lock()
         self._renewed = False
         self.missed_cases: list[str] = []
+        self.notes: list[str] = []
         self._killed, self._starting = False, threading.Lock()
         self.compiler: str | None = None  # its `name` when the first worker started
 
@@ -160,7 +162,8 @@ class Supervisor:
                     raise EnvironmentTrouble(str(error), environment.LOST) from None
             if not self._ready:
                 began = time.perf_counter()
-                self.missed_cases = list(self._ask_computing({"get_ready": True})["missed_cases"])
+                reply = self._ask_computing({"get_ready": True})
+                self.missed_cases, self.notes = list(reply["missed_cases"]), list(reply["notes"])
                 self._ready = True
                 logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 

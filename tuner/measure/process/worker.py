@@ -1,8 +1,8 @@
 """The worker: the process that holds the device and answers its supervisor's requests.
 
 The first request is the task; its reply describes the device. The worker then computes inputs and answers. The reply to
-the second request lists the cases that these miss. A worker that follows another one reads the answers that the other
-computes; its second request comes when all of them are there.
+the second request lists the cases that these miss, and notes on the method. A worker that follows another one reads the
+answers that the other computes; its second request comes when all of them are there.
 
 Each later request is one of these: a configuration to measure, or to run and compare many times, configurations for the
 finals or to verify likewise, an order to prepare the inputs and answers of the finals, or the next task. A new task
@@ -22,6 +22,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
+from tuner.children.forks import out_of_reach
 from tuner.devices.compiler import Allowance
 from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns
@@ -52,6 +53,7 @@ def main() -> None:
         importing.start()  # while the device opens
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
+        channel.isolate(device)
     workbenches = WorkbenchCache(device)
     while task is not None:
         task = _serve(task, device, products, channel, requests, importing, workbenches)
@@ -92,7 +94,8 @@ def _serve(
                     raise
                 bench = make(predecessor)
             workbenches.add(bench.workbench)
-        channel.reply({"missed_cases": bench.workbench.missed_cases})
+            notes = bench.notes()
+        channel.reply({"missed_cases": bench.workbench.missed_cases, "notes": notes})
     files = replies.open_files()
     for request in requests:
         if "space" in request:
@@ -119,7 +122,7 @@ def _reopen(descriptor: int) -> BinaryIO:
         os.close(descriptor)
     except OSError:  # not Linux
         own = descriptor
-    return os.fdopen(replies.out_of_reach(own), "r+b")
+    return os.fdopen(out_of_reach(own), "r+b")
 
 
 class _Beat:

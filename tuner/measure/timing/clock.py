@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tuner.errors import WrongResult
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
 
+Call = TypeVar("Call", contravariant=True)
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a Python call into a vendor library needs to enqueue its kernel on a busy host
 FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
@@ -72,6 +73,18 @@ class NoConditions:
         """Do nothing."""
 
 
+class Clock(Protocol[Call]):
+    """Times one call at a time."""
+
+    def pin_inputs(self, runs: int) -> int:
+        """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
+        ...
+
+    def time(self, call: Call) -> float:
+        """The time of one run in ms. Raises LaunchError or WrongResult."""
+        ...
+
+
 @dataclass(frozen=True)
 class Rounds:
     """Interleaved measurements.
@@ -88,8 +101,8 @@ class Rounds:
 
 def interleave(
     device: Device,
-    stopwatch: Stopwatch,
-    calls: Sequence[Callable[[], None]],
+    stopwatch: Clock[Call],
+    calls: Sequence[Call],
     seconds: float = FINAL_SECONDS,
     went_wrong: Callable[[int, WrongResult], None] = lambda *_: None,
 ) -> Rounds:
@@ -165,11 +178,11 @@ def _is_precise(times: Sequence[float]) -> bool:
 
 
 class Stopwatch:
-    """Times one call at a time on a device and waits for it. `cold` flushes the caches before each run."""
+    """Times one call at a time on a device and waits for it. `flush` empties the caches before each run."""
 
-    def __init__(self, device: Device, conditions: RunConditions, cold: bool = False) -> None:
+    def __init__(self, device: Device, conditions: RunConditions, flush: Callable[[], None] | None = None) -> None:
         self.timer = device.timer()
-        self._device, self._conditions, self._cold = device, conditions, cold
+        self._device, self._conditions, self._flush = device, conditions, flush
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`."""
@@ -188,8 +201,8 @@ class Stopwatch:
         """
         self._device.synchronize()
         self._conditions.prepare()
-        if self._cold:
-            self._device.flush()
+        if self._flush is not None:
+            self._flush()
         if self._device.asynchronous:
             self._device.occupy(ENQUEUE_MS)
         self.timer.start()

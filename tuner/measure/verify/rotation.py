@@ -37,6 +37,10 @@ class Rotation:
         self._sets = [index] * runs
         return index
 
+    def pin(self, index: int) -> None:
+        """Use this set for the next run."""
+        self._sets = [index]
+
     def draw(self) -> tuple[int, int]:
         """The input set and the poison of the next run."""
         index = _drawn(self._sets, range(self._count))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
+    from tuner.space.values.elements import Elements
 
 
 def nbytes(space: Space, scope: Scope) -> int:
@@ -70,9 +71,18 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
     device.synchronize()
     contents = held({name: array.fetched() for name, array in arrays.items()})
     scratch.check()
+    with device.plain_arithmetic():
+        _compare(program, inputs, contents, {name: array.poison for name, array in arrays.items()})
+
+
+def _compare(
+    program: Program, inputs: InputSet, contents: Mapping[str, Elements], poisons: Mapping[str, Array | None]
+) -> None:
+    """Raise WrongResult if an output or a derived value is wrong."""
+    op = program.space.operation
     for name in inputs.answers.keys() & contents.keys():
         bound = inputs.bounds[name]
-        compare(name, contents[name], inputs.answers[name], bound, arrays[name].poison if bound.wrong else None)
+        compare(name, contents[name], inputs.answers[name], bound, poisons[name] if bound.wrong else None)
     if op.derive and inputs.answers:
         try:
             derived = derivation.values(op, program.scope, {**inputs.contents, **contents})

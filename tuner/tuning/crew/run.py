@@ -97,7 +97,7 @@ class CrewRun:
         try:
             self._queue.build_ahead()  # while the lead computes inputs and answers
             with_retries(lead.get_ready, self._noted, self._pause)  # its products are read by the other workers
-            for sentence in lead.missed_cases:
+            for sentence in (*lead.missed_cases, *lead.notes):
                 self._noted(sentence)
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:

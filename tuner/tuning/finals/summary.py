@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
-from tuner.measure.method import PROTOCOL, Method
+from tuner.measure.method import Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
@@ -126,7 +126,7 @@ def record(
         spills=trial.outcome.figures.spills,
         local_memory=trial.outcome.figures.local_memory,
         occupancy=trial.outcome.occupancy,
-        protocol=PROTOCOL,
+        protocol=method.protocol,
         input_sets=finals.input_sets,
         compared_runs=selection.compared if by != "none" else None,
         fault_rate=detected_rate(selection.compared) if by != "none" else None,
