@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.devices import origin
+from tuner.devices import forking
 from tuner.devices.backend import Backend
 from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
-from tuner.devices.fork_lock import ForkLock
+from tuner.devices.forking import ForkLock
 from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError
 from tuner.languages import KINDS, LANGUAGES
@@ -81,7 +81,7 @@ def shared(name: str) -> Device:
     with _shared_lock:
         if name not in _shared_devices:
             _shared_devices[name] = open_device(name)
-        origin.check(kind)
+        forking.check(kind)
         return _shared_devices[name]
 
 

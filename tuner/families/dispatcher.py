@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import kernel_names
-from tuner.devices import Device, origin
-from tuner.devices.fork_lock import ForkLock
+from tuner.devices import Device, forking
+from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
@@ -306,7 +306,7 @@ class Dispatcher:
         return Kernel(choice.instance, device, choice.candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
-        origin.check(device.kind)
+        forking.check(device.kind)
         op, key = self.family.operation, (device.id, types_text(types))
         if key not in self._tables:
             options = parsing.parse_options(self._options, op, types)

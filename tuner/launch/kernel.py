@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, origin
+from tuner.devices import Build, Device, forking
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
@@ -72,7 +72,7 @@ class Kernel:
         builds: Mapping[str, Build] | None = None,
     ) -> None:
         """Build and load `instance`."""
-        origin.use(device.kind)
+        forking.use(device.kind)
         self.space, self.scope, self.device, self.candidate = instance.space, instance.problem, device, candidate
         built = build(device.compiler, instance, builds)
         self.program = Program(device, built)
@@ -178,7 +178,7 @@ class Kernel:
 
     def check(self, *arrays: Any) -> None:
         """Raise ArgumentError, which names the wrong argument, if a call would reject these arrays."""
-        origin.check(self.device.kind)
+        forking.check(self.device.kind)
         kernel = self if self._views is None else self._for(arrays)
         self.device.handles(kernel._requirements, arrays)
 
@@ -193,7 +193,7 @@ class Kernel:
         Arguments and errors are those of a call; the function itself raises only LaunchError, and DeviceError in a
         process that was forked from this one. It cannot be pickled.
         """
-        origin.check(self.device.kind)
+        forking.check(self.device.kind)
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)
         handles = self.device.handles(self._requirements, arrays)
@@ -241,7 +241,7 @@ class Kernel:
         return kernel
 
     def _launch(self) -> Launch:
-        origin.check(self.device.kind)
+        forking.check(self.device.kind)
         try:
             work = self._work or self._spare.pop()
         except IndexError:
@@ -250,7 +250,7 @@ class Kernel:
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
         """The idle launches of a stream. Drops those of the oldest stream if there are too many."""
-        origin.check(self.device.kind)
+        forking.check(self.device.kind)
         try:
             lane = self.device.lane(stream, arrays[0] if arrays else None)
         except (ArgumentError, AttributeError):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, bundles, origin
+from tuner.devices import Build, Device, bundles, forking
 from tuner.devices.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
@@ -94,7 +94,7 @@ def load(
     space = catalog.load(str(kernel))
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
-    origin.check(opened.kind)
+    forking.check(opened.kind)
     devices.for_space(space, opened.id)  # raises if an open device does not run the kernel's language
     scope = chosen.scope(opened.language, opened.limits)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []

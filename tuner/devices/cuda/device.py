@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuner.devices import origin
+from tuner.devices import forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
@@ -53,7 +53,7 @@ class CudaDevice(Device):
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:
-        origin.use(self.kind)
+        forking.use(self.kind)
         self._gpu, self._number = _gpu(number), number
         self._context = _context(self._gpu, number)
         get = self._gpu.attribute
@@ -89,7 +89,7 @@ class CudaDevice(Device):
         return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, build: Build, source: Source) -> tuple[launches.Module, Build]:
-        origin.use(self.kind)
+        forking.use(self.kind)
         return launches.Module(self._context, build.binary, source.kernel), build
 
     def function(self, program: tuple[launches.Module, Build], kernel: str, geometry: Geometry) -> Function:
@@ -109,11 +109,11 @@ class CudaDevice(Device):
         cells: Any = launch.cells  # slice assignment accepts any sequence, but its type stubs do not
         cells[launch.changing] = addresses = [int(handle) for handle in handles]
         launch.encode(addresses)
-        enqueue, action, live = launch.enqueue, f"launching {work.kernel}", origin.live(self.kind)
+        enqueue, action, live = launch.enqueue, f"launching {work.kernel}", forking.live(self.kind)
 
         def call(_keep: object = keep) -> None:
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             if status := enqueue():
                 self._context.retry(action, status, launch.enqueue)  # the reference keeps `launch` and its memory alive
 
@@ -121,7 +121,7 @@ class CudaDevice(Device):
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = launches.Launch(work)
-        enqueue, live = launch.enqueue, origin.live(self.kind)
+        enqueue, live = launch.enqueue, forking.live(self.kind)
         cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
@@ -134,7 +134,7 @@ class CudaDevice(Device):
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             nonlocal last_addresses, last_scalars, last_stream
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             first = arrays[0] if arrays else None
             read, current = readers[type(first)]
             addresses = read(arrays)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import build_cache, caches, environment, origin, settings
+from tuner.devices import build_cache, caches, environment, forking, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build, missing_kernel
@@ -80,7 +80,7 @@ class HostDevice(Device):
         return version(tuple(self.compiler.command))
 
     def load(self, build: Build, source: Source) -> ctypes.CDLL:
-        origin.use(self.kind)
+        forking.use(self.kind)
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
@@ -119,11 +119,11 @@ class HostDevice(Device):
         for position, handle in zip(work.positions(Passed), handles, strict=True):
             values[position] = ctypes.c_void_p(_address(handle))
         actions = [_action(action, values) for action in work.actions]
-        live = origin.live(self.kind)
+        live = forking.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             process = os.getpid()
             for action in actions:
                 action()
@@ -135,11 +135,11 @@ class HostDevice(Device):
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         fixed = _c_values(work.arguments)
         changing, scalar = work.positions(Passed), work.scalars
-        live = origin.live(self.kind)
+        live = forking.live(self.kind)
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             addresses = self.handles(specs, arrays)
             self.stream(stream, arrays[0] if arrays else None)
             values = fixed.copy()
@@ -192,7 +192,7 @@ class HostDevice(Device):
         ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), _DONT_NEED)
 
     def adopt(self) -> None:
-        origin.adopt(self.kind)
+        forking.adopt(self.kind)
         arithmetic.reset()
 
     def plain_arithmetic(self) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices import caches, origin
+from tuner.devices import caches, forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -64,7 +64,7 @@ class OpenCLDevice(Device):
     package = BACKEND.package
 
     def __init__(self, number: int = 0) -> None:
-        origin.use(self.kind)
+        forking.use(self.kind)
         devices = _devices()
         if number >= len(devices):
             pocl = "PoCL runs on any CPU: apt-get install pocl-opencl-icd; it needs a home folder, or POCL_CACHE_DIR"
@@ -102,7 +102,7 @@ class OpenCLDevice(Device):
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
     def load(self, build: Build, source: Source) -> cl.Program:
-        origin.use(self.kind)
+        forking.use(self.kind)
         action = f"loading {source.kernel}"
         try:
             if self.compiles_at_launch:  # PoCL finds what it compiled by the same text and options
@@ -133,23 +133,23 @@ class OpenCLDevice(Device):
     ) -> Callable[[], None]:
         enqueue, queue = Enqueue(work, self._note), stream or self.queue
         enqueue.set_arrays(handles)
-        live = origin.live(self.kind)
+        live = forking.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             enqueue(queue)
 
         return call
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        enqueue, live = Enqueue(work, self._note), origin.live(self.kind)
+        enqueue, live = Enqueue(work, self._note), forking.live(self.kind)
         last: Any = None
 
         def call(arrays: Sequence[Any], queue: Any, scalars: Any) -> None:
             nonlocal last
             if not live:
-                raise origin.forked(self.kind)
+                raise forking.forked(self.kind)
             handles, queue = self.handles(specs, arrays), self.stream(queue, arrays[0] if arrays else None)
             enqueue.set_arrays(handles)
             if scalars is not last:

@@ -14,7 +14,7 @@ from typing import Any
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
-from tuner.devices.fork_lock import ForkLock
+from tuner.devices.forking import ForkLock
 from tuner.devices.product import MatrixProduct
 from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import family, products

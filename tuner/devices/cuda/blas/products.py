@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.devices import origin
+from tuner.devices import forking
 from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
@@ -83,11 +83,11 @@ def _call(
         cached = factors[(alpha, beta)] = *map(ctypes.byref, cells), cells
         return cached
 
-    live = origin.live(_KIND)
+    live = forking.live(_KIND)
 
     def call(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
         if not live:
-            raise origin.forked(_KIND)
+            raise forking.forked(_KIND)
         read, current = readers[type(arrays[0])]
         addresses = tuple(read(arrays))
         if addresses not in checked:

@@ -1,17 +1,51 @@
-"""Which kinds of device this process may use: none that the process from which it was forked has used.
+"""What a forked process may use: locks, and the kinds of device that the process from which it was forked has not used.
 
-The threads of OpenCL and OpenMP do not exist in a forked process, so a kernel would wait for them forever. A connection
-to a GPU does not survive a fork either.
+Only the forking thread exists in the child, so no other thread could release a lock there. Nor do the threads of OpenCL
+and OpenMP exist, so a kernel would wait for them forever. A connection to a GPU does not survive a fork either.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 
 from tuner.errors import DeviceError
 
 _live: dict[str, list[bool]] = {}
 _used = set[str]()
+
+
+class ForkLock:
+    """A reentrant lock that survives a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Replace the lock if another thread holds it."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+
+
+_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for lock in _locks:
+        lock.renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
 
 
 def live(kind: str) -> list[bool]:
