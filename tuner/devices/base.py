@@ -13,8 +13,8 @@ import numpy as np
 
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.devices.forking import Isolation, NoIsolation
 from tuner.devices.info import DeviceInfo, Peak
-from tuner.devices.isolation import Isolation, NoIsolation
 from tuner.devices.work import Function, Work
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits

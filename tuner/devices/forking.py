@@ -1,7 +1,8 @@
-"""What a forked process may use: locks, and the kinds of device that the process from which it was forked has not used.
+"""Forked processes: what they may use, and the kernels that run in them.
 
-Only the forking thread exists in the child, so no other thread could release a lock there. Nor do the threads of OpenCL
-and OpenMP exist, so a kernel would wait for them forever. A connection to a GPU does not survive a fork either.
+A fork may use locks, and the kinds of device that the process from which it was forked has not used. Only the forking
+thread exists in it, so no other thread could release a lock there. Nor do the threads of OpenCL and OpenMP exist, so a
+kernel would wait for them forever. A connection to a GPU does not survive a fork either.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from tuner.errors import DeviceError
 
+T = TypeVar("T")
 _live: dict[str, list[bool]] = {}
 _used = set[str]()
 
@@ -85,3 +89,50 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+class Kept(Protocol):
+    """An object that may be in another process."""
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """The result of a method of the object. Raises what the method raises."""
+        ...
+
+    def close(self) -> None:
+        """Let the object go."""
+        ...
+
+
+class Isolation(Protocol):
+    """Runs work that launches kernels or calls other foreign code."""
+
+    def run(self, work: Callable[[], T]) -> T:
+        """The result of `work`. Raises what `work` raises."""
+        ...
+
+    def keep(self, make: Callable[[], object]) -> Kept:
+        """The object that `make` returns. Raises what `make` raises."""
+        ...
+
+
+class NoIsolation:
+    """Runs everything in this process."""
+
+    def run(self, work: Callable[[], T]) -> T:
+        """The result of `work`."""
+        return work()
+
+    def keep(self, make: Callable[[], object]) -> Kept:
+        """The object that `make` returns, in this process."""
+        return _Here(make())
+
+
+class _Here:
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return getattr(self._held, method)(*arguments)
+
+    def close(self) -> None:
+        self._held = None

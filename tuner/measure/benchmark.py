@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.devices import Device, Library
 from tuner.devices.figures import NO_FIGURES
-from tuner.devices.isolation import Kept
+from tuner.devices.forking import Kept
 from tuner.devices.program import Built, Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors

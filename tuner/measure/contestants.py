@@ -10,7 +10,7 @@ from tuner.measure.sustained import sustain
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.devices.isolation import Kept
+    from tuner.devices.forking import Kept
     from tuner.measure.floor import Floor
     from tuner.measure.results import Sustained
     from tuner.measure.timing.clock import Stopwatch
