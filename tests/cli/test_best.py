@@ -41,6 +41,17 @@ def test_the_best_of_a_device_that_is_not_here_is_told(tune: Tune) -> None:
     assert "--device H2000: neither a device of this machine" in refused.err
 
 
+def test_a_board_of_another_name_is_another_board(tune: Tune) -> None:
+    for device, match, named in (
+        ("H200 NVL", "architecture", "H200 NVL"),
+        ("NVIDIA H200 NVL", "architecture", "NVIDIA H200 NVL"),
+        ("NVIDIA H200", "exact", "NVIDIA H200"),
+        ("h200", "exact", "NVIDIA H200"),
+    ):
+        done = tune("best", "sgemm/13_double_buffered", "4096", "--device", device, "--json")
+        assert (done.json["match"], done.json["device"]) == (match, named), done.err
+
+
 def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path) -> None:
     run = {"time_ms": 1.25, "clock_mhz": 1755.0, "power_w": 698.6}
     anchors = {

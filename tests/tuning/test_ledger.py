@@ -208,6 +208,7 @@ def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: 
         host.toolchain,
         Method(repeats=1),
         1,
+        conditions=host.conditions,
     )
     config = {"a": 0}
     with ledger.Ledger(space, key) as earlier:
