@@ -22,7 +22,7 @@ def write(*misses: Miss) -> None:
 @pytest.mark.slow
 def test_what_was_missed_is_listed_tuned_and_forgotten(tune: Tune, tmp_path: Path, host: Device) -> None:
     file = str(scaled(tmp_path, "twice"))
-    plain = Miss(file, {"n": 64}, host.name, host.kind, {}, {})
+    plain = Miss(file, {"n": 64}, host.name, host.kind, {}, {}, conditions=dict(host.conditions.values))
     often, elsewhere = replace(plain, sizes={"n": 96}, count=5), replace(plain, device="another machine", count=3)
     gone = replace(plain, kernel=f"{file}.yaml", count=2)
     write(plain, often, elsewhere, gone)
@@ -37,6 +37,14 @@ def test_what_was_missed_is_listed_tuned_and_forgotten(tune: Tune, tmp_path: Pat
     assert missed.read() == [elsewhere, gone]
     assert tuner.load(file, 64).match == tuner.load(file, 96).match == "exact"
     assert missed.read() == [elsewhere, gone]
+
+
+def test_a_miss_under_other_conditions_is_left_and_named(tune: Tune, tmp_path: Path, host: Device) -> None:
+    file = str(scaled(tmp_path, "twice"))
+    write(Miss(file, {"n": 64}, host.name, host.kind, {}, {}, conditions={"OMP_NUM_THREADS": 99}))
+    done = tune("missed", "--budget", "60s")
+    assert (done.status, "0 of 1 tuned" in done.out) == (1, True)
+    assert f"{host.name} with OMP_NUM_THREADS=99" in done.out
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ def _result_line(result: Result) -> str:
 
 
 def _table(misses: list[Miss]) -> str:
+    from tuner.devices.conditions import Conditions
     from tuner.space.texts import number_text, problem_text
 
     rows = [
@@ -99,7 +100,7 @@ def _table(misses: list[Miss]) -> str:
             miss.count,
             miss.kernel,
             problem_text(miss.sizes, miss.types),
-            miss.device,
+            f"{miss.device} with {conditions}" if (conditions := Conditions(miss.conditions)) else miss.device,
             " ".join(f"{name}={number_text(value)}" for name, value in miss.options.items()),
         ]
         for miss in misses
