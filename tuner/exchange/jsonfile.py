@@ -127,4 +127,14 @@ def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
             return f"not JSON: {error}; {remedy}"
     if member is None:
         return f"has none of `cache`, `results` and (in a T1 file) `KernelSpecification`; {remedy}"
-    return f"no configuration with a time: none of the {count} in `{member}` has one; {remedy}"
+    others = {
+        measurement["name"][:40]
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("measurements"), list)
+        for measurement in entry["measurements"]
+        if isinstance(measurement, dict) and isinstance(measurement.get("name"), str)
+    }
+    measured = (
+        f" (a time is the measurement `time`; there are {shown(', '.join(sorted(others)[:8]))})" if others else ""
+    )
+    return f"no configuration with a time: none of the {count} in `{member}` has one{measured}; {remedy}"

@@ -18,6 +18,7 @@ from tuner import paths
 from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
+from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome
 from tuner.quoting import shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 Row = tuple[Value, ...]  # a configuration's values, in the order of a recording's parameters
-_UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # unit: ms per unit
+_UNITS = {"ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # unit: ms per unit
 _CORRECT = ("correct", "valid")  # `invalidity` of a valid T4 result
+FORBIDDEN = "InvalidConfig"  # Kernel Tuner's name of a combination of values that is no configuration
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
+_NAMES = (*_FAILURES.values(), "RuntimeFailedConfig", FORBIDDEN)
+_NO_CONFIGURATION = "no configuration"  # the reason of the FORBIDDEN entries that tuner writes
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
+COSTS = {BUILD: "compile_time", VERIFY: "verification_time", MEASURE: "benchmark_time"}  # stage: Kernel Tuner's name
+ABOUT_COSTS = "in ms; compile_time includes the wait for a compile worker"  # header member `costs`
 TIMINGS = {  # Kernel Tuner's names of the phases of a trial: T4's names
     "compile_time": "compilation",
     "verification_time": "validation",
@@ -51,6 +57,13 @@ class Entry:
     times: tuple[float, ...] = ()
     failure: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether the file or ledger says how long building, verifying and measuring it took. Files in which all three
+        are 0 do not: they come from where this was unknown."""
+        costs = [self.extra.get(name) for name in COSTS.values()]
+        return all(isinstance(cost, int | float) for cost in costs) and any(costs)
 
 
 @dataclass(frozen=True)
@@ -110,6 +123,7 @@ def of_trials(
         extra = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
         if outcome.failure is None:
             extra |= {"error": outcome.error, "bound": outcome.bound}
+        extra |= _costs(outcome)
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
         entries[row] = Entry(trial.time_ms, outcome.times, outcome.reason, extra)
@@ -118,7 +132,22 @@ def of_trials(
     about |= about_conditions(conditions)
     if space.operation.reference.kind == "none":
         about["verified"] = "none"
+    if any(entry.has_costs for entry in entries.values()):
+        about["costs"] = ABOUT_COSTS
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
+
+
+def _costs(outcome: Outcome) -> dict[str, float]:
+    """How long each stage took, in ms, under Kernel Tuner's names; empty if unknown. A stage that was not reached took
+    0 ms."""
+    if not outcome.seconds:
+        return {}
+    return {name: round(outcome.seconds.get(stage, 0.0) * 1e3, 3) for stage, name in COSTS.items()}
+
+
+def forbidden(rows: Iterable[Row]) -> dict[Row, Entry]:
+    """Entries which tell Kernel Tuner that these combinations of values are no configurations. `read` drops them."""
+    return dict.fromkeys(rows, Entry(None, failure=FORBIDDEN, extra={"reason": _NO_CONFIGURATION}))
 
 
 def about_options(space: Space, options: Mapping[str, float]) -> dict[str, Any]:
@@ -167,7 +196,7 @@ def write(path: Path, recording: Recording) -> None:
         result: dict[str, Any] = {**config, "time": entry.time_ms, "times": list(entry.times)}
         if entry.time_ms is None:
             result = {**config, "time": _FAILURES.get(entry.failure or "", entry.failure or "RuntimeFailedConfig")}
-            if not str(result["time"]).endswith("FailedConfig"):
+            if result["time"] not in _NAMES:
                 result |= {"time": "RuntimeFailedConfig", "reason": entry.failure}
             result["__error__"] = result["time"]
         timings = dict.fromkeys(TIMINGS, 0.0)
@@ -190,6 +219,8 @@ def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
     entries: dict[Row, Entry] = {}
     ignored = 0
     for data in objects:
+        if isinstance(data, dict) and (data.get("__error__"), data.get("reason")) == (FORBIDDEN, _NO_CONFIGURATION):
+            continue
         if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
             extra = {k: v for k, v in data.items() if k not in (*parameters, "time", "times", "__error__")}
             time_ms = milliseconds(data.get("time")) if "__error__" not in data else None
@@ -238,17 +269,26 @@ def _from_t4(path: Path, objects: list[Any]) -> Recording:
 
 
 def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
-    """The first measurement, in ms, that is named as the first objective or `time`."""
-    objectives, measurements = data.get("objectives"), data.get("measurements")
-    names = [*(objectives[:1] if isinstance(objectives, list) else []), "time"]
+    """The measurement `time` in ms; without one, the first objective if its unit is one of time.
+
+    Kernel Tuner writes its observers' measurements, such as energies, without a unit, and often before `time`. So an
+    empty unit means ms for `time` alone.
+    """
+    measurements, objectives = data.get("measurements"), data.get("objectives")
+    by_name: dict[Any, Mapping[str, Any]] = {}
     for measurement in measurements if isinstance(measurements, list) else []:
-        if isinstance(measurement, dict) and measurement.get("name") in names:
-            unit = measurement.get("unit", "")
-            if not isinstance(unit, str) or unit not in _UNITS:
-                units = ", ".join(filter(None, _UNITS))
-                raise RequestError(f"{shown(path)}: unknown time unit {str(unit)[:40]!r}; known units: {units}")
-            return milliseconds(measurement.get("value"), unit)
-    return None
+        if isinstance(measurement, dict) and isinstance(measurement.get("name"), str):
+            by_name.setdefault(measurement["name"], measurement)
+    if "time" in by_name:
+        unit = by_name["time"].get("unit", "")
+        unit = "ms" if unit == "" else unit
+        if not isinstance(unit, str) or unit not in _UNITS:
+            raise RequestError(f"{shown(path)}: unknown time unit {str(unit)[:40]!r}; known units: {', '.join(_UNITS)}")
+        return milliseconds(by_name["time"].get("value"), unit)
+    first = objectives[0] if isinstance(objectives, list) and objectives else None
+    objective = by_name.get(first, {}) if isinstance(first, str) else {}
+    unit = objective.get("unit")
+    return milliseconds(objective.get("value"), unit) if isinstance(unit, str) and unit in _UNITS else None
 
 
 def _values(parameters: Mapping[str, Any], entries: Mapping[Row, Entry]) -> dict[str, tuple[Value, ...]]:
@@ -266,7 +306,7 @@ def is_value(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def milliseconds(value: Any, unit: str = "") -> float | None:
+def milliseconds(value: Any, unit: str = "ms") -> float | None:
     """`value`, a time in `unit`, in ms; None if it is not a time, such as the name of a failure."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
         return None  # old versions of Kernel Tuner wrote a failure as 1e20

@@ -35,5 +35,5 @@ def command(files: tuple[Path, ...], as_json: bool, **statements: Any) -> None:
     from tuner.exchange.interop import imports
     from tuner.exchange.interop.provenance import Statements
 
-    results = imports.import_all(files, Statements(**statements))
+    results = imports.import_all(files, Statements(**statements), lambda note: output.warn([note]))
     output.answer(as_json, [result.to_json() for result in results], "\n".join(map(str, results)))

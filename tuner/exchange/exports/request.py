@@ -62,8 +62,8 @@ class Export:
         return Export(files, {"devices": [_summary(target) for target in targets]}, tuple(notes))
 
     @staticmethod
-    def of_trials(files: list[Path], trials: Trials) -> Export:
-        """The export of all trials."""
+    def of_trials(files: list[Path], trials: Trials, more: Sequence[str] = ()) -> Export:
+        """The export of all trials, with `more` notes about the format."""
         recording = trials.recording
         summary = {"device": recording.device, "trials": len(recording.entries), "from": trials.origin}
         notes = []
@@ -71,7 +71,7 @@ class Export:
             notes.append(f"{recording.kernel}: the trials are unverified: no output was compared with a reference")
         if trials.peculiar:
             notes.append(f"{recording.kernel}: the trials were not tuned for time with warm caches: {trials.peculiar}")
-        return Export(files, summary, tuple(notes))
+        return Export(files, summary, (*notes, *more))
 
 
 def _misfit(target: Target) -> list[str]:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import RequestError
+from tuner import devices
+from tuner.errors import NoConfiguration, RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports.names import beside
 from tuner.exchange.exports.request import Export, ExportRequest, write
-from tuner.exchange.exports.target import Problem
+from tuner.exchange.exports.target import Problem, TargetDevice
+from tuner.exchange.interop.truths import names_of_truths, truths_differ
 from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.quoting import quoted, shown
 from tuner.space.config import Value
-from tuner.space.scope import Limits
+from tuner.space.scope import Limits, Scope
+from tuner.space.sources.rendering import Version
+from tuner.store.store import Store
 
 if TYPE_CHECKING:
     from tuner.exchange.exports.trials import Trials
 
+MOST_COMBINATIONS = 100_000  # of the values of all parameters, for which the cache says of each whether it is valid
 TOP = 0.03  # Kernel Tuner's results hold the configurations that are less than 3 % slower than the best
 RESULTS_VERSION = "1.0"
 
@@ -32,16 +40,87 @@ def export(request: ExportRequest) -> Export:
 
     trials = gather(request.problem, request.device, request.storage)
     path = request.path(".json")
-    recordings.write(path, cache(request.problem, trials))
+    simulated, notes = cache(request.problem, trials)
+    recordings.write(path, simulated)
     results_path = write(beside(path, "results"), json.dumps(results(request.problem, trials), indent=1) + "\n")
-    return Export.of_trials([path, results_path], trials)
+    notes += cost_notes(trials.recording)
+    return Export.of_trials([path, results_path], trials, notes)
 
 
-def cache(problem: Problem, trials: Trials) -> Recording:
-    """The trials in Kernel Tuner's terms: `kernel` names the kernel functions, `size` is the extent of the result.
-    tuner's own names and sizes are additional header members."""
-    about = _about(problem, trials)
-    return replace(trials.recording, kernel=problem.space.kernels, size=_problem_size(problem), about=about)
+def cache(problem: Problem, trials: Trials) -> tuple[Recording, list[str]]:
+    """The trials in Kernel Tuner's terms, and what its users must know. `kernel` names the kernel functions, `size` is
+    the extent of the result. tuner's own names and sizes are additional header members.
+
+    Combinations that are no configurations on the device have entries that say so, so that a simulation needs no
+    restrictions, in which limits of the device may stand.
+    """
+    recording, space = trials.recording, problem.space
+    about = _about(problem, trials) | {k: v for k, v in recording.about.items() if k == "costs"}
+    others, notes = _others(problem, trials)
+    if truths := names_of_truths(space.parameters):
+        notes.append(f"{space.name}: {truths_differ(truths)}")
+    entries = {**recording.entries, **others}
+    return replace(recording, kernel=space.kernels, size=_problem_size(problem), about=about, entries=entries), notes
+
+
+def _others(problem: Problem, trials: Trials) -> tuple[dict[Row, Entry], list[str]]:
+    """The entries of combinations that are no configurations, and notes about a cache with which a simulation fails."""
+    from tuner.search.enumeration import enumerate_space  # imports Kernel Tuner, which `tune import` skips
+
+    space, measured = problem.space, trials.recording.entries
+    combinations = math.prod(map(len, space.parameters.values()))
+    if combinations > MOST_COMBINATIONS:
+        return {}, [
+            f"{space.name}: of its {combinations:,} combinations of values the cache holds only the {len(measured):,} "
+            "with a trial; give Kernel Tuner `restrictions` that allow no others, or its simulation fails"
+        ]
+    try:
+        valid = set(enumerate_space(space, _scope(problem, trials)).list)
+    except NoConfiguration:
+        valid = set()
+    unmeasured = set() if _is_complete(problem, trials) else valid - measured.keys()
+    notes = []
+    if unmeasured:
+        notes.append(
+            f"{space.name}: {len(unmeasured):,} of {len(valid):,} configurations have no trial; Kernel Tuner's "
+            "simulation fails when it asks for one. `tune record` measures all"
+        )
+    every = itertools.product(*space.parameters.values())
+    return recordings.forbidden(row for row in every if row not in measured and row not in unmeasured), notes
+
+
+def _is_complete(problem: Problem, trials: Trials) -> bool:
+    """Whether all configurations that are valid on the device are known to have a trial."""
+    device, count, version = trials.recording.device, len(trials.recording.entries), Version.of(problem.space)
+    about = dict(problem.sizes), dict(problem.types), dict(problem.options)
+    return trials.origin == "recording" or any(
+        record.device == device and record.configurations == count and record.is_of(version)
+        for record in Store.of(problem.space, problem.results).records
+        if (record.sizes, record.types, record.options) == about
+    )
+
+
+def _scope(problem: Problem, trials: Trials) -> Scope:
+    """The problem on the device of the trials: with its limits if it is of this machine, else with the widest of its
+    architecture."""
+    kind = trials.kind or devices.kinds_of(problem.space)[0]
+    limits = devices.BACKENDS[kind].widest(trials.architecture)
+    for number in range(devices.count(kind)):
+        local = TargetDevice.local(problem.space, f"{kind}:{number}")
+        if local.name == trials.recording.device:
+            limits = local.limits
+    return problem.scope(devices.BACKENDS[kind].language, limits)
+
+
+def cost_notes(recording: Recording) -> list[str]:
+    """A note if the costs of some trials are unknown."""
+    unknown = sum(not entry.has_costs for entry in recording.entries.values())
+    if not unknown:
+        return []
+    return [
+        f"{recording.kernel}: how long it took to build, verify and measure is unknown of {unknown} of "
+        f"{len(recording.entries)} trials and is written as 0, so a time limit of a simulation does not count it"
+    ]
 
 
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
@@ -97,7 +176,7 @@ def _problem_size(problem: Problem) -> list[int]:
 
 
 def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
-    """The recordings in a results file, one per device and problem size.
+    """The recordings in a results file, one per device and problem size; some may have no configuration.
 
     Kernel Tuner replaces all but letters and digits in a device's name by _. The member `device`, which `tune export`
     adds, has one device's exact name; in all other names, _ becomes a space. The member `sizes`, which `tune export`
@@ -109,38 +188,42 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
             f"{shown(path)}: the objective is {quoted(data.get('objective'))}; tuner imports only times in ms"
         )
     groups: dict[tuple[str, str], dict[Row, Entry]] = {}
-    names: list[str] = []
+    names: dict[tuple[str, str], list[str]] = {}
+    ignored: Counter[tuple[str, str]] = Counter()
     for row in data["data"] if isinstance(data["data"], list) else []:
-        config = row.get("tunable_parameters") if isinstance(row, dict) else None
-        time_ms = milliseconds(row.get("time")) if isinstance(row, dict) else None
-        if not isinstance(config, dict) or not all(map(is_value, config.values())):
+        if not isinstance(row, dict):
             continue
-        names = names or list(config)
-        if config.keys() == set(names) and time_ms is not None:
-            device_name, size = row.get("device_name"), row.get("problem_size")
-            group = (
-                device_name if isinstance(device_name, str) else "",
-                size if isinstance(size, str) else quoted(size),
-            )
-            groups.setdefault(group, {})[tuple(config[name] for name in names)] = Entry(time_ms)
-    if not groups:
+        device_name, size, config = row.get("device_name"), row.get("problem_size"), row.get("tunable_parameters")
+        group = device_name if isinstance(device_name, str) else "", size if isinstance(size, str) else quoted(size)
+        entries = groups.setdefault(group, {})
+        time_ms = milliseconds(row.get("time"))
+        if time_ms is None or not isinstance(config, dict) or not all(map(is_value, config.values())):
+            ignored[group] += 1
+        elif config.keys() == set(names.setdefault(group, list(config))):
+            entries[tuple(config[name] for name in names[group])] = Entry(time_ms)
+        else:
+            ignored[group] += 1
+    if not any(groups.values()):
         raise RequestError(f"{shown(path)}: no configuration with a time")
-    parameters: dict[str, tuple[Value, ...]] = {
-        name: tuple(dict.fromkeys(key[i] for entries in groups.values() for key in entries))
-        for i, name in enumerate(names)
-    }
+    # over all groups: one value in the best of one size does not make a parameter a constant
+    occurring: dict[str, dict[Value, None]] = {}
+    for group, entries in groups.items():
+        for column, name in enumerate(names.get(group, [])):
+            occurring.setdefault(name, {}).update(dict.fromkeys(row[column] for row in entries))
     kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
     exported_members = ("kernel", "sizes", "types", "options", "kind", "architecture")
     about = {name: data[name] for name in exported_members if name in data}
     if len(groups) > 1:  # Kernel Tuner has added results to the exported ones
         about.pop("sizes", None)
     by_group = []
-    for (name, size), entries in groups.items():
+    for group, entries in groups.items():
+        name, size = group
         same = device != "" and _plain(device) == name
         group_about = about if same or not device else {"kernel": about.get("kernel")}
         group_device = device if same else name.replace("_", " ")
         extent = [int(number) for number in size.split("x") if number.isdecimal() and len(number) < 20]
-        by_group.append(Recording(kernel, group_device, parameters, entries, extent, group_about))
+        parameters = {name: tuple(occurring[name]) for name in names.get(group, [])}
+        by_group.append(Recording(kernel, group_device, parameters, entries, extent, group_about, ignored[group]))
     return by_group
 
 

@@ -17,6 +17,7 @@ from tuner.exchange.recording import Recording
 from tuner.quoting import shown
 from tuner.space import chosen_types, parsing
 from tuner.space.model import Space
+from tuner.space.scope import Limits
 from tuner.space.texts import size_text
 
 LONGEST = 200  # characters in a device's or architecture's name
@@ -57,11 +58,11 @@ def of(where: str, recording: Recording, statements: Statements) -> Provenance:
     device = _device(where, recording, statements)
     kind = _kind(where, recording, space, statements)
     types = _types(where, recording, space, statements)
-    sizes = _sizes(where, recording, space, types, statements)
     try:
         options = parsing.parse_options(recording.options, space.operation, types)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
+    sizes = _sizes(where, recording, space, types, options, statements)
     return Provenance(space, device, kind, sizes, types, options)
 
 
@@ -172,7 +173,12 @@ def _text(types: Mapping[str, str]) -> str:
 
 
 def _sizes(
-    where: str, recording: Recording, space: Space, types: Mapping[str, str], statements: Statements
+    where: str,
+    recording: Recording,
+    space: Space,
+    types: Mapping[str, str],
+    options: Mapping[str, float],
+    statements: Statements,
 ) -> dict[str, int]:
     """The sizes by name: the user's, else the file's."""
     op, file_sizes = space.operation, _file_sizes(recording, space)
@@ -180,6 +186,9 @@ def _sizes(
         sizes = parsing.parse_size(statements.size, op, types)
         if any(isinstance(size, int) and sizes.get(name, size) != size for name, size in file_sizes.items()):
             raise _contradiction(where, "size", size_text(file_sizes), size_text(sizes))
+        if _fits(recording, space, sizes, types, options) is False:
+            error = _contradiction(where, "size", "x".join(map(str, _numbers(recording))), size_text(sizes))
+            raise RequestError(f"{error}; if the file's is another extent, write it as `extent:` of the operation")
         return sizes
     missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
     if missing:
@@ -190,6 +199,48 @@ def _sizes(
         return parsing.parse_size(file_sizes, op, types)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
+
+
+def says_size(recording: Recording, origin: Provenance) -> bool:
+    """Whether the file itself says `origin.sizes`, or an extent that follows from them."""
+    space = origin.space
+    fits = _fits(recording, space, origin.sizes, origin.types, origin.options)
+    return bool(fits) or bool(_file_sizes(recording, space))
+
+
+def _fits(
+    recording: Recording,
+    space: Space,
+    sizes: Mapping[str, int],
+    types: Mapping[str, str],
+    options: Mapping[str, float],
+) -> bool | None:
+    """Whether Kernel Tuner's problem_size is the extent of the result at `sizes`; None if the two cannot be compared.
+
+    Without an `extent:`, problem_size has the sizes in their order. Trailing ones do not count, and neither do extents
+    that it leaves out, if these have defaults.
+    """
+    numbers, op = _numbers(recording), space.operation
+    if isinstance(recording.about.get("sizes"), dict):
+        return None  # the file names all sizes
+    if op.extent:
+        scope = op.scope(sizes, options, space.languages[0], Limits(), types)
+        expected = [extent.integer(scope.names) for extent in op.extent]
+        required = sum(op.sizes.get(extent.text, 1) is None for extent in op.extent)
+    else:
+        expected, required = list(sizes.values()), sum(default is None for default in op.sizes.values())
+    while len(numbers) > max(required, 1) and numbers[-1] == 1:
+        numbers.pop()
+    if not max(required, 1) <= len(numbers) <= len(expected):
+        return None
+    return numbers == expected[: len(numbers)]
+
+
+def _numbers(recording: Recording) -> list[int]:
+    """Kernel Tuner's problem_size; empty if it is anything but whole numbers."""
+    size = recording.size
+    numbers = size if isinstance(size, list) else [size]
+    return [*numbers] if all(isinstance(n, int) and not isinstance(n, bool) for n in numbers) else []
 
 
 def _file_sizes(recording: Recording, space: Space) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tuner import paths
 from tuner.errors import ExpressionError, RequestError
 from tuner.exchange.interop import t1_types
 from tuner.exchange.interop.t1_values import values
+from tuner.exchange.interop.truths import names_of_truths, truths_differ
 from tuner.languages import LANGUAGES
 from tuner.quoting import plain, quoted, shown
 from tuner.space import expressions
@@ -100,6 +101,8 @@ class _Converter:
             "default": self._default(),
             "compile_options": {language: options} if options else None,
         }
+        if truths := names_of_truths(space["parameters"]):
+            self.notes.append(f"parameters: {truths_differ(truths)}")
         return {key: value for key, value in space.items() if value}
 
     def check(self, space: Mapping[str, Any], outputs: list[str]) -> None:

@@ -59,7 +59,9 @@ def results(trials: Trials) -> dict[str, Any]:
 
 def _result(config: Config, entry: Entry) -> dict[str, Any]:
     numbers = {name: value for name, value in entry.extra.items() if isinstance(value, int | float)}
-    timings = {t4_name: numbers.pop(name) for name, t4_name in TIMINGS.items() if name in numbers}
+    timings = {
+        t4_name: numbers.pop(name, 0.0) for name, t4_name in TIMINGS.items() if entry.has_costs or name in numbers
+    }
     measurements = [{"name": name, "value": value, "unit": _UNITS.get(name, "")} for name, value in numbers.items()]
     if entry.time_ms is not None:
         measurements.insert(0, {"name": "time", "value": entry.time_ms, "unit": "ms"})
@@ -83,6 +85,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     query |= {"types": dict(problem.types)} if problem.types else {}
     query |= {**about_options(problem.space, problem.options), **about_conditions(trials.conditions)}
     query |= {"verified": "none"} if trials.recording.is_unverified else {}
+    query |= {k: v for k, v in trials.recording.about.items() if k == "costs"}
     return _document(device, query)
 
 

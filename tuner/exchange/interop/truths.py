@@ -1,0 +1,16 @@
+"""Truths as values of parameters, which are macros of another value in Kernel Tuner than in tuner."""
+
+from collections.abc import Iterable, Mapping
+
+
+def names_of_truths(parameters: Mapping[str, Iterable[object]]) -> list[str]:
+    """The parameters with a value that is true or false."""
+    return [name for name, values in parameters.items() if any(isinstance(value, bool) for value in values)]
+
+
+def truths_differ(names: Iterable[str]) -> str:
+    """Why code that Kernel Tuner compiles may differ from that of tuner where these parameters are truths."""
+    return (
+        f"{', '.join(names)}: true and false are the macros `True` and `False` in Kernel Tuner, which are 0 in `#if`, "
+        "but 1 and 0 in tuner; declare 1 and 0 in both if the kernel reads them so"
+    )
