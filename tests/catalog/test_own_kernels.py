@@ -17,7 +17,7 @@ from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
 from tuner import paths
-from tuner.catalog import catalog, folders
+from tuner.catalog import catalog, folders, known_files
 from tuner.errors import RequestError
 from tuner.store.store import Store
 
@@ -401,3 +401,24 @@ def test_a_kernel_in_cuda_alone_is_told_how_it_may_run_elsewhere(tune: Tune, sta
     told = tune(file, "8", "--device", "opencl").err
     assert "runs on cuda, not on opencl; a source that includes portable.h may run on opencl, too" in told
     assert "portable.h" not in tune("hgemm/07", "128", "--device", "opencl").err, "which is CUDA by its nature"
+
+
+def test_the_list_does_not_warn_of_what_was_tuned_elsewhere(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, here = project(tmp_path / "checkout", "", "blur"), tmp_path / "here"
+    file = root / "tuning" / "blur.yaml"
+    here.mkdir()
+    (root / "tuner.toml").unlink()
+    known_files.add(file, "checkout/blur")
+    monkeypatch.chdir(here)
+    assert "checkout/blur" in tune("list").out
+    file.write_text("title: [")
+    done = tune("list")
+    assert (done.status, done.err, "blur" in done.out) == (0, "", False)
+    assert "blur.yaml" in tune("show", "checkout/blur").err, "who asks for it is told"
+    (root / "tuner.toml").write_text("spaces = [1]")
+    assert tune("list").err == ""
+    (root / "tuner.toml").unlink()
+    monkeypatch.chdir(root)
+    assert "blur.yaml" in tune("list").err

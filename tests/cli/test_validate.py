@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from helpers.operations import array, written
 from helpers.processes import Tune, run
@@ -120,3 +121,32 @@ def test_what_the_text_leaves_open_is_read_from_the_build(
     if message:
         assert done.err.startswith(f"error: cuda: a={changes.get('a', [1])[0]} cannot be launched: f.yaml: ")
         assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("block", [-1], "block.0: `-1` is -1; at least 1 is needed"),
+        ("block", [64, "2 - 2"], "block.1: `2 - 2` is 0; at least 1 is needed"),
+        ("grid", ["n", 0], "grid.1: `0` is 0; at least 1 is needed"),
+        ("shared_memory", -4, "shared_memory: `-4` is -4; at least 0 is needed"),
+        ("steps", [{"kernel": "f", "block": [n]} for n in range(36)], "steps: 36 steps; at most 32 are allowed"),
+        ("steps", [], "steps: 0 steps; at least 1 is needed"),
+        ("block", [1, 1, 1, 1], "block: 4 entries; at most 3 are allowed"),
+        ("parameters", {}, "parameters: 0 parameters; at least 1 is needed"),
+    ],
+)
+def test_what_no_configuration_can_launch_is_refused_by_every_verb(
+    key: str, value: Any, said: str, tune: Tune, tmp_path: Path
+) -> None:
+    code = "__kernel void f(__global float *y, __global const float *x, int n) { y[get_global_id(0)] = 0; }"
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    file = written(tmp_path, code, arguments, "2 * x", "opencl", **{"block": [64], key: value})
+    if key == "steps":
+        data = yaml.safe_load(file.read_text())
+        file.write_text(yaml.safe_dump({k: v for k, v in data.items() if k not in ("kernel", "block")}))
+    for request in (("validate", file), (file, "64"), ("run", file, "64"), ("best", file, "64"), ("show", file, "64")):
+        done = tune(*request)
+        assert (done.status, len(done.err.splitlines())) == (2, 1), (request, done.err)
+        assert "f.yaml:" in done.err
+        assert said in done.err

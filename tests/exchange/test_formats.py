@@ -52,6 +52,27 @@ def test_a_header_has_a_section_for_each_device_and_a_default(tune: Tune, tmp_pa
     assert only.read_text().count("defined(") == 1
 
 
+def test_a_header_takes_no_name_from_a_program_in_cpp(tune: Tune, tmp_path: Path) -> None:
+    """Its launch and values have names of their own there; kernels, in C and under nvcc, read theirs as before."""
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = blocks * GRID_X * x[i]; }"
+    file = written(tmp_path, code, arguments, "128 * x", parameters={"blocks": [64], "GRID_X": [2]})
+    header, program = tmp_path / "tuned.h", tmp_path / "program.cpp"
+    assert tune("export", file, "64", "--to", "header", "--device", "host", "--output", header).status == 0
+    prefix = next(line.split()[1] for line in header.read_text().splitlines() if line.startswith("#ifndef"))[:-2]
+    program.write_text(
+        f'#include "tuned.h"\n#include <vector>\nint main() {{ std::vector<int> blocks(2), GRID_X; '
+        f'static_assert({prefix}_GRID_X > 0, ""); return {prefix}_VALUE_blocks + {prefix}_VALUE_GRID_X - 66; }}\n'
+    )
+    run("g++", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "program", program)
+    run(tmp_path / "program")
+    assert macros(header)["blocks"] == "64"
+    assert "blocks" not in macros(header, f"{prefix}_MACROS=0")
+    for defined in ("__CUDACC__", f"{prefix}_MACROS=1"):
+        seen = run("g++", "-E", "-dM", "-x", "c++", f"-D{defined}", header).stdout
+        assert "#define blocks 64" in seen
+
+
 def test_a_kernel_compiles_under_its_header(tune: Tune, tmp_path: Path) -> None:
     kernel, header, folder = "sgemm/01_host_blocked", tmp_path / "tuned.h", tmp_path / "r"
     Store(kernel, folder).add(record(sizes=sizes(64), config={"block_size": 16, "openmp": 0}))

@@ -393,3 +393,33 @@ def test_records_of_other_options_have_rows_of_their_own(tmp_path: Path, tune: T
     assert any(line.startswith(f"| {KERNEL}, alpha=2 |") for line in lines)
     compared = tune("compare", KERNEL, "--results", folder).out.splitlines()
     assert [line.split("  ")[0] for line in compared[2:]] == ["4096", "4096, alpha=2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            '{"format": "tuner results", "version": 99, "kernel": "a/b"}',
+            "written by a newer tuner: the file has format",
+        ),
+        ('\ufeff{"format": "tuner results", "version": 1, "kernel": "a/b"}', "begins with a byte order mark (BOM)"),
+        ("no JSON", "not a results file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_does_not_stop_a_report(content: str, said: str, tmp_path: Path, tune: Tune) -> None:
+    here, other = stored(tmp_path / "r", at(1000)), tmp_path / "other"
+    for name in (KERNEL, "a/b"):
+        for folder in (here, other):
+            file = folder / f"{name}.jsonl"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if folder != here or name != KERNEL:
+                file.write_text(content)
+    where = ("--results", here)
+    for request in (("report", *where), ("report", "--results", other), ("compare", "07_tiled", *where)):
+        done = tune(*request)
+        assert done.status == 0, done.err
+        assert done.err.count(f"b.jsonl:1: {said}") == 1
+        assert done.err.count("; the file is passed over") == len(done.err.splitlines())
+    assert "1000" in tune("report", *where).out
+    stores = ("--results", here, "--results", other)
+    assert said in tune("compare", "07_tiled", *stores).err

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,34 @@ def test_a_lock_that_nobody_lets_go_of_is_one_message(tmp_path: Path, monkeypatc
         pytest.raises(RequestError, match=r"locked by another process for 0 s; wait for it, or delete .*\.lock"),
     ):
         store.add(EXACT)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="acts as two other users")
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_two_users_write_to_one_store(umask: int, tmp_path: Path) -> None:
+    """The folder is their group's. A lock file that an earlier version has left names its cure."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    os.chown(folder, 0, 4242)
+    folder.chmod(0o2775)
+    write = """
+os.umask(int(sys.argv[3], 8))
+r.Store("double", Path(sys.argv[4])).add(r.record())  # imports what these users may not read
+for user in (1234, 1235):
+    def as_user():
+        os.setgroups([4242])
+        os.setgid(4242)
+        os.setuid(user)
+        assert r.Store("double", Path(sys.argv[1])).add(r.record(sizes=r.sizes(user)))
+    assert ends([apart(as_user)]) == [0], user
+"""
+    try:
+        command = [sys.executable, "-c", WRITERS + write, str(folder), str(ROOT / "tests"), oct(umask), str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert {r.sizes["M"] for r in Store("double", folder).records} == {1234, 1235}
+        (folder / "double.lock").chmod(0o644)
+        os.chown(folder / "double.lock", 0, 0)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "double.lock: belongs to another user, and this one may not write to it" in done.stderr
+    finally:
+        shutil.rmtree(folder)

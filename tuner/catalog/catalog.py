@@ -14,6 +14,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 from tuner.space.model import Space
 
+TUNED = "file"  # the origin of a file that was tuned before
 MOST_NAMED = 6  # kernels in a message
 
 
@@ -39,7 +40,8 @@ def shipped() -> list[CatalogEntry]:
 
 
 def own() -> tuple[list[CatalogEntry], list[str]]:
-    """The user's kernels, each file once, and messages about files and folders that could not be read.
+    """The user's kernels, each file once, and messages about files and folders that could not be read. A file tuned
+    before, in another folder than the current one, gives none.
 
     They come from the project of the current folder, the folders in TUNER_SPACES, and the files tuned before, if these
     still exist.
@@ -53,8 +55,17 @@ def own() -> tuple[list[CatalogEntry], list[str]]:
         try:
             entries[resolved] = CatalogEntry(kernel_names.of(resolved), file, origin)
         except RequestError as error:
-            problems.append(str(error))
+            if not _is_elsewhere(file, origin):
+                problems.append(str(error))
     return list(entries.values()), list(dict.fromkeys(problems))
+
+
+def _is_elsewhere(file: Path, origin: str) -> bool:
+    """Whether a space file is known only because it was tuned before, and is not in the current folder or below it."""
+    try:
+        return origin == TUNED and not Path(os.path.realpath(file)).is_relative_to(Path.cwd())
+    except OSError:  # the current folder has been deleted
+        return origin == TUNED
 
 
 def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
@@ -76,7 +87,7 @@ def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
     except RequestError as error:
         problems.append(str(error))
         return
-    yield from ((file, "file") for file in known if os.path.isfile(file))
+    yield from ((file, TUNED) for file in known if os.path.isfile(file))
 
 
 def _in(folder: Path, problems: list[str], named_by: str) -> Iterator[Path]:
@@ -239,9 +250,11 @@ def _read(path: Path, name: str) -> Space:
 
 
 def loaded(entries: Iterable[CatalogEntry], problems: list[str]) -> Iterator[tuple[CatalogEntry, Space]]:
-    """Each of `entries` with its Space. An entry with an invalid file is skipped, and `problems` gets a message."""
+    """Each of `entries` with its Space. An entry with an invalid file is skipped, and `problems` gets a message, unless
+    the file is only known from tuning it in another folder."""
     for entry in entries:
         try:
             yield entry, _read(entry.file, entry.name)
         except TunerError as error:
-            problems.append(str(error))
+            if not _is_elsewhere(entry.file, entry.origin):
+                problems.append(str(error))

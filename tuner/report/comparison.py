@@ -25,7 +25,7 @@ from tuner.store import rates, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.rates import Rates
 from tuner.store.record import Record
-from tuner.store.record_file import read
+from tuner.store.record_file import read_or_pass
 
 DIMENSIONS = ("kernel", "size", "device", "store")
 MOST_SIZES = 12  # a message lists at most this many sizes
@@ -190,7 +190,7 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
     for folder in stores:
         for file in sorted(folder.rglob("*.jsonl")):
             kernel = file.relative_to(folder).with_suffix("").as_posix()
-            records, problems = read(file, kernel)
+            records, problems = read_or_pass(file, kernel)
             for problem in problems:
                 say(problem)
             found += [(str(folder), kernel, record) for record in records if record.is_plain]

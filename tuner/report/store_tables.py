@@ -24,7 +24,8 @@ def rows(
     """The records of all kernels, by kernel, device and size, the latest of a problem first.
 
     `device` is a kind of device, or part of a name. `say` receives a message for each line of a store file that is not
-    a record. Raises RequestError if there are records, but none of `device`.
+    a record, and for each file that is passed over because it is of a newer version or cannot be read. Raises
+    RequestError if there are records, but none of `device`.
     """
     roots = [results or paths.user_results(), paths.shipped("results")]
     of_wheels = [wheel.folder / "results" for wheel in wheels.installed()[0]]
@@ -35,7 +36,8 @@ def rows(
     }
     table, reported = [], set[str]()
     for kernel in sorted(files):
-        store = Store(kernel, results, [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels])
+        more = [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels]
+        store = Store(kernel, results, more, passes_over=True)
         for problem in store.problems:
             if problem not in reported:  # each kernel's store repeats the problems of the folder
                 say(problem)

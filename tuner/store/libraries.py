@@ -61,4 +61,4 @@ def _records(space: Space, results: Path | None) -> Iterator[list[Record]]:
         except TunerError:
             continue
         if replace(other, extent=space.operation.extent) == space.operation:  # the extent does not matter to a library
-            yield Store(name, results).records
+            yield Store(name, results, passes_over=True).records

@@ -23,12 +23,26 @@ def of(path: Path) -> BaseFileLock:
     """The lock of `path`, not acquired yet. It is a file beside `path`.
 
     The operating system releases its lock on that file when the process ends. On a file system without flock, the
-    file's existence is the lock. Raises OSError if the file cannot be created.
+    file's existence is the lock. Whoever may write to the folder may write to the file, so users can share a store.
+    Raises OSError if the file cannot be created, and RequestError if another user's file forbids to lock it.
     """
     from filelock import FileLock, SoftFileLock
 
-    if _has_flock(path.with_suffix(".lock")):
-        return FileLock(path.with_suffix(".lock"))
+    file = path.with_suffix(".lock")
+    try:
+        has_flock = _has_flock(file)
+    except PermissionError:
+        if not file.exists():
+            raise
+        raise RequestError(
+            f"{shown(file)}: belongs to another user, and this one may not write to it; have its owner run "
+            f"`chmod a+rw {shown(file)}`, or delete it while nobody writes to this folder"
+        ) from None
+    if has_flock:
+        mode = 0o600 | file.parent.stat().st_mode & 0o066
+        with contextlib.suppress(OSError):  # of another user, who has let this one write to it
+            file.chmod(mode)
+        return FileLock(file, mode=mode)
     return SoftFileLock(path.with_suffix(".softlock"))  # a different name, because FileLock leaves its file behind
 
 

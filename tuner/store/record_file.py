@@ -52,6 +52,14 @@ def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]
     return records, problems
 
 
+def read_or_pass(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
+    """As `read`, but a file that is no file of records, or of a newer version, or cannot be read, is a message."""
+    try:
+        return read(path, kernel)
+    except RequestError as error:
+        return [], [f"{error}; the file is passed over"]
+
+
 def lines(path: Path) -> list[str]:
     """All lines, the header first; none if there is no file. Raises RequestError if the file cannot be read."""
     where = shown(path)
@@ -82,6 +90,8 @@ def kernel_of(path: Path, line: str) -> object:
     Raises RequestError if the file is no file of records, or is of a newer version.
     """
     where = shown(path)
+    if line.startswith("\ufeff"):
+        raise RequestError(f"{where}:1: begins with a byte order mark (BOM); save the file as UTF-8 without one")
     try:
         header = json.loads(line)
         is_ours = header["format"] == FORMAT

@@ -47,8 +47,15 @@ class Store:
     some, `problems` messages about what could not be read.
     """
 
-    def __init__(self, kernel: str, folder: Path | None = None, more: Iterable[Place] = ()) -> None:
-        """Read the records. `folder` replaces the folder of the user's results; `more` is read last."""
+    def __init__(
+        self, kernel: str, folder: Path | None = None, more: Iterable[Place] = (), passes_over: bool = False
+    ) -> None:
+        """Read the records. `folder` replaces the folder of the user's results; `more` is read last.
+
+        Raises RequestError for a file that cannot be read or is of a newer version. If the store `passes_over` such
+        files, they are among the `problems` instead.
+        """
+        read = record_file.read_or_pass if passes_over else record_file.read
         roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
         self.paths = [(root / f"{kernel.lstrip('/')}.jsonl").resolve() for root in roots]
         self.kernel = kernel
@@ -62,7 +69,7 @@ class Store:
         for place in places:
             # A verified record takes precedence over an imported one, and a later protocol over an earlier one.
             own = {record.key: rank(record) for record in self.records if record.is_verified}
-            records, problems = record_file.read(place.path, place.kernel)
+            records, problems = read(place.path, place.kernel)
             records = [record for record in records if place.accepts(record)]
             self._adopted += records if place.adopted else []
             others = [r for r in better_first(records) if r.key not in own or rank(r) < own[r.key]]

@@ -28,10 +28,11 @@ from tuner.space import launch_form, snapshot
 from tuner.space.chosen import Chosen
 from tuner.space.instance import Instance
 from tuner.space.model import Space
-from tuner.store import rates, rejected
+from tuner.store import rates, rejected, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Candidate, Query
 from tuner.store.record import Record
+from tuner.tuning.finals.conclusions import SAME
 
 SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
 
@@ -65,6 +66,29 @@ class Rerun:
     vs_library: float | None = None
     best_library: str | None = None
     vs_best_library: float | None = None
+
+    @property
+    def recorded(self) -> Record | None:
+        """The record of this configuration for this problem, device and version of the kernel; None if there is
+        none."""
+        candidate, record = self.candidate, self.candidate.record
+        is_same = record is not None and candidate.is_exact and not candidate.stale
+        return record if record is not None and is_same and record.config == candidate.config else None
+
+    @property
+    def difference(self) -> str:
+        """How the time differs from the record's, if by more than SAME and more than either spreads; else empty."""
+        record, time_ms = self.recorded, self.time_ms
+        if record is None or time_ms is None or abs(time_ms / record.time_ms - 1) <= SAME:
+            return ""
+        if verdicts.of_medians(time_ms, self.spread, record.time_ms, record.spread):
+            return ""
+        factor = time_ms / record.time_ms
+        return (
+            f"took {time_ms:.4g} ms (spread {self.spread or 0:.1%}), {factor:.2f} times as long as in its record, "
+            f"{record.time_ms:.4g} ms (spread {record.spread:.1%}): clocks, the driver, the inputs or other programs "
+            "differ; if it stays so, tune it again with --fresh"
+        )
 
 
 def run(

@@ -34,7 +34,10 @@ def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int
     result = rerun.run(kernel, size, **request, noted=output.say)
     best = result.candidate
     output.warn(best.notes)
+    if result.difference:
+        output.warn([f"{result.kernel}: {result.difference}"])
     fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
+    fields["recorded_ms"] = result.recorded.time_ms if result.recorded is not None else None
     text = ""
     if result.reason is None:
         verdict = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"

@@ -1,5 +1,6 @@
 """Export as a C header: the macros of the best configuration for each device, and of the default configuration."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from tuner.space.model import Geometry
 from tuner.space.scope import COMMON_GPU
 from tuner.space.sources import rendering
 from tuner.space.texts import config_text
+
+_DEFINE = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
 
 
 def export(request: ExportRequest) -> Export:
@@ -43,8 +46,12 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
             "Written by `tune export --to header`: macros and launch for this size.",
             "Include it before the kernel's source, with at most one of these macros defined:",
             *macros,
+            f"{prefix.upper()}_VALUE_name is the value of the macro `name`, which the kernel's source reads. The macro",
+            "is not defined in C++, except by nvcc and NVRTC, because it may be the name of anything there. Define",
+            f"{prefix.upper()}_MACROS as 1 or 0 to decide it.",
         ),
         f"#ifndef {prefix.upper()}_H\n#define {prefix.upper()}_H\n\n",
+        f"#ifdef __cplusplus\n#ifndef __CUDACC__\n{_default(prefix, 0)}#endif\n#endif\n{_default(prefix, 1)}\n",
     ]
     for number, (macro, target) in enumerate(zip(macros, targets, strict=True)):
         parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
@@ -60,6 +67,11 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     return "".join(parts)
 
 
+def _default(prefix: str, value: int) -> str:
+    """The choice of whether the kernel's macros are defined, if nothing has chosen before."""
+    return f"#ifndef {prefix.upper()}_MACROS\n#define {prefix.upper()}_MACROS {value}\n#endif\n"
+
+
 def _section(target: Target) -> str:
     record, best, origin = target.best.record, target.best, "never tuned"
     if record is not None:
@@ -71,10 +83,13 @@ def _section(target: Target) -> str:
 
 
 def _macros(instance: Instance) -> str:
-    """The macros that the kernel reads, then its launch: grid, block, and bytes of dynamic shared memory; then the
-    bytes of arrays whose size depends on the configuration, and of scratch arrays."""
+    """The macros that the kernel reads, under safe names and as they are; then its launch: grid, block, and bytes of
+    dynamic shared memory; then the bytes of arrays whose size depends on the configuration, and of scratch arrays."""
     space, prefix = instance.space, identifier(instance.space.name).upper()
-    text, kernels = rendering.defines(instance), rendering.kernels_of(instance)
+    defines, kernels = rendering.defines(instance), rendering.kernels_of(instance)
+    text = "".join(f"#define {prefix}_VALUE_{name} {value}\n" for name, value in _DEFINE.findall(defines))
+    if defines:
+        text += f"#if {prefix}_MACROS\n{defines}#endif\n"
     steps = zip(space.steps, kernels, instance.geometries, strict=True)
     for number, (step, kernel, geometry) in enumerate(steps, start=1):
         own = prefix if len(space.steps) == 1 else f"{prefix}_STEP_{number}"

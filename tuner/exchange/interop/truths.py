@@ -12,5 +12,6 @@ def truths_differ(names: Iterable[str]) -> str:
     """Why code that Kernel Tuner compiles may differ from that of tuner where these parameters are truths."""
     return (
         f"{', '.join(names)}: true and false are the macros `True` and `False` in Kernel Tuner, which are 0 in `#if`, "
-        "but 1 and 0 in tuner; declare 1 and 0 in both if the kernel reads them so"
+        "but 1 and 0 in tuner, where a flag that is false is undefined; declare 1 and 0 in both if the kernel reads "
+        "them so"
     )

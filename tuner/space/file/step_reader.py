@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
+from tuner.quoting import shown
 from tuner.space import expressions
 from tuner.space.expressions import Expression, evaluator
 from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel
@@ -126,12 +127,19 @@ class StepReader:
 
     def _single(self, where: Where, expression: Expression) -> Expression:
         self._check_names(where, expression)
+        self._check_constant(where, expression, 0)
         return expression
+
+    def _check_constant(self, where: Where, expression: Expression, least: int) -> None:
+        """Raise SpaceError for a number below `least`: no configuration could be launched."""
+        if not expression.names and (value := expression.integer({})) < least:
+            raise self.document.error(where, f"`{shown(expression.text)}` is {value}; at least {least} is needed")
 
     def _triple(self, where: Where, extents: list[Expression]) -> Extents:
         """The extents in x, y and z; a missing one is 1."""
         for position, expression in enumerate(extents):
             self._check_names((*where, position), expression)
+            self._check_constant((*where, position), expression, 1)
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ValidationError
 from tuner.quoting import quoted
 from tuner.space.file.yamlfile import Document, Where
 
+_PLURALS = ("steps", "parameters", "restrictions", "arguments")  # keys whose entries have the key's name
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -50,6 +52,11 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
             return "this key is missing; add it"
         case "value_error":
             return str(error["ctx"]["error"])
+        case "too_long" | "too_short" as fault:
+            noun = str(error["loc"][-1]) if error["loc"][-1] in _PLURALS else "entries"
+            bounds = error["ctx"]
+            most, least = f"most {bounds.get('max_length')} are allowed", f"least {bounds.get('min_length')} is needed"
+            return f"{bounds['actual_length']} {noun}; at {most if fault == 'too_long' else least}"
         case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
             return f"{quoted(value)} is not a name; use letters, digits and _"
     text = f"a {type(value).__name__}" if isinstance(value, dict | list) else quoted(value)
