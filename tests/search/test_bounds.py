@@ -58,5 +58,5 @@ def test_configurations_that_fit_in_memory_are_all_listed_whatever_the_combinati
 
 
 def test_a_file_has_a_thousand_restrictions_at_most(tmp_path: Path) -> None:
-    with pytest.raises(SpaceError, match="at most 1000 items"):
+    with pytest.raises(SpaceError, match="1001 restrictions; at most 1000 are allowed"):
         counted(tmp_path, f"parameters: {{v: [1, 2]}}\nrestrictions: [{', '.join(['v < 3'] * 1001)}]\n")
