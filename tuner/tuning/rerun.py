@@ -32,8 +32,8 @@ from tuner.store import rates, rejected, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Candidate, Query
 from tuner.store.record import Record
-from tuner.tuning.finals.conclusions import SAME
 
+SAME = 0.02  # relative difference of two times that needs no explanation
 SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
 
 
