@@ -46,8 +46,8 @@ if child == 0:
     try:
         uses[use]()
     except tuner.DeviceError as error:
-        print(error)
-        sys.exit(7)
+        print(error, flush=True)
+        os._exit(7)  # PyCUDA would abort: the parent's context is still current
     os._exit(1)
 ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 kernel(*arrays)  # the parent goes on

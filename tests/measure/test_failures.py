@@ -81,7 +81,7 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
 def test_an_opencl_kernel_with_other_arguments_than_its_space_declares_is_told(tune: Tune, stage: Stage) -> None:
     for arguments, told in (("__global float *C", "takes 1 arguments, but its space declares 9"),
                             ("__global float *C, __global float *A, __global float *B, int M, int N, int K, int batch, "
-                             "double alpha, double beta", "argument 8 of other: ")):  # fmt: skip
+                             "double alpha, double beta", "has 4 bytes, but other takes 8 here")):  # fmt: skip
         more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
         text = f"__kernel void other({arguments}) {{}}"
         done = tune(stage(text, "other", "{mode: [0]}", "opencl", more), "20", "--timeout", "60")
