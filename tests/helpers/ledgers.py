@@ -24,8 +24,9 @@ def _trials(folder: Path, *states: TrialState) -> Iterator[tuple[str, FrozenTria
 
 
 def finished(folder: Path) -> Counter[str]:
-    """How often each configuration has been measured to its end."""
-    return Counter(config for config, _ in _trials(folder, TrialState.COMPLETE, TrialState.FAIL))
+    """How often each configuration has been measured to its end by a search; the finals may measure it again."""
+    trials = _trials(folder, TrialState.COMPLETE, TrialState.FAIL)
+    return Counter(config for config, trial in trials if not trial.user_attrs.get("revised"))
 
 
 def is_begun(folder: Path) -> bool:

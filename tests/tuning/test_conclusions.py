@@ -77,7 +77,9 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
 
 @pytest.mark.slow
 def test_tuning_at_a_size_that_is_too_small_says_so(tune: Tune, tmp_path: Path) -> None:
-    assert "much of a time is launch overhead" in tune(scaled(tmp_path, "twice"), "1").err
+    file = scaled(tmp_path, "twice")
+    errs = (tune(file, "1", "--fresh").err for _ in range(5))  # on a busy processor, a time may exceed the overhead
+    assert any("much of a time is launch overhead" in err for err in errs)
 
 
 @pytest.mark.slow

@@ -219,9 +219,9 @@ class Ledger:
                     return False
             return True
 
-    def _create_claim(self, config: Config) -> int:
-        """Add a running trial of this process, and return its id."""
-        attributes: dict[str, Any] = {"worker": self._worker, "beat": 0}
+    def _create_claim(self, config: Config, **more: Any) -> int:
+        """Add a running trial of this process with `more` attributes, and return its id."""
+        attributes: dict[str, Any] = {"worker": self._worker, "beat": 0, **more}
         template = create_trial(
             state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
         )
@@ -294,7 +294,7 @@ class Ledger:
         """Write a new trial of a measured configuration, which replaces the earlier one."""
         with self._access:
             self._doubtful.discard(config_key(trial.config))  # the better of the two is not asked for
-            self._create_claim(trial.config)
+            self._create_claim(trial.config, revised=True)
             self.finish(trial)
 
     def news(self) -> list[Trial]:
