@@ -77,11 +77,11 @@ class Server:
 
 
 def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
-    """How often each configuration was measured, and all trials, of the one study at `url`."""
+    """How often a search measured each configuration, and all trials, of the one study at `url`."""
     (summary,) = optuna.study.get_all_study_summaries(url)
     study = optuna.load_study(study_name=summary.study_name, storage=url)
     done = study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
-    return Counter(json.dumps(trial.params) for trial in done), study.trials
+    return Counter(json.dumps(t.params) for t in done if not t.user_attrs.get("revised")), study.trials
 
 
 def workers_of(url: str, state: TrialState) -> set[str]:
