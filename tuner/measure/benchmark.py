@@ -4,34 +4,32 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from tuner.devices import Device, Library
-from tuner.devices.figures import NO_FIGURES
+from tuner.devices import Device
 from tuner.devices.forking import Kept
 from tuner.devices.program import Built, Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure.anchors import Anchors
-from tuner.measure.contestants import Contestant, Instruments, Turns
+from tuner.measure.contest import Contest
+from tuner.measure.contestants import Contestant, Instruments
 from tuner.measure.floor import Floor
 from tuner.measure.flushing import Flusher
-from tuner.measure.method import STANDARD, Method, objective_values
+from tuner.measure.method import STANDARD, Method
 from tuner.measure.results import (
     BUILD,
     MEASURE,
     VERIFY,
     FailedConfigs,
-    Final,
     Finals,
     FoundWrong,
     Outcome,
     Repeated,
     check_is_own,
 )
-from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
     QUICK_SECONDS,
@@ -39,7 +37,6 @@ from tuner.measure.timing.clock import (
     StageWatch,
     Stopwatch,
     TimedLaunch,
-    interleave,
     normalised_by_input,
 )
 from tuner.measure.timing.energy import INTERVALS, EnergyMeter
@@ -54,8 +51,6 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-ENERGY_ROUNDS, FEWEST_ENERGY_ROUNDS = 4, 2  # of the finals
-MOST_TURNS = 30  # of all candidates, unless there are FEWEST_ENERGY_ROUNDS
 VACATED_SHARE = 0.25  # of a processor's memory, for the arrays of all contestants of the final round
 SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
 
@@ -245,82 +240,18 @@ class Bench:
                     stack.callback(contestants[position].close)
                 except TrialError as error:
                     failures.add(position, error)
-            return self._finals(contestants, failures, seconds, with_library, sustained, quick)
-
-    def _finals(
-        self,
-        contestants: dict[int, Kept],
-        failures: FailedConfigs,
-        seconds: float | None,
-        with_library: bool,
-        sustained: float | None,
-        quick: bool,
-    ) -> Finals:
-        """Measure the contestants and the vendor library in turns. The arguments are those of `finals`."""
-        end = failures.count
-        default = self._anchors.default if contestants and with_library else None
-        algorithms = self._anchors.fastest if default is not None and not quick else ()
-        libraries = [] if default is None else [default, *algorithms]
-        for position, library in enumerate(libraries, end):
-            contestants[position] = self.device.isolation.keep(
-                functools.partial(Contestant, self._instruments, library)
+            default = self._anchors.default if contestants and with_library else None
+            algorithms = self._anchors.fastest if default is not None and not quick else ()
+            libraries = [] if default is None else [default, *algorithms]
+            contest = Contest(self._instruments, self.method, contestants, libraries, failures)
+            finals = contest.finals(seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), sustained)
+            return replace(
+                finals,
+                launch_ms=self.launch_ms() if finals.shortest_ms < SHORT_MS else None,
+                input_sets=self.workbench.set_count,
+                skipped_mutants=[*self._skipped_mutants, *self._precision.untried],
+                accepted_mutants=self._precision.accepted,
             )
-        seconds, positions = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), [*contestants]
-        rounds = interleave(
-            self.device,
-            Turns(self.workbench.rotation),
-            [*contestants.values()],
-            seconds,
-            lambda i, error: failures.add(positions[i], error),
-        )
-        times = dict(zip(contestants, rounds.times, strict=True))
-        energies = self._final_energies(contestants, times, failures)
-        for position in [position for position in contestants if position not in failures and position < end]:
-            try:
-                contestants[position].ask("verify", median(times[position]))
-            except TrialError as error:
-                failures.add(position, error)
-        finals = {
-            i: Final(
-                times.get(i, ()), libraries[i - end].name if i >= end else None, failures.get(i), energies.get(i, ())
-            )
-            for i in range(end + len(libraries))
-        }
-        anchors = {} if default is None or end in failures else {"library": end}
-        right = [position for position in range(end + 1, end + len(libraries)) if position not in failures]
-        if right:
-            anchors["best_library"] = min(right, key=lambda position: finals[position].time_ms)
-        if sustained is not None:
-            calls = {position: libraries[position - end] for position in anchors.values()}
-            self._sustain(contestants, finals, failures, calls, sustained)
-        is_short = any(finals[position].time_ms < SHORT_MS for position in contestants if position not in failures)
-        return Finals(
-            candidates=[finals[position] for position in range(end)],
-            **{name: finals[position] for name, position in anchors.items()},
-            clock_mhz=median(rounds.clocks) if rounds.clocks else None,
-            throttled=sorted(rounds.throttled),
-            launch_ms=self.launch_ms() if is_short else None,
-            input_sets=self.workbench.set_count,
-            skipped_mutants=[*self._skipped_mutants, *self._precision.untried],
-            accepted_mutants=self._precision.accepted,
-        )
-
-    def _final_energies(
-        self, contestants: Mapping[int, Kept], times: Mapping[int, Sequence[float]], failures: FailedConfigs
-    ) -> dict[int, tuple[float, ...]]:
-        """The energies of each contestant in mJ, from rounds in which they take turns."""
-        energies: dict[int, tuple[float, ...]] = {}
-        if not self.method.wants_energy:
-            return energies
-        rounds = max(FEWEST_ENERGY_ROUNDS, min(ENERGY_ROUNDS, MOST_TURNS // max(1, len(contestants))))
-        for _ in range(rounds):
-            for position in [position for position in contestants if position not in failures]:
-                try:
-                    found = contestants[position].ask("energies", median(times[position]))
-                    energies[position] = (*energies.get(position, ()), *found)
-                except TrialError as error:
-                    failures.add(position, error)
-        return energies
 
     def _contestant(self, config: Config, vacates: bool) -> Contestant:
         contestant = Contestant(self._instruments, self._prepare_verified(config, self._options_bench), vacates)
@@ -336,38 +267,6 @@ class Bench:
     @property
     def _instruments(self) -> Instruments:
         return Instruments(self.device, self.workbench, self._stopwatch, self._floor, self._energy_meter)
-
-    def _sustain(
-        self,
-        contestants: Mapping[int, Kept],
-        finals: dict[int, Final],
-        failures: FailedConfigs,
-        anchors: Mapping[int, Library],
-        seconds: float,
-    ) -> None:
-        """Run the best configuration and the anchors back to back, and put their sustained times into `finals`.
-
-        Each runs in periods of `seconds`. If an output of the best configuration becomes wrong, the configuration fails
-        and the next best takes its place.
-        """
-        while right := [position for position in range(failures.count) if position not in failures]:
-            best = min(right, key=lambda position: self._objective_value(finals[position]))
-            if finals[best].time_ms < LEAST_SUSTAINED_MS:
-                return
-            others = [(call, finals[position].time_ms) for position, call in anchors.items()]
-            try:
-                measured = contestants[best].ask("sustain", finals[best].time_ms, others, seconds)
-            except TrialError as error:
-                failures.add(best, error, "back to back: ")
-                finals[best] = replace(finals[best], failure=failures[best])
-                continue
-            for position, sustained in zip([best, *anchors], measured, strict=True):
-                finals[position] = replace(finals[position], sustained=sustained)
-            return
-
-    def _objective_value(self, final: Final) -> float:
-        """The value of the method's first objective, which decides which configuration is best."""
-        return objective_values(self.method.objectives[:1], final.time_ms, final.energy_mj, NO_FIGURES)[0]
 
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Run the checks of the finals without timing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -181,6 +182,12 @@ class Finals:
     input_sets: int = 1
     skipped_mutants: list[str] = field(default_factory=list)
     accepted_mutants: list[str] | None = None
+
+    @property
+    def shortest_ms(self) -> float:
+        """The shortest time in ms; infinite if everything failed."""
+        finals = (*self.candidates, self.library, self.best_library)
+        return min((final.time_ms for final in finals if final and final.times and not final.failure), default=math.inf)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

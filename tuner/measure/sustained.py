@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from tuner.errors import WrongResult
 from tuner.measure.results import Sustained
+from tuner.measure.timing.batches import batches, next_ms
 
 if TYPE_CHECKING:
-    from tuner.devices.base import Device, Timer
+    from tuner.devices.base import Device
 
 SECONDS = 2.0  # least measured time of each period
 WARM_UP = 0.25  # warm-up before a period, as a fraction of its measured time
 LEAST_SUSTAINED_MS = 0.025  # a shorter run ends before the host has enqueued the next one
 BATCH_MS, MOST_IN_BATCH = 20.0, 256  # a batch: the launches between two sensor readings; the driver queues about 1000
-AHEAD = 3  # batches in the queue at any time
-POLL_SECONDS = 0.001  # between two polls of a batch
 
 
 class PeriodConditions(Protocol):
@@ -85,43 +83,25 @@ def sustain(
 
 
 def _run_period(device: Device, call: Callable[[], None], time_ms: float, seconds: float, tally: _Tally) -> None:
-    """Add one period to the tally. AHEAD batches stay enqueued, so that the device never waits for the host."""
+    """Add one period to the tally."""
     count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / time_ms)))
-    batches = _batches(device, call, count)
+    running = batches(device, call, count)
     warming_ms = WARM_UP * seconds * 1e3
     while warming_ms > 0:
-        warming_ms -= next(batches)
+        warming_ms -= next_ms(running)
     began, energy, remaining_ms = time.perf_counter(), _energy(device), seconds * 1e3
     while remaining_ms > 0:
-        remaining_ms -= (ms := next(batches))
+        remaining_ms -= (ms := next_ms(running))
         tally.ms += ms
         tally.launches += count
         if device.sensors is not None and (clock := device.sensors.clock_mhz()) is not None:
             tally.clocks.append(clock)
     final_energy, took = _energy(device), time.perf_counter() - began
-    batches.close()
+    running.close()
     device.synchronize()
     if energy is not None and final_energy is not None:
         tally.energy_mj += final_energy - energy
     tally.seconds += took
-
-
-def _batches(device: Device, call: Callable[[], None], count: int) -> Generator[float, None, None]:
-    """Enqueue batches of `count` launches without end; yields the time of each batch in ms."""
-    idle = [device.timer() for _ in range(AHEAD)]
-    enqueued: deque[Timer] = deque()
-    while True:
-        for timer in idle:
-            timer.start()
-            for _ in range(count):
-                call()
-            timer.stop()
-            enqueued.append(timer)
-        oldest = enqueued.popleft()
-        while not oldest.finished():
-            time.sleep(POLL_SECONDS)
-        yield oldest.milliseconds()
-        idle = [oldest]
 
 
 def _energy(device: Device) -> int | None:

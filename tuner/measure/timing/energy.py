@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from tuner.measure.timing.batches import POLL_SECONDS, batches
+
 if TYPE_CHECKING:
-    from tuner.devices.base import Device, Sensors, Timer
+    from tuner.devices.base import Device, Sensors
     from tuner.measure.timing.clock import RunConditions
 
 INTERVAL_SECONDS = 0.3  # least length of an interval; the counter of an H100 moves every 0.1 s
 INTERVALS = 4  # intervals of a configuration in the search, and of the preparation
 WARM_UP_SECONDS = 0.2  # before the first interval of a call: the board's power follows its load with a delay
 LONGEST_TICK = 2.0  # seconds; a counter that moves more rarely counts as absent
-BATCH_MS, MOST_IN_BATCH, AHEAD = 10.0, 64, 3  # launches between two readings, and batches in the queue at any time
-POLL_SECONDS = 0.0005
+BATCH_MS, MOST_IN_BATCH = 10.0, 64  # a batch: the prepared runs between two readings of the counter
 
 
 class EnergyMeter:
@@ -100,13 +100,18 @@ def _next_tick(sensors: Sensors, runs: _PreparedRuns) -> _Tick | None:
 
 
 class _PreparedRuns:
-    """Prepared runs of a call, back to back: AHEAD batches are enqueued at any time, so the device never waits."""
+    """Prepared runs of a call, back to back."""
 
     def __init__(self, device: Device, conditions: RunConditions, call: Callable[[], None], time_ms: float) -> None:
         self._device = device
-        count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / max(time_ms, 0.1))))
-        self._batches = _batches(device, conditions, call, count)
+        self._count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / max(time_ms, 0.1))))
         self._times: list[float] = []  # the mean time of a prepared run in each batch since `restart`, in ms
+
+        def prepared_run() -> None:
+            conditions.prepare()
+            call()
+
+        self._batches = batches(device, prepared_run, self._count)
 
     def restart(self) -> None:
         """Forget the times so far."""
@@ -122,7 +127,7 @@ class _PreparedRuns:
         if (time_ms := next(self._batches)) is None:
             time.sleep(POLL_SECONDS)
         else:
-            self._times.append(time_ms)
+            self._times.append(time_ms / self._count)
 
     def wait(self, seconds: float, since: float | None = None) -> None:
         """Go on until `seconds` after the moment `since` (default: now), and for at least one batch."""
@@ -134,24 +139,3 @@ class _PreparedRuns:
         """Wait for what is enqueued."""
         self._batches.close()
         self._device.synchronize()
-
-
-def _batches(
-    device: Device, conditions: RunConditions, call: Callable[[], None], count: int
-) -> Generator[float | None, None, None]:
-    """Batches of `count` prepared runs without end: the mean time of a run in the next one, or None until it ends."""
-    idle = [device.timer() for _ in range(AHEAD)]
-    enqueued: deque[Timer] = deque()
-    while True:
-        for timer in idle:
-            timer.start()
-            for _ in range(count):
-                conditions.prepare()
-                call()
-            timer.stop()
-            enqueued.append(timer)
-        idle = []
-        while not enqueued[0].finished():
-            yield None
-        idle = [enqueued.popleft()]
-        yield idle[0].milliseconds() / count
