@@ -12,6 +12,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.space.config import Config
+
 
 def _trials(folder: Path, *states: TrialState) -> Iterator[tuple[str, FrozenTrial]]:
     """The configurations, as JSON, and trials of all studies below `folder`."""
@@ -27,6 +29,12 @@ def finished(folder: Path) -> Counter[str]:
     """How often each configuration has been measured to its end by a search; the finals may measure it again."""
     trials = _trials(folder, TrialState.COMPLETE, TrialState.FAIL)
     return Counter(config for config, trial in trials if not trial.user_attrs.get("revised"))
+
+
+def asked_for(journal: Path) -> list[Config]:
+    """The configurations that a search has asked for, in order; the finals' later measurements of them are left out."""
+    entries = (json.loads(line) for line in journal.read_text().splitlines())
+    return [e["params"] for e in entries if "params" in e and not e.get("user_attrs", {}).get("revised")]
 
 
 def is_begun(folder: Path) -> bool:

@@ -314,6 +314,7 @@ def test_a_device_of_unknown_multiprocessors_gets_the_nearest_size() -> None:
 @pytest.mark.slow
 def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host: Device) -> None:
     here = {"device": host.name, "kind": "host", "architecture": host.architecture, "signature": HOST_SIGNATURE}
+    here["conditions"] = host.conditions.values
     steady, fast_at_112 = {"block_size": 8, "openmp": 0}, {"block_size": 64, "openmp": 0}
     for size in (80, 96, 112, 128, 144):
         time = size**3 / 1e6

@@ -14,6 +14,7 @@ from optuna.trial import TrialState
 
 from helpers.databases import Server, measured, workers_of
 from helpers.kernels import Stage
+from helpers.ledgers import asked_for
 from helpers.own_kernels import scaled
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 from tuner.catalog import catalog
@@ -110,10 +111,9 @@ def test_two_devices_of_a_kind_share_the_work(tmp_path: Path) -> None:
     status, out, err = on_two_devices("pthread pthread", *request, "--strategy", "brute_force")
     assert status == 0, err
     assert json.loads(out)["evaluated"] == 12
-    (ledger,) = (tmp_path / "state").rglob("*.log")
-    entries = (json.loads(line) for line in ledger.read_text().splitlines())
-    claims = [each for each in entries if "params" in each and not each.get("user_attrs", {}).get("revised")]
-    assert len(claims) == len({json.dumps(claim["params"]) for claim in claims}) == 12
+    (journal,) = (tmp_path / "state").rglob("*.log")
+    asked = asked_for(journal)
+    assert len(asked) == len({json.dumps(config) for config in asked}) == 12
 
 
 def test_a_worker_draws_inputs_beside_the_one_that_it_follows_and_takes_its_answers(tmp_path: Path) -> None:

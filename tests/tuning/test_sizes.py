@@ -25,7 +25,7 @@ void scale(float *y, const float *x, int n) {
 
 @pytest.mark.slow
 def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage: Stage, tmp_path: Path) -> None:
-    tell = f'FILE *file = fopen("{tmp_path}/pids", "a"); fprintf(file, "%d\\n", (int) getpid()); fclose(file);'
+    tell = f'FILE *file = fopen("{tmp_path}/pids", "a"); fprintf(file, "%d\\n", (int) getppid()); fclose(file);'
     file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{unread: [0, 1]}")
     done = tune(file, "8", "12x8x4", "--sizes", "16:32*2", "--repeats", "2", "--json")
     assert done.status == 0, done.err

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.ledgers import asked_for
 from helpers.processes import Tune
 
 
@@ -77,9 +78,8 @@ def test_random_sampling_with_one_seed_asks_for_the_same_configurations(
         request = (file, "8", "--results", results, "--json", "--repeats", "1", "--strategy", "random", "--seed", "7")
         done = tune(*request, "--budget", "4")
         assert done.json["evaluated"] == 4
-        (ledger,) = (tmp_path / run).rglob("*.log")
-        entries = [json.loads(line) for line in ledger.read_text().splitlines()]
-        asked.append([entry["params"] for entry in entries if "params" in entry])
+        (journal,) = (tmp_path / run).rglob("*.log")
+        asked.append(asked_for(journal))
     assert asked[0] == asked[1]
     assert len({json.dumps(params) for params in asked[0]}) == 4
 

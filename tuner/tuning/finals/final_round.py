@@ -97,11 +97,9 @@ class FinalRound:
     def searched_again(self, trials: Sequence[Trial]) -> list[Trial]:
         """New trials of these configurations, which replace those in the ledger.
 
-        They are measured as a search does it, in a new process: with the inputs of the search, not of the finals.
+        They are measured one by one, as a search does it, but with the inputs of the finals, which the worker has.
         Raises as `measured` does.
         """
-        if trials:
-            self._worker.close()
         return [self._searched_again(trial) for trial in trials]
 
     def _searched_again(self, trial: Trial) -> Trial:

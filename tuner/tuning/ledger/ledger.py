@@ -144,7 +144,7 @@ class Ledger:
     def _take_over(self, space: Space, key: StudyKey) -> None:
         """Copy the trials that other studies have of this one's configurations."""
         shared = cast(BaseStorage, self._storage) if self.shared else None
-        for trial in takeover.taken_over(space, key, shared):
+        for trial in takeover.taken_over(space, key, self.name, shared):
             template = takeover.frozen(trial, self._distributions)
             self._storage.create_new_trial(self._study_id, template_trial=template)
         self._refresh()

@@ -33,15 +33,15 @@ DAMAGE = (
 )  # what reading a damaged journal may raise
 
 
-def taken_over(space: Space, key: StudyKey, shared: BaseStorage | None) -> list[Trial]:
-    """The trials of other studies that are trials of a study of `space` and `key`, in the order of measurement.
+def taken_over(space: Space, key: StudyKey, own: str, shared: BaseStorage | None) -> list[Trial]:
+    """The trials of other studies that are trials of the study `own` of `space` and `key`, in the order of measurement.
 
     The studies are in the storage `shared`, or in the journals of this machine. Doubtful trials are left out.
     """
     latest: dict[ConfigKey, Trial] = {}
     for ledger in [shared] if shared is not None else _journals(space, key):
         with contextlib.suppress(*DAMAGE):
-            for trial in _trials(ledger, space, key):
+            for trial in _trials(ledger, space, key, own):
                 if not trial.outcome.doubtful and is_config(trial.config, space.parameters):
                     latest[config_key(trial.config)] = trial
     return list(latest.values())
@@ -84,17 +84,18 @@ def _first_study(file: Path) -> str:
         return str(json.loads(lines.readline())["study_name"])
 
 
-def _trials(ledger: BaseStorage, space: Space, key: StudyKey) -> Iterator[Trial]:
-    """The trials of the studies in `ledger` that have this key with any lists of values."""
+def _trials(ledger: BaseStorage, space: Space, key: StudyKey, own: str) -> Iterator[Trial]:
+    """The trials of the studies in `ledger` that have this key with any lists of values; those of `own` are left out,
+    where other processes may have begun to measure."""
     prefixes, objectives = _prefixes(space, key), len(key.method.metrics)
     studies = {study.study_name: study._study_id for study in ledger.get_all_studies()}
-    for name in sorted(name for name in studies if name.startswith(prefixes)):
-        own = name.partition(storage.GENERATION)[0]
-        if storage.latest(ledger, [own], fresh=False) != name:
+    for name in sorted(name for name in studies if name.startswith(prefixes) and name != own):
+        first = name.partition(storage.GENERATION)[0]
+        if storage.latest(ledger, [first], fresh=False) != name:
             continue
         trials = ledger.get_all_trials(studies[name], deepcopy=False)
         parameters = parameters_of(trials)
-        if not parameters or own not in {f"{prefix}{key.digest(parameters)}" for prefix in prefixes}:
+        if not parameters or first not in {f"{prefix}{key.digest(parameters)}" for prefix in prefixes}:
             continue
         for each in trials:
             with contextlib.suppress(ValueError):
