@@ -19,7 +19,9 @@ import select
 import signal
 import sys
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tuner.children import reaper
@@ -41,27 +43,53 @@ class Forks:
 
     def __init__(self, private: Sequence[int] = (), begin: Callable[[], None] = lambda: None) -> None:
         self._private, self._begin = {*private}, begin
+        self._looks: list[weakref.WeakMethod[Callable[..., Any]]] = []
+        self._channel: _Channel | None = None  # in a fork
 
     def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, which runs in a fork. Raises what `work` raises."""
-        with contextlib.closing(_Fork(self._private, self._begin, lambda answer: answer(work))) as fork:
+        with contextlib.closing(self._fork(lambda channel: channel.answer(work))) as fork:
             result: T = fork.answer()
             return result
 
     def keep(self, make: Callable[[], object]) -> KeptFork:
         """A fork that holds the object that `make` returns. Raises what `make` raises."""
-        return KeptFork(self._private, self._begin, make)
+        return KeptFork(self._fork(functools.partial(_hold, make)))
+
+    def outside(self, look: Callable[..., T]) -> Callable[..., T | None]:
+        """A function for forks, which calls the method `look` in this process while the fork is stopped.
+
+        `look` gets the fork's process id, then the arguments, which JSON can hold. Outside a fork, the result is None.
+        """
+        self._looks.append(weakref.WeakMethod(look))
+        return functools.partial(self._looked, len(self._looks) - 1)
+
+    def _looked(self, number: int, *arguments: Any) -> Any:
+        return None if self._channel is None else self._channel.look(_Look(number, arguments))
+
+    def _fork(self, work: Callable[[_Channel], None]) -> _Fork:
+        """A fork that does `work`. Raises OSError if the machine has no room for another process."""
+        fork = _Fork(self._private, self._looks)
+        if not fork.is_here:
+            return fork
+        try:
+            fork.enter()
+            self._begin()
+            self._channel = fork.channel()
+            work(self._channel)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(BaseException):
+                sys.stderr.flush()
+            os._exit(1)
 
 
 class KeptFork:
     """An object in a fork of its own, which is stopped while nobody asks the object for anything."""
 
-    def __init__(self, private: set[int], begin: Callable[[], None], make: Callable[[], object]) -> None:
-        asked, self._asking = os.pipe()
-        self._private = private
-        private.add(self._asking)
-        self._fork = _Fork(private, begin, functools.partial(_hold, asked, make))
-        os.close(asked)
+    def __init__(self, fork: _Fork) -> None:
+        self._fork = fork
         try:
             self._fork.answer()
         except BaseException:
@@ -71,10 +99,8 @@ class KeptFork:
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """The result of a method of the object, whose arguments JSON can hold. Raises what the method raises."""
-        request = json.dumps([method, *arguments]).encode()
         self._fork.resume()
-        with contextlib.suppress(BrokenPipeError):  # it has ended, which the lack of an answer shows
-            _write(self._asking, len(request).to_bytes(_SIZE, "big") + request)
+        self._fork.tell([method, *arguments])
         try:
             return self._fork.answer()
         finally:
@@ -83,69 +109,97 @@ class KeptFork:
     def close(self) -> None:
         """End the fork."""
         self._fork.close()
-        self._private.remove(self._asking)
-        os.close(self._asking)
 
 
-def _hold(asked: int, make: Callable[[], object], answer: _Answering) -> None:
+def _hold(make: Callable[[], object], channel: _Channel) -> None:
     """Make the object of a `KeptFork` and answer requests until this process is killed."""
-    asked = out_of_reach(asked)
     held: object = None
 
     def hold() -> None:
         nonlocal held
         held = make()
 
-    answer(hold)
+    channel.answer(hold)
     while True:
-        request = _read(asked, int.from_bytes(_read(asked, _SIZE), "big"))
-        method, *arguments = json.loads(request)
-        answer(functools.partial(getattr(held, method), *arguments))
+        method, *arguments = channel.told()
+        channel.answer(functools.partial(getattr(held, method), *arguments))
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A fork's request that its parent call one of the functions of `Forks.outside`."""
+
+    number: int
+    arguments: tuple[Any, ...]
 
 
 class _Fork:
-    """A fork of this process, and the pipe on which it answers."""
+    """A fork of this process, the pipe on which it answers, and the pipe on which it is told something."""
 
-    def __init__(self, private: set[int], begin: Callable[[], None], work: Callable[[_Answering], None]) -> None:
-        """`work` is called in the fork. Raises OSError if the machine has no room for another process."""
-        self._private = private
+    def __init__(self, private: set[int], looks: Sequence[Callable[[], Callable[..., Any] | None]]) -> None:
+        """Forks: both processes return. Raises OSError if the machine has no room for another process."""
+        self._private, self._looks, self._parent = private, looks, os.getpid()
         self._number = secrets.token_bytes(_NUMBER)  # so that nothing that a kernel writes is taken for an answer
-        self._answers, answering = os.pipe()
+        self._answers, self._answering = os.pipe()
+        self._told, self._telling = os.pipe()
         self._status: int | None = None
-        parent = os.getpid()
         try:
             self._pid = os.fork()
         except OSError:
-            os.close(self._answers)
-            os.close(answering)
+            for descriptor in (self._answers, self._answering, self._told, self._telling):
+                os.close(descriptor)
             raise
-        if self._pid:
-            os.close(answering)
-            private.add(self._answers)
-            return
-        try:
-            _begin(parent, [*private, self._answers])
-            begin()
-            work(_Answering(out_of_reach(answering), self._number))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            with contextlib.suppress(BaseException):
-                sys.stderr.flush()
-            os._exit(1)
+        if not self.is_here:
+            os.close(self._answering)
+            os.close(self._told)
+            private.update((self._answers, self._telling))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process is the fork."""
+        return self._pid == 0
+
+    def enter(self) -> None:
+        """Make this process, the fork, a session that ends with its parent and has none of its private descriptors."""
+        gc.freeze()  # else a garbage collection would write to, and so copy, every page of the parent
+        os.setsid()  # so that signals to its process group do not reach the parent
+        reaper.end_with_parent(signal.SIGKILL)
+        if os.getppid() != self._parent:
+            os._exit(0)
+        reaper.name("kernel")
+        for descriptor in (*self._private, self._answers, self._telling):
+            os.close(descriptor)
+
+    def channel(self) -> _Channel:
+        """The fork's ends of the pipes."""
+        return _Channel(out_of_reach(self._answering), out_of_reach(self._told), self._number)
+
+    def tell(self, news: Any) -> None:
+        """Send something that JSON can hold."""
+        data = json.dumps(news).encode()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which the lack of an answer shows
+            _write(self._telling, len(data).to_bytes(_SIZE, "big") + data)
 
     def answer(self) -> Any:
-        """The fork's next answer. Raises what its work raised, and WorkerDied if a kernel wrote something into the
-        pipe. If the fork ends without an answer, this process ends like it."""
+        """The fork's next answer; until it comes, its requests to look are met. Raises what its work raised, and
+        WorkerDied if a kernel wrote something into the pipe. If the fork ends without an answer, this process ends like
+        it."""
+        while isinstance(message := self._message(), _Look):
+            self.stop()
+            look = self._looks[message.number]()
+            self.tell(None if look is None else look(self._pid, *message.arguments))
+            self.resume()
+        result, error = message
+        if error is not None:
+            raise error
+        return result
+
+    def _message(self) -> Any:
         head = self._read(_NUMBER + _SIZE)
         if head[:_NUMBER] != self._number:
             raise WorkerDied("there was other output in the stream of the worker's replies", "crash")
         data = self._read(int.from_bytes(head[_NUMBER:], "big"))
-        # A kernel that wrote the answer itself has all rights of this process anyway.
-        result, error = pickle.loads(data)  # noqa: S301
-        if error is not None:
-            raise error
-        return result
+        return pickle.loads(data)  # noqa: S301  # a kernel that wrote it itself has all rights of this process anyway
 
     def stop(self) -> None:
         """Stop all threads of the fork, those too that a kernel left behind."""
@@ -161,8 +215,9 @@ class _Fork:
 
     def close(self) -> None:
         """Kill the fork and wait for its end."""
-        self._private.remove(self._answers)
-        os.close(self._answers)
+        for descriptor in (self._answers, self._telling):
+            self._private.remove(descriptor)
+            os.close(descriptor)
         if self._status is None:
             os.kill(self._pid, signal.SIGKILL)
             self._status = os.waitpid(self._pid, 0)[1]
@@ -194,44 +249,44 @@ class _Fork:
         reaper.end_like(os.waitstatus_to_exitcode(self._status))
 
 
-class _Answering:
-    """The fork's end of its pipe. A call runs some work and sends its result, or the error that it raises."""
+class _Channel:
+    """The fork's ends of its two pipes."""
 
-    def __init__(self, descriptor: int, number: bytes) -> None:
-        self._descriptor, self._number = descriptor, number
+    def __init__(self, answers: int, told: int, number: bytes) -> None:
+        self._answers, self._told, self._number = answers, told, number
         self._pid, self._parent, self._files = os.getpid(), os.getppid(), self._open_files()
 
-    def __call__(self, work: Callable[[], object]) -> None:
-        """Ends this process if it can no longer answer."""
+    def answer(self, work: Callable[[], object]) -> None:
+        """Do some work and send its result, or the error that it raises. Ends this process if it can no longer."""
         try:
             answer = pickle.dumps((work(), None), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             if os.getpid() == self._pid:
                 answer = _pickled(error)
+        self._send(answer)
+
+    def look(self, request: _Look) -> Any:
+        """The result of what the parent does while this process is stopped."""
+        self._send(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
+        return self.told()
+
+    def told(self) -> Any:
+        """What the parent has sent. Ends this process if it is gone."""
+        return json.loads(_read(self._told, int.from_bytes(_read(self._told, _SIZE), "big")))
+
+    def _send(self, message: bytes) -> None:
         if os.getpid() != self._pid:  # a copy that a kernel has forked
             os._exit(0)
         if self._open_files() != self._files:
             os._exit(LOST_CHANNEL)
         os.kill(self._parent, signal.SIGCONT)  # a kernel may have stopped it
         try:
-            _write(self._descriptor, self._number + len(answer).to_bytes(_SIZE, "big") + answer)
+            _write(self._answers, self._number + len(message).to_bytes(_SIZE, "big") + message)
         except OSError:
             os._exit(LOST_CHANNEL)
 
     def _open_files(self) -> list[tuple[int, int] | None]:
-        return identities([0, 1, 2, self._descriptor])
-
-
-def _begin(parent: int, private: Sequence[int]) -> None:
-    """Make a fork a session of its own, which ends with its parent and has none of its descriptors `private`."""
-    gc.freeze()  # else a garbage collection would write to, and so copy, every page of the parent
-    os.setsid()  # so that signals to its process group do not reach the parent
-    reaper.end_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
-    reaper.name("kernel")
-    for descriptor in private:
-        os.close(descriptor)
+        return identities([0, 1, 2, self._answers, self._told])
 
 
 def _pickled(error: Exception) -> bytes:

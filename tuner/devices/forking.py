@@ -114,6 +114,14 @@ class Isolation(Protocol):
         """The object that `make` returns. Raises what `make` raises."""
         ...
 
+    def outside(self, look: Callable[..., T]) -> Callable[..., T | None]:
+        """A function that calls the method `look` in a process without foreign code, while the calling one is stopped.
+
+        `look` gets the id of the calling process, then the arguments, which JSON can hold. The result is None where no
+        other process runs the foreign code.
+        """
+        ...
+
 
 class NoIsolation:
     """Runs everything in this process."""
@@ -125,6 +133,10 @@ class NoIsolation:
     def keep(self, make: Callable[[], object]) -> Kept:
         """The object that `make` returns, in this process."""
         return _Here(make())
+
+    def outside(self, look: Callable[..., T]) -> Callable[..., T | None]:
+        """A function that does nothing."""
+        return lambda *_: None
 
 
 class _Here:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.children import memory
 from tuner.devices.base import GUARD, Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import WrongResult
@@ -92,6 +93,7 @@ class Workbench:
         self._current, self._is_renewed = 0, False
         self._precision: precision.PrecisionVerdict | None = predecessor._precision if predecessor is not None else None
         self._until_frozen, self._is_repaired = FIRST_FROZEN, False
+        self._is_right_outside = device.isolation.outside(self._is_copy_right)
         self._owner, self._dirty = sharing or self, True  # dirty: the last run may have written out of bounds
         if sharing is not None:
             self.buffers, self._kernels, first = sharing.buffers, sharing._kernels, sharing._layouts[0]
@@ -245,7 +247,7 @@ class Workbench:
         if self._until_frozen:
             was_right, self._until_frozen = True, self._until_frozen - 1
         else:
-            was_right, self._until_frozen = self.device.frozen(self._is_right), secrets.randbelow(2 * FREEZE_EVERY)
+            was_right, self._until_frozen = self._is_right_frozen(), secrets.randbelow(2 * FREEZE_EVERY)
         try:
             self._verdicts()
         except WrongResult as error:
@@ -290,6 +292,27 @@ class Workbench:
         except WrongResult:
             return False
         return True
+
+    def _is_right_frozen(self) -> bool:
+        """Whether a snapshot of the outputs is right, to which no thread of the kernel writes.
+
+        A fork's small outputs are copied and compared by the process that forked it, which writes to no page of the
+        fork. Otherwise the whole process is copied.
+        """
+        outputs = [self.buffers[name] for name in self._layouts[0].inputs.outputs if name in self.buffers]
+        verdict: bool | None = None
+        if self._own is None and not self.op.derive and all(buffer.nbytes < SMALL for buffer in outputs):
+            verdict = self._is_right_outside(self._current)
+        return self.device.frozen(self._is_right) if verdict is None else verdict
+
+    def _is_copy_right(self, process: int, current: int) -> bool | None:
+        """Whether the outputs in a fork of this process are right for an input set; None if it cannot be read."""
+        outputs = [self.buffers[name] for name in self._layouts[0].inputs.outputs]
+        if not all(memory.copy(process, buffer.handle, buffer.nbytes) for buffer in outputs):
+            return None
+        self._current = current
+        self._kernels.clear()
+        return self._is_right()
 
     def _repair(self) -> bool:
         """Rewrite copies and references that a stray write has changed. Returns whether there were any."""
