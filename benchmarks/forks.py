@@ -4,19 +4,19 @@
 
 A copy and a random gather, of arrays of this size, are measured in turns: in a fresh process that has just computed
 inputs and answers, and in a fork of a process that holds them. Prints the median times, their ratio, its standard
-error, and how long a fork takes. Needs 16 times the size in memory.
+error by a bootstrap of the rounds, and how long a fork takes. Needs 16 times the size in memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, stdev
 
@@ -28,6 +28,7 @@ from tuner.measure.method import Method
 from tuner.space.scope import Scope
 
 REPEATS = 9
+RESAMPLED = 1000  # times that the rounds are drawn again
 PROMPT = 50  # forks whose time is measured
 SPACE = """\
 title: {name}
@@ -93,12 +94,17 @@ def compared(folder: Path, name: str, size: int, rounds: int) -> None:
         for measure in random.sample([in_fork, alone], 2):
             measure()
     holder.communicate()
-    ratios = [b / a for a, b in zip(fresh, forked, strict=True)]
-    error = stdev(ratios) / math.sqrt(rounds)
+    pairs = list(zip(fresh, forked, strict=True))
+    error = stdev(ratio(random.choices(pairs, k=rounds)) for _ in range(RESAMPLED))  # noqa: S311
     print(
         f"{name}, {size * 4 >> 20} MiB: fresh {median(fresh):.4g} ms, forked {median(forked):.4g} ms, ratio "
-        f"{median(ratios):.4f} +- {error:.4f}; a fork takes {fork_ms:.2f} ms"
+        f"{ratio(pairs):.4f} +- {error:.4f}; a fork takes {fork_ms:.2f} ms"
     )
+
+
+def ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """The median time in forks over the median time in fresh processes."""
+    return median(forked for _, forked in pairs) / median(fresh for fresh, _ in pairs)
 
 
 def command(role: str, file: Path, size: int) -> list[str]:
