@@ -150,3 +150,14 @@ def test_what_no_configuration_can_launch_is_refused_by_every_verb(
         assert (done.status, len(done.err.splitlines())) == (2, 1), (request, done.err)
         assert "f.yaml:" in done.err
         assert said in done.err
+
+
+@pytest.mark.slow
+def test_a_block_that_a_size_makes_too_small_is_named_with_its_expression(tune: Tune, tmp_path: Path) -> None:
+    code = "__kernel void f(__global float *y, __global const float *x, int n) { y[get_global_id(0)] = 2 * x[0]; }"
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    file = written(tmp_path, code, arguments, "2 * x", "opencl", block=["100 - n"])
+    for request in ((file, "128"), ("run", file, "128"), ("export", file, "128", "--to", "header")):
+        done = tune(*request)
+        assert done.status, request
+        assert "f: block.0: `100 - n` is -28; at least 1 is needed" in done.err + done.out, request

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
+from tuner.quoting import shown
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
@@ -226,10 +227,20 @@ class Step:
         grid, block, cluster = (_extents(extents, names) for extents in (self.grid, self.block, self.cluster or ()))
         shared = self.shared_memory.integer(names)
         if min(grid + block + cluster) < 1 or shared < 0:
-            raise ExpressionError(
-                f"{self.kernel}: grid {grid}, block {block}, shared memory {shared} cannot be launched"
-            )
+            raise ExpressionError(self._fault(names))
         return Geometry(grid, block, shared, cluster, self.cooperative)
+
+    def _fault(self, names: Mapping[str, Any]) -> str:
+        """What is too small in a geometry that cannot be launched."""
+        fields = {"grid": self.grid, "block": self.block, "cluster": self.cluster or ()}
+        least = {f"{field}.{axis}": (each, 1) for field, extents in fields.items() for axis, each in enumerate(extents)}
+        least["shared_memory"] = self.shared_memory, 0
+        where, expression, value, lowest = next(
+            (where, expression, value, lowest)
+            for where, (expression, lowest) in least.items()
+            if (value := expression.integer(names)) < lowest
+        )
+        return f"{self.kernel}: {where}: `{shown(expression.text)}` is {value}; at least {lowest} is needed"
 
 
 def _extents(expressions: tuple[Expression, ...], names: Mapping[str, Any]) -> tuple[int, int, int]:
