@@ -8,6 +8,9 @@ from tuner.space.sources.includes import words
 from tuner.space.sources.preprocessor import Remainder, remainder
 
 _TEST = re.compile(r"^[ \t]*#[ \t]*(?:(?:el)?ifn?def[ \t]+(\w+)|(?:el)?if\b([^\n]*))", re.MULTILINE)
+_DEFAULT = re.compile(
+    r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1\b.*\n[ \t]*#[ \t]*endif.*$", re.MULTILINE
+)
 _DEFINED = re.compile(r"\bdefined\s*\(?\s*(\w+)")
 
 
@@ -30,9 +33,11 @@ def _compiles_without(rest: Remainder | None, name: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def tested(code: str) -> frozenset[str]:
-    """The macros whose existence a text without comments tests."""
-    found = set[str]()
-    for name, condition in _TEST.findall(code.replace("\\\n", " ")):
+    """The macros whose existence a text without comments tests, unless only to define a default of one that it uses."""
+    code = code.replace("\\\n", " ")
+    rest = _DEFAULT.sub("", code)
+    found = {*_DEFAULT.findall(code)} - words(rest)
+    for name, condition in _TEST.findall(rest):
         found.update([name] if name else _DEFINED.findall(condition))
     return frozenset(found)
 
