@@ -11,6 +11,7 @@ import pytest
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from tuner.devices import Device, caches
+from tuner.devices.base import Array
 from tuner.measure.flushing import Chase, Flusher
 
 
@@ -24,7 +25,7 @@ def test_the_first_use_shows_what_a_flush_does(tune: Tune, tmp_path: Path) -> No
     assert "ns before a flush" in lines[0]
 
 
-def contents(device: Device, flusher: Flusher) -> list[np.ndarray]:  # type: ignore[type-arg]
+def contents(device: Device, flusher: Flusher) -> list[Array]:
     device.synchronize()
     found = [np.empty(memory.nbytes, np.uint8) for memory in flusher.memory]
     for memory, data in zip(flusher.memory, found, strict=True):
