@@ -111,6 +111,24 @@ def private(folder: Path) -> Path:
     )
 
 
+def temporary() -> Path:
+    """The folder for temporary files. If it lies in the cache, as that of a child process does, it is made again when
+    somebody has deleted it, or all of the cache. Raises as `private` does."""
+    import tempfile  # slow to import, and launches do not need it
+
+    return restored(Path(tempfile.gettempdir()))
+
+
+def restored(folder: Path) -> Path:
+    """`folder`, made again if it lies in the cache and is missing. Raises as `private` does."""
+    if not folder.is_dir():
+        root = cache_folder()
+        for part in reversed([folder, *folder.parents]):
+            if root == part or root in part.parents:
+                private(part)
+    return folder
+
+
 def make(folder: Path, shared: bool = False) -> None:
     """Create `folder` and its parents, as far as they are missing, so that not every user may write to them.
 

@@ -131,7 +131,8 @@ LASTING = {
         "the compiler (has changed since|does not build an empty kernel)",
     ),
     "a file lies where the cache was": (
-        'rm -rf "$TUNER_CACHE"; touch "$TUNER_CACHE"',
+        # Others may put files into the folder, or make it again, meanwhile: then a single attempt would change nothing.
+        'until [ -f "$TUNER_CACHE" ]; do mv -T "$TUNER_CACHE" "$TUNER_CACHE.$((n += 1))"; touch "$TUNER_CACHE"; done',
         r"(cache|builds|scratch)[^:]*: (cannot be used: )?(File exists|Not a directory)",
     ),
 }

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tuner import paths
 from tuner.devices import environment, settings
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.conditions import Conditions
@@ -104,7 +105,7 @@ class HostCompiler(Compiler):
         return f"{binary} {about}{self._settings.identity}"
 
     def compile(self, source: Source) -> Build:
-        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tuner-", dir=paths.temporary()) as folder:
             text, library = Path(folder, f"{source.kernels[0][:MOST_NAME]}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
             told = Path(folder, "headers")

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner import paths
 from tuner.devices import build_cache, caches, environment, forking, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -86,7 +87,7 @@ class HostDevice(Device):
             with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
                 return self._open(build_cache.folder() / name, source)
         try:
-            with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            with tempfile.NamedTemporaryFile(suffix=".so", dir=paths.temporary()) as file:
                 file.write(build.binary)
                 file.flush()
                 return self._open(Path(file.name), source)

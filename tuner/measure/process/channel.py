@@ -66,7 +66,7 @@ class Process:
         """
         self._number, self._asked = secrets.token_hex(8), self._asked + 1
         try:
-            scratch.restore(self._scratch)
+            paths.restored(self._scratch)
             return self._answer(request, seconds, on_news)
         except OSError as error:
             self.close()

@@ -31,13 +31,6 @@ def folder() -> Path:
         raise _trouble(error, text) from None
 
 
-def restore(path: Path) -> None:
-    """Create a child's folder again if somebody has deleted it, or all of the cache. Raises as `folder` does."""
-    if not path.is_dir():
-        paths.private(path.parent)
-        paths.private(path)
-
-
 def file() -> BinaryIO:
     """Create an unnamed temporary file, which disappears with the last process that has it open. Raises
     EnvironmentTrouble."""
