@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune, run
 from tuner import paths
+from tuner.errors import NoConfiguration
 
 Y = array("y", "float32", ["n"], "out")
 PORTABLE = """
@@ -152,12 +155,20 @@ def test_what_no_configuration_can_launch_is_refused_by_every_verb(
         assert said in done.err
 
 
+FAULT = "no configuration can be launched at n=128: f: block.0: `100 - n` is -28; at least 1 is needed"
+
+
 @pytest.mark.slow
 def test_a_block_that_a_size_makes_too_small_is_named_with_its_expression(tune: Tune, tmp_path: Path) -> None:
-    code = "__kernel void f(__global float *y, __global const float *x, int n) { y[get_global_id(0)] = 2 * x[0]; }"
+    head = "__kernel void f(__global float *y, __global const float *x, int n)"
+    code = f"{head} {{ for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }}"
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
     file = written(tmp_path, code, arguments, "2 * x", "opencl", block=["100 - n"])
-    for request in ((file, "128"), ("run", file, "128"), ("export", file, "128", "--to", "header")):
+    exports = [("export", file, "128", "--to", format) for format in ("header", "cu")]
+    for request in ((file, "128"), ("run", file, "128"), ("best", file, "128", "--device", "opencl"), *exports):
         done = tune(*request)
-        assert done.status, request
-        assert "f: block.0: `100 - n` is -28; at least 1 is needed" in done.err + done.out, request
+        assert done.status == 2, (request, done.err)
+        assert FAULT in done.err.splitlines()[-1], request
+    with pytest.raises(NoConfiguration, match=re.escape(FAULT)):
+        tuner.load(file, 128, device="opencl")
+    assert tune(file, "99").status == 0, "at another size all is well"

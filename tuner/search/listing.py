@@ -13,6 +13,7 @@ import numpy as np
 from tuner import paths
 from tuner.search import drawing
 from tuner.search.pool import Pool
+from tuner.space.default import check_launchable
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.version import VERSION
@@ -26,8 +27,10 @@ MOST_BYTES = 1 << 25  # of a cached list
 def listed(space: Space, scope: Scope) -> Pool:
     """Every valid configuration, or a random sample if they are too many to list.
 
-    Raises NoConfiguration if none is valid, and the other errors of `enumerate_space` and `drawing.draw`.
+    Raises NoConfiguration if none is valid or can be launched, and the other errors of `enumerate_space` and
+    `drawing.draw`.
     """
+    check_launchable(space, scope)
     file = _file(space, scope)
     pool = _read(file, space)
     if pool is not None:

@@ -13,8 +13,10 @@ from tuner.space.texts import size_text
 def first_valid(space: Space, scope: Scope) -> Config:
     """The default if it is valid at this size on this device, else the first valid combination in declared order.
 
-    Raises NoConfiguration, which names the restrictions at fault, if no combination is valid.
+    Raises NoConfiguration, which names the restrictions at fault, if no combination is valid, or if none can be
+    launched at this size.
     """
+    check_launchable(space, scope)
     if space.default and space.valid(space.default, scope):
         return dict(space.default)
     config = _extend(space, {}, scope, checks_by_depth(space))
@@ -50,6 +52,15 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     return NoConfiguration(
         f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
     )
+
+
+def check_launchable(space: Space, scope: Scope) -> None:
+    """Raise NoConfiguration if this size leaves no launch possible, whatever the configuration."""
+    if (fault := space.unlaunchable(scope)) is not None:
+        raise NoConfiguration(
+            f"{space.name}: no configuration can be launched at {size_text(scope.sizes)}: {fault}; try another size, "
+            "or correct the expression"
+        )
 
 
 def excluding_all(space: Space, scope: Scope) -> list[Restriction]:

@@ -12,7 +12,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import operation
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
-from tuner.space.default import first_valid
+from tuner.space.default import check_launchable, first_valid
 from tuner.space.model import Geometry, Restriction, Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
@@ -93,7 +93,11 @@ class Instance:
 
 
 def checked(space: Space, config: Mapping[str, Value], problem: Scope) -> Instance:
-    """The Instance of a configuration that a user or a file gave. Raises SpaceError if it is not valid."""
+    """The Instance of a configuration that a user or a file gave.
+
+    Raises SpaceError if it is not valid, and NoConfiguration if this size leaves no launch possible.
+    """
+    check_launchable(space, problem)
     for name, values in space.parameters.items():
         if name not in config:
             raise SpaceError(f"{space.name}: the configuration lacks {name}; allowed: {shown(list(values))}")

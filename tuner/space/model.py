@@ -232,15 +232,31 @@ class Step:
 
     def _fault(self, names: Mapping[str, Any]) -> str:
         """What is too small in a geometry that cannot be launched."""
+        return next(fault for extent in self.extents if (fault := extent.fault(names)) is not None)
+
+    @property
+    def extents(self) -> list[_Extent]:
+        """The numbers of its geometry."""
         fields = {"grid": self.grid, "block": self.block, "cluster": self.cluster or ()}
-        least = {f"{field}.{axis}": (each, 1) for field, extents in fields.items() for axis, each in enumerate(extents)}
-        least["shared_memory"] = self.shared_memory, 0
-        where, expression, value, lowest = next(
-            (where, expression, value, lowest)
-            for where, (expression, lowest) in least.items()
-            if (value := expression.integer(names)) < lowest
-        )
-        return f"{self.kernel}: {where}: `{shown(expression.text)}` is {value}; at least {lowest} is needed"
+        named = {f"{field}.{axis}": each for field, extents in fields.items() for axis, each in enumerate(extents)}
+        sizes = [_Extent(f"{self.kernel}: {where}", expression, 1) for where, expression in named.items()]
+        return [*sizes, _Extent(f"{self.kernel}: shared_memory", self.shared_memory, 0)]
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """A number of a geometry, which must be at least `least`. `where` names its step and key."""
+
+    where: str
+    expression: Expression
+    least: int
+
+    def fault(self, names: Mapping[str, Any]) -> str | None:
+        """Why no kernel can be launched with its value; None if one can. Raises ExpressionError if it has no value."""
+        value = self.expression.integer(names)
+        if value >= self.least:
+            return None
+        return f"{self.where}: `{shown(self.expression.text)}` is {value}; at least {self.least} is needed"
 
 
 def _extents(expressions: tuple[Expression, ...], names: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -342,6 +358,24 @@ class Space:
                 visited.add(name)
                 queue += self.derived[name].names if name in self.derived else ()
         return [name for name in self.parameters if name in visited]
+
+    @cached_property
+    def _fixed_extents(self) -> list[_Extent]:
+        """The numbers of its geometries that depend on sizes, options or the device, but on no configuration."""
+        extents = [extent for step in self.steps for extent in step.extents if extent.expression.names]
+        return [extent for extent in extents if not self.parameters_behind(extent.expression.names)]
+
+    def unlaunchable(self, scope: Scope) -> str | None:
+        """Why no configuration can be launched at this size; None if the geometry of one may be possible."""
+        names = self.names({}, scope)
+        for extent in self._fixed_extents:
+            try:
+                fault = extent.fault(names)
+            except ExpressionError as error:
+                fault = f"{extent.where}: {error}"
+            if fault is not None:
+                return fault
+        return None
 
     def declares(self, config: Mapping[str, Value]) -> bool:
         """Whether `config` has exactly the declared parameters, each with one of its declared values."""
