@@ -66,6 +66,11 @@ SURPLUS: dict[str, tuple[str, dict[str, Any], str]] = {
         {**DIVIDED, "grid": ["ceil_div(n, block)", "splits"], "parameters": {"block": [64, 128], "splits": [1, 2, 8]}},
         "8 threads in y at splits=8, 1 at splits=1",
     ),
+    "threads of a block that nothing reads": (
+        CUDA.format(GLOBAL_INDEX),
+        {**DIVIDED, "block": ["block", "rows"], "parameters": {"block": [64, 128], "rows": [1, 4, 8]}},
+        "8 threads in y at rows=8, 1 at rows=1",
+    ),
     "beside a kernel that strides": (
         CUDA.format(GLOBAL_INDEX) + 'extern "C" __global__ void g(float *y, int n) '
         "{ for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = 0; }", {},

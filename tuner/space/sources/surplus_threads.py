@@ -7,7 +7,7 @@ thread, which it compares with a bound, or not at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.errors import NoConfiguration, SpaceError
 from tuner.paths import relative_to_cwd
@@ -44,7 +44,10 @@ def warnings(space: Space, scope: Scope) -> Iterator[str]:
             rest = _without_global_index(text, step, axis)
             names = space.parameters_behind([*step.grid[axis].names, *step.block[axis].names])
             for name in names if rest is not None else ():
-                if not _is_used(space, name, str(rest)) and (growth := _growth(space, scope, base, name, number, axis)):
+                if _is_used(space, name, str(rest)):
+                    continue
+                found = _threads(space, scope, base, name, number, axis)
+                if (growth := _growth(found, is_read=rest != text)) is not None:
                     yield _message(space, number, axis, name, growth)
 
 
@@ -119,26 +122,31 @@ def _is_used(space: Space, name: str, text: str) -> bool:
     return name in space.parameters_behind(found)
 
 
-def _growth(
+def _threads(
     space: Space, scope: Scope, base: Mapping[str, Value], name: str, number: int, axis: int
-) -> list[tuple[Value, int]] | None:
-    """The values of a parameter with the fewest and the most threads of an axis, each with that number; None if these
-    differ by no more than what fills whole blocks."""
+) -> list[tuple[int, int, Value]]:
+    """For each valid value of a parameter: the threads of an axis, those of its blocks, and the value."""
     found: list[tuple[int, int, Value]] = []
     for value in space.parameters[name]:
         config = {**base, name: value}
         if space.valid(config, scope):
             geometry = Instance(space, config, scope).geometries[number]
             found.append((geometry.grid[axis] * geometry.block[axis], geometry.block[axis], value))
+    return found
+
+
+def _growth(found: Sequence[tuple[int, int, Value]], is_read: bool) -> list[tuple[Value, int]] | None:
+    """The values of a parameter with the fewest and the most threads of an axis, each with that number; None if these
+    differ by no more than what fills whole blocks of an axis whose index the kernel reads."""
     if len(found) < 2:
         return None
-    (least, _, first), (most, _, last) = min(found, key=_threads), max(found, key=_threads)
-    if most < GROWTH * least or most - least < max(block for _, block, _ in found):
+    (least, _, first), (most, _, last) = min(found, key=_first), max(found, key=_first)
+    if most < GROWTH * least or (is_read and most - least < max(block for _, block, _ in found)):
         return None
     return [(first, least), (last, most)]
 
 
-def _threads(found: tuple[int, int, Value]) -> int:
+def _first(found: tuple[int, int, Value]) -> int:
     return found[0]
 
 
