@@ -26,6 +26,10 @@ DEAD: dict[str, tuple[str, str, dict[str, Any]]] = {
         "cuda", CUDA.format("", COPY),
         {"compile_options": {"cuda": ["-DUNUSED={knob}"]}},
     ),
+    "a limit that the registers do not reach": (
+        "cuda", CUDA.format("", COPY),
+        {"parameters": {"knob": [32, 64, 128], "a": [1, 2]}, "compile_options": {"cuda": ["-maxrregcount={knob}"]}},
+    ),
     "unrolling of nothing": (
         "cuda", CUDA.format("", f"\n#pragma unroll knob\nfor (int i = 0; i < 1; i++) {COPY}"), {}
     ),
@@ -33,6 +37,11 @@ DEAD: dict[str, tuple[str, str, dict[str, Any]]] = {
 ALIVE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "code": ("c", C.format("y[i] = a * knob * x[i];"), {}),
     "code of one choice": ("c", C.format("y[i] = a == 2 ? knob * x[i] : x[i];"), {"default": {"knob": 1, "a": 1}}),
+    "a limit that the registers reach": (
+        "cuda", CUDA.format("", "float s[40]; for (int i = 0; i < 40; i++) s[i] = x[i * n]; __syncthreads(); "
+                            "for (int i = 0; i < 40; i++) y[i] = s[39 - i] * a;"),
+        {"parameters": {"knob": [16, 64], "a": [1, 2]}, "compile_options": {"cuda": ["-maxrregcount={knob}"]}},
+    ),
     "a launch": (
         "cuda", CUDA.format("", "y[blockIdx.x] = a * x[blockIdx.x];"), {"grid": ["n // knob"]}
     ),
@@ -56,7 +65,8 @@ def test_a_parameter_whose_values_give_the_same_code_is_named(what: str, tmp_pat
     done = tune("validate", of(tmp_path, language, code, **more), "64", "--compile", "--json")
     assert done.status == 0, done.err
     (dead,) = [warning for warning in done.json["warnings"] if "the same code" in warning]
-    assert "parameters.knob: 1, 2, 4 give the same code and the same launch with 2 choices of the other" in dead
+    values = ", ".join(map(str, more.get("parameters", KNOBS)["knob"]))
+    assert f"parameters.knob: {values} give the same code and the same launch with 2 choices of the other" in dead
     assert f"warning: {dead}\n" in done.err
 
 

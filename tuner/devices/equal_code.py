@@ -24,6 +24,7 @@ MOST_BUILDS = 32  # that a check compiles
 MOST_SECONDS = 20.0  # of compiling, after which a check knows nothing more
 MOST_GROUPS = 8  # configurations around which a check varies a parameter
 _ELF, _NOBITS, _NOTE, _LINKING = b"\x7fELF\x02\x01", 8, 7, (2, 3, 11)  # of 64 bits; section types
+_SIZED, _MAXREG_COUNT = 4, 0x1B  # a format and a number of attributes in .nv.info
 _NO_CODE = (b".debug", b".comment", b".gnu.hash", b".gnu.version", b".nv_debug")
 
 Builds = Callable[[Source], "Build | None"]  # None if a build is unknown
@@ -146,4 +147,21 @@ def _sections(binary: bytes, entry: bytes) -> Iterator[tuple[bytes, int, bytes]]
         title = names[name : names.index(b"\0", name)]
         if kind not in (_NOTE, *_LINKING) and not title.startswith(_NO_CODE):
             content = b"" if kind == _NOBITS else binary[offset : offset + length]
+            content = _without_register_limit(content) if title.startswith(b".nv.info") else content
             yield title.replace(entry, b""), length, content
+
+
+def _without_register_limit(attributes: bytes) -> bytes:
+    """The attributes of a cubin's kernel without `-maxrregcount`, which it records although the code may not reach it.
+
+    An attribute is a format, a number, and 16 bits: its value, or the length of what follows. NVIDIA documents no
+    format; `cuobjdump -elf` shows it as EIATTR_MAXREG_COUNT.
+    """
+    kept, offset = b"", 0
+    while offset < len(attributes):
+        form, number, value = struct.unpack_from("<BBH", attributes, offset)
+        end = offset + 4 + (value if form == _SIZED else 0)
+        if number != _MAXREG_COUNT:
+            kept += attributes[offset:end]
+        offset = end
+    return kept

@@ -201,11 +201,17 @@ def _fitting(argument: Argument, expression: Expression) -> Test:
 
 
 def _clusters(number: int, cluster: tuple[Expression, ...]) -> Test:
-    """The test that the grid of a step is whole clusters, as the kernel declares them by `__cluster_dims__`."""
+    """The test that the grid of a step is whole clusters, as the kernel declares them by `__cluster_dims__`, and that
+    the file's `cluster:` is the same."""
 
     def test(instance: Instance) -> None:
         extents = [each.integer(instance.names) for each in cluster]
         grid = instance.geometries[number].grid
+        declared = instance.geometries[number].cluster
+        if instance.space.steps[number].cluster is not None and declared != (*extents, 1, 1)[:3]:
+            raise ExpressionError(
+                f"cluster: {declared} is not __cluster_dims__({', '.join(map(str, extents))}) of the kernel; remove one"
+            )
         if any(blocks % extent for blocks, extent in zip(grid, extents, strict=False) if extent > 0):
             raise ExpressionError(
                 f"a grid of {grid} is not whole clusters of __cluster_dims__({', '.join(map(str, extents))})"
