@@ -103,3 +103,11 @@ def test_a_grid_that_is_not_whole_clusters_of_the_source_is_not_valid(
     )
     done = tune("validate", file, "1024")
     assert (done.status, message in done.err) == (2 if message else 0, True), done.err
+
+
+def test_clusters_of_the_file_that_are_not_those_of_the_source_are_refused(tmp_path: Path, tune: Tune) -> None:
+    more: dict[str, Any] = {"grid": [8], "parameters": {"a": [3]}, "requires": {"compute_capability": ">=9.0"}}
+    done = tune("validate", of(tmp_path, "__cluster_dims__(4, 1, 1)", cluster=[2], **more), "1024")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "`cluster:` is (2, 1, 1), but the kernel has __cluster_dims__(4, 1, 1); remove one of them" in done.err
+    assert tune("validate", of(tmp_path, "__cluster_dims__(4)", cluster=[4], **more), "1024").status == 0

@@ -210,7 +210,8 @@ def _clusters(number: int, cluster: tuple[Expression, ...]) -> Test:
         declared = instance.geometries[number].cluster
         if instance.space.steps[number].cluster is not None and declared != (*extents, 1, 1)[:3]:
             raise ExpressionError(
-                f"cluster: {declared} is not __cluster_dims__({', '.join(map(str, extents))}) of the kernel; remove one"
+                f"`cluster:` is {declared}, but the kernel has __cluster_dims__({', '.join(map(str, extents))}); "
+                "remove one of them"
             )
         if any(blocks % extent for blocks, extent in zip(grid, extents, strict=False) if extent > 0):
             raise ExpressionError(
