@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.databases import Server
+from helpers.databases import Server, of_each_study
 from helpers.kernels import MULTIPLY, Stage, c_kernel
-from helpers.processes import Done, Tune
+from helpers.processes import Done, Tune, start
 
 Run = Callable[..., Done]
 
@@ -88,3 +88,20 @@ def test_studies_in_a_database_take_over_from_one_another(run: Run, postgresql: 
     assert known(run("{v: [2, 1, 0, 3]}", "--storage", url)) == 3
     run("{v: [2, 1, 0, 3]}", "--storage", url, "--fresh", "--budget", "2")
     assert known(run("{v: [3, 2, 1, 0]}", "--storage", url)) >= 3
+
+
+@pytest.mark.slow
+def test_processes_that_enter_a_new_study_at_once_take_over_each_trial_once(
+    run: Run, stage: Stage, postgresql: Server
+) -> None:
+    url, values = postgresql.database("together"), [*range(60)]
+    run(f"{{v: {values}}}", "--storage", url)
+    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 60]}}}")
+    command = [str(file), "8", "--device", "host", "--full", "--storage", url]
+    processes = [start(*command) for _ in range(4)]
+    for process in processes:
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+    old, new = sorted(of_each_study(url), key=len)
+    assert (len(old), len(new)) == (60, 61)
+    assert {*old.values(), *new.values()} == {1}

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
 HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # heartbeat interval; a claim expires this long after its last heartbeat
+PAUSE_SECONDS = 0.2  # between looks at a claim that must end first
 END_SECONDS = 2.0  # how long closing the ledger waits for a request to the storage
 MOST_LOSSES = 3  # a configuration is not tried again after so many processes ended while measuring it
 
@@ -142,12 +143,43 @@ class Ledger:
         }
 
     def _take_over(self, space: Space, key: StudyKey) -> None:
-        """Copy the trials that other studies have of this one's configurations."""
+        """Copy the trials that other studies have of this one's configurations, each only once.
+
+        Of processes that enter a new study in a database together, the one that claims the first of these
+        configurations copies them, while the others wait. If it ends before, another one copies the rest.
+        """
         shared = cast(BaseStorage, self._storage) if self.shared else None
-        for trial in takeover.taken_over(space, key, self.name, shared):
+        trials = takeover.taken_over(space, key, self.name, shared)
+        while any(config_key(trial.config) not in self._trials for trial in trials):
+            first, claim_id = trials[0].config, None
+            if self.shared:
+                claim_id = self._create_claim(first)
+                if self._is_claimed_before(first, claim_id):
+                    self._close(self._own_claims.pop(config_key(first)))
+                    self._await_claim(first)
+                    continue
+            self._copy([trial for trial in trials if config_key(trial.config) not in self._trials], claim_id)
+            if self.shared:
+                self._close(self._own_claims.pop(config_key(first)))
+            self._refresh()
+
+    def _copy(self, trials: Sequence[Trial], claim_id: int | None) -> None:
+        """Add trials of other studies, with heartbeats for the claim."""
+        beaten_at = time.monotonic()
+        for number, trial in enumerate(trials, 1):
             template = takeover.frozen(trial, self._distributions)
             self._storage.create_new_trial(self._study_id, template_trial=template)
-        self._refresh()
+            if claim_id is not None and time.monotonic() - beaten_at > HEARTBEAT_SECONDS:
+                beaten_at = time.monotonic()
+                with contextlib.suppress(UpdateFinishedTrialError):
+                    self._storage.set_trial_user_attr(claim_id, "beat", number)
+
+    def _await_claim(self, config: Config) -> None:
+        """Wait until no other process claims `config`."""
+        self.news()
+        while self.is_claimed(config):
+            time.sleep(PAUSE_SECONDS)
+            self.news()
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether there is a study of the same conditions whose trials were timed by an earlier protocol."""
@@ -210,14 +242,17 @@ class Ledger:
         key = config_key(config)
         with self._access:
             trial_id = self._create_claim(config)
-            if self.shared:
-                number = self._storage.get_trial(trial_id).number
-                self._refresh()
-                other = self._other_claims.get(key)
-                if self.known(config, timeout) or (other is not None and other.trial.number < number):
-                    self._close(self._own_claims.pop(key))
-                    return False
+            if self.shared and (self._is_claimed_before(config, trial_id) or self.known(config, timeout)):
+                self._close(self._own_claims.pop(key))
+                return False
             return True
+
+    def _is_claimed_before(self, config: Config, trial_id: int) -> bool:
+        """Whether another process claimed `config` before this one, whose claim is `trial_id`."""
+        number = self._storage.get_trial(trial_id).number
+        self._refresh()
+        other = self._other_claims.get(config_key(config))
+        return other is not None and other.trial.number < number
 
     def _create_claim(self, config: Config, **more: Any) -> int:
         """Add a running trial of this process with `more` attributes, and return its id."""
