@@ -80,18 +80,15 @@ def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
     """How often a search measured each configuration, and all trials, of the one study at `url`."""
     (summary,) = optuna.study.get_all_study_summaries(url)
     study = optuna.load_study(study_name=summary.study_name, storage=url)
-    return _finished(study), study.trials
-
-
-def of_each_study(url: str) -> list[Counter[str]]:
-    """How often each study at `url` has each configuration as one that a search measured."""
-    names = [summary.study_name for summary in optuna.study.get_all_study_summaries(url)]
-    return [_finished(optuna.load_study(study_name=name, storage=url)) for name in names]
-
-
-def _finished(study: optuna.Study) -> Counter[str]:
     done = study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
-    return Counter(json.dumps(t.params) for t in done if not t.user_attrs.get("revised"))
+    return Counter(json.dumps(t.params) for t in done if not t.user_attrs.get("revised")), study.trials
+
+
+def taken_over(url: str) -> Counter[str]:
+    """How often the studies at `url` have copied each configuration from one another: no worker has claimed a copy."""
+    names = [summary.study_name for summary in optuna.study.get_all_study_summaries(url)]
+    trials = [trial for name in names for trial in optuna.load_study(study_name=name, storage=url).trials]
+    return Counter(json.dumps(trial.params) for trial in trials if "worker" not in trial.user_attrs)
 
 
 def workers_of(url: str, state: TrialState) -> set[str]:

@@ -55,6 +55,10 @@ def check_doubted(done: Done, tune: Tune, file: Path, *parts: str) -> None:
     for part in ("f: the reference is doubtful: ", "nothing is stored", *parts):
         assert part in done.err
     assert tune("best", file, "1000", "--device", "host", "--json").json["record"] is None
+    best = tune("best", file, "1000", "--device", "host").out
+    assert "the reference is doubtful: " in best, "another search would store nothing either"
+    assert "correct the kernel, or write another `reference:`" in best
+    assert "again" not in best
 
 
 @pytest.mark.slow

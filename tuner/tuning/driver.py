@@ -107,6 +107,7 @@ def tune_with(
             request.verify,
         )
         selection, accused = _judged(crew, ledger, selected)
+        ledger.note_accusation(accused or "")
         accusers = accusation.dissenters(crew.lead, ledger) if accused is not None else []
     right = [*accusers, *(finalist.trial.config for finalist in selection.finalists)]
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)

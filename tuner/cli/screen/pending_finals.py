@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PendingFinals:
-    """A study without finals, its fastest trial, and the command that continues it, if known."""
+    """A study without finals, its fastest trial, and the command that continues it, if known.
+
+    A study whose reference is doubtful may lack a valid trial.
+    """
 
     study: StoredStudy
-    fastest: Trial
+    fastest: Trial | None
     command: str | None
 
     @staticmethod
     def of(problem: Problem, device: str, kernel: str, conditions: Conditions) -> PendingFinals | None:
-        """The largest study of `problem` on `device` that has a valid trial; None if there is none.
+        """The largest study of `problem` on `device` that has a valid trial or a doubtful reference; None if there is
+        none.
 
         device: a device's full name.
         conditions: those of the study's trials.
@@ -42,24 +46,31 @@ class PendingFinals:
         from tuner.exchange.exports.trials import studies
 
         try:
-            of_here = (study for study in studies(problem) if study.conditions == conditions)
-            pending = [(study, fastest) for study in of_here if (fastest := _fastest(study, device))]
+            found = [each for each in studies(problem) if (each.conditions, each.device) == (conditions, device)]
+            fastest = [(study, _fastest(study)) for study in found]
+            pending = [(study, trial) for study, trial in fastest if trial is not None or study.accused]
         except RequestError as error:  # an unreadable ledger must not stop `tune best`
             output.warn([str(error)])
             return None
         if not pending:
             return None
-        study, fastest = max(pending, key=lambda pair: len(pair[0].trials))
-        return PendingFinals(study, fastest, _command(study, kernel))
+        study, trial = max(pending, key=lambda pair: len(pair[0].trials))
+        return PendingFinals(study, trial, _command(study, kernel))
 
     def has_verified(self, config: Config) -> bool:
-        """Whether `config` passed verification in the search."""
-        return any(trial.config == config and trial.time_ms is not None for trial in self.study.trials)
+        """Whether `config` passed verification in the search, by a reference that is not doubtful."""
+        return not self.study.accused and any(
+            trial.config == config and trial.time_ms is not None for trial in self.study.trials
+        )
 
     @property
     def lines(self) -> list[str]:
-        """Two lines for the user: how many trials there are and how to finish, and the fastest trial."""
+        """Lines for the user: how many trials there are and how to finish, and the fastest trial; or why tuning again
+        would store nothing."""
         from tuner.space.texts import config_text
+
+        if self.study.accused or self.fastest is None:
+            return [self.study.accused]
 
         count = len(self.study.trials)
         trials = "1 trial has" if count == 1 else f"{count} trials have"
@@ -72,13 +83,14 @@ class PendingFinals:
     @property
     def document(self) -> dict[str, Any]:
         """The same as JSON data."""
-        best = {"config": self.fastest.config, "time_ms": self.fastest.time_ms}
-        return {"trials": len(self.study.trials), "command": self.command, "fastest": best}
+        best = self.fastest and {"config": self.fastest.config, "time_ms": self.fastest.time_ms}
+        data = {"trials": len(self.study.trials), "command": self.command, "fastest": best}
+        return {**data, "accused": self.study.accused or None}
 
 
-def _fastest(study: StoredStudy, device: str) -> Trial | None:
-    """The study's fastest valid trial; None if it has none, or is of another device."""
-    valid = [trial for trial in study.trials if study.device == device and trial.time_ms is not None]
+def _fastest(study: StoredStudy) -> Trial | None:
+    """The study's fastest valid trial; None if it has none."""
+    valid = [trial for trial in study.trials if trial.time_ms is not None]
     return min(valid, key=lambda trial: trial.time_ms or 0.0, default=None)
 
 

@@ -197,6 +197,12 @@ class Ledger:
                 kept = [*commands, command][-study.MOST_COMMANDS :]
                 self._storage.set_study_user_attr(self._study_id, study.COMMANDS, kept)
 
+    def note_accusation(self, accused: str) -> None:
+        """Write into the study why its reference is doubtful; empty if it is not."""
+        with self._access:
+            if self._storage.get_study_user_attrs(self._study_id).get(study.ACCUSED, "") != accused:
+                self._storage.set_study_user_attr(self._study_id, study.ACCUSED, accused)
+
     def __enter__(self) -> Ledger:
         return self
 

@@ -25,6 +25,7 @@ from tuner.tuning.ledger.stored_trial import from_optuna
 from tuner.tuning.ledger.trial import Trial
 
 COMMANDS, MOST_COMMANDS = "commands", 20  # an attribute of a study, and the number of commands that it retains
+ACCUSED = "accused"  # an attribute of a study: why its reference is doubtful
 CONDITIONS = "trial_conditions"  # an attribute of a study; version 0.1.0 wrote something else as "conditions"
 
 
@@ -76,6 +77,7 @@ class StoredStudy:
     conditions: Conditions
     trials: list[Trial]
     commands: tuple[str, ...] = ()  # command lines of its runs, if known, latest last
+    accused: str = ""  # why its last run found the reference doubtful; empty if it did not
 
 
 def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
@@ -142,7 +144,9 @@ def stored_studies(
                     if (trial := from_optuna(each, space.parameters, None)) is not None:
                         latest[config_key(trial.config)] = trial
             shared = key.device, key.signature, key.toolchain, key.peculiar, key.protocol, key.types, key.conditions
-            yield StoredStudy(*shared, list(latest.values()), tuple(commands_of(study.user_attrs)))
+            accused = study.user_attrs.get(ACCUSED)
+            notes = tuple(commands_of(study.user_attrs)), accused if isinstance(accused, str) else ""
+            yield StoredStudy(*shared, list(latest.values()), *notes)
 
 
 def _stored_key(attributes: Mapping[str, Any], options: dict[str, float]) -> StudyKey:
