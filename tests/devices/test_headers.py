@@ -92,6 +92,29 @@ def test_a_header_that_the_compiler_finds_by_itself_counts(
     assert result(knob) == 8
 
 
+@pytest.mark.parametrize("place", ["LIBRARY_PATH", "-L"])
+def test_a_static_library_counts_and_stands_after_the_source(
+    place: str, stage: Stage, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def archive(factor: int) -> None:
+        (tmp_path / "factor.c").write_text(f"float factor(void) {{ return {factor}; }}")
+        subprocess.run(["cc", "-fPIC", "-c", "factor.c"], check=True, cwd=tmp_path)
+        subprocess.run(["ar", "rcs", "libfactor.a", "factor.o"], check=True, cwd=tmp_path)
+
+    options = ["-lfactor"] if place == "LIBRARY_PATH" else [f"-L{tmp_path}", "-lfactor"]
+    body = MULTIPLY.replace("alpha * s", "factor() * alpha * s")
+    more = f"default: {{v: 1}}\ncompile_options: {{c: {json.dumps(options)}}}"
+    file = stage(c_kernel("knob", body, "float factor(void);"), "knob", "{v: [1]}", more=more)
+    if place == "LIBRARY_PATH":
+        monkeypatch.setenv(place, str(tmp_path))
+    archive(1)
+    assert tune("run", file, "8", "--device", "host").status == 0
+    assert result(file) == 8
+    archive(3)
+    assert result(file) == 24
+    assert tune("run", file, "8", "--device", "host").status == 1
+
+
 def test_a_header_of_the_same_size_and_time_counts(knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = header(tmp_path / "found", RIGHT)
     monkeypatch.setenv("CPATH", str(found.parent))

@@ -124,6 +124,7 @@ OTHER_ON_HOST = [
     ({"OMP_PROC_BIND": "TRUE"}, {"OMP_PROC_BIND": "true"}),
     ({"OMP_PROC_BIND": "master"}, {"OMP_PROC_BIND": "primary"}),
     ({"OMP_PLACES": "{0}, {1}"}, {"OMP_PROC_BIND": "true", "OMP_PLACES": "{0},{1}"}),
+    ({"GOMP_CPU_AFFINITY": "0"}, {"OMP_PROC_BIND": "true", "GOMP_CPU_AFFINITY": 0}),
     ({"GOMP_CPU_AFFINITY": "0 1"}, {"OMP_PROC_BIND": "true", "GOMP_CPU_AFFINITY": "0 1"}),
     ({"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "active"}),
     ({"GOMP_SPINCOUNT": "0"}, {"GOMP_SPINCOUNT": 0}),

@@ -111,3 +111,35 @@ def test_clusters_of_the_file_that_are_not_those_of_the_source_are_refused(tmp_p
     assert (done.status, len(done.err.splitlines())) == (2, 1)
     assert "`cluster:` is (2, 1, 1), but the kernel has __cluster_dims__(4, 1, 1); remove one of them" in done.err
     assert tune("validate", of(tmp_path, "__cluster_dims__(4)", cluster=[4], **more), "1024").status == 0
+
+
+CLUSTERS = {
+    "an attribute": ("__attribute__((cluster_dims(2, 1, 1)))", "", [3]),
+    "a macro": ("CLUSTER", "#define CLUSTER __cluster_dims__(PAIR)\n#define PAIR 2\n", [3]),
+    "a constant": ("__cluster_dims__(pair, 1, 1)", "constexpr int pair = 3 - a;\n", [3]),
+    "another axis": ("__cluster_dims__(1, pair)", "constexpr int pair = 2;\n", [2, 5]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", CLUSTERS)
+def test_clusters_that_only_the_compiler_knows_are_compared_with_the_grid(
+    what: str, tmp_path: Path, tune: Tune
+) -> None:
+    bounds, head, grid = CLUSTERS[what]
+    done = tune("validate", of(tmp_path, bounds, head, parameters={"a": [1]}, grid=grid), "64", "--compile")
+    assert (done.status, "is not whole clusters of (" in done.err) == (2, True), done.err
+    whole = [2 * each for each in grid]
+    done = tune("validate", of(tmp_path, bounds, head, parameters={"a": [1]}, grid=whole), "64", "--compile")
+    assert (done.status, "the default compiles for sm_90" in done.out) == (0, True), done.err
+
+
+@pytest.mark.slow
+def test_clusters_of_the_file_that_are_not_those_of_the_build_are_refused(tmp_path: Path, tune: Tune) -> None:
+    more: dict[str, Any] = {"grid": [8], "parameters": {"a": [1]}}
+    pair = "constexpr int pair = 2;\n"
+    done = tune("validate", of(tmp_path, "__cluster_dims__(pair)", pair, cluster=[4], **more), "64", "--compile")
+    assert done.status == 2
+    assert "cluster: is (4, 1, 1), not clusters of (2, 1, 1), as f declares; remove one of the two" in done.err
+    done = tune("validate", of(tmp_path, "__cluster_dims__(pair)", pair, cluster=[2], **more), "64", "--compile")
+    assert done.status == 0, done.err

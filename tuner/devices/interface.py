@@ -13,17 +13,20 @@ class Interface:
 
     `parameters` maps each kernel's name in the source to the sizes of its parameters in bytes, 0 if unknown.
     `variables` maps each constant-memory variable to its size in bytes. `dynamic` names the kernels that use dynamic
-    shared memory.
+    shared memory. `clusters` maps each kernel that declares its clusters to the blocks of one in x, y, z.
     """
 
     parameters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     variables: Mapping[str, int] = field(default_factory=dict)
     dynamic: tuple[str, ...] = ()
+    clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"parameters": self.parameters, "variables": self.variables, "dynamic": self.dynamic}
+        clusters = {"clusters": self.clusters} if self.clusters else {}
+        return {"parameters": self.parameters, "variables": self.variables, "dynamic": self.dynamic, **clusters}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Interface:
         parameters = {str(kernel): tuple(map(int, sizes)) for kernel, sizes in data["parameters"].items()}
-        return Interface(parameters, dict(data["variables"]), tuple(data["dynamic"]))
+        clusters = {str(kernel): tuple(map(int, extents)) for kernel, extents in data.get("clusters", {}).items()}
+        return Interface(parameters, dict(data["variables"]), tuple(data["dynamic"]), clusters)

@@ -51,6 +51,17 @@ def _misfits(interface: Interface, step: StepSource, position: int, instance: In
     if step.kernel in interface.dynamic and space.steps[position].shared_memory.text == "0":
         message = f"is 0, but {step.kernel} uses an extern __shared__ array; write the bytes that a block needs"
         yield "shared_memory", message
+    yield from _clusters(interface.clusters.get(step.kernel, ()), step)
+
+
+def _clusters(declared: tuple[int, ...], step: StepSource) -> Iterator[tuple[str, str]]:
+    """The key and the problem, if a kernel declares clusters that the space's do not match, or that do not divide its
+    grid."""
+    geometry, clusters = step.geometry, f"clusters of {declared}, as {step.kernel} declares"
+    if declared and geometry.cluster not in ((1, 1, 1), declared):
+        yield "cluster", f"is {geometry.cluster}, not {clusters}; remove one of the two"
+    elif any(blocks % extent for blocks, extent in zip(geometry.grid, declared, strict=False)):
+        yield "grid", f"{geometry.grid} is not whole {clusters}; round it up, or exclude it by a restriction"
 
 
 def _size(argument: Argument, size: int, kernel: str, instance: Instance) -> Iterator[tuple[str, str]]:

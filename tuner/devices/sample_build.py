@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from tuner import devices
@@ -12,11 +13,14 @@ from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
 from tuner.space.config import Config
 from tuner.space.default import first_valid
+from tuner.space.file.step_reader import CLUSTERS_FROM
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
+from tuner.space.sources.includes import inlined
 from tuner.space.texts import config_text
 
+_CLUSTERS = re.compile(r"\b(__)?cluster_dims(__)?\b")  # with it, a source needs what clusters need
 MOST_LINES = 10  # of a compiler's log in a message
 
 
@@ -76,7 +80,10 @@ def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]
     """The compiler of the first architecture on which a configuration is valid, and the first valid instance. Raises
     NoConfiguration if there is none, DeviceError if there is no compiler."""
     failure: NoConfiguration | None = None
-    for compiler, limits in _compilers(kind):
+    compilers = _compilers(kind)
+    if any(_CLUSTERS.search(inlined(path, space.include)) for path in space.sources):
+        compilers = [each for each in compilers if each[1].compute_capability >= CLUSTERS_FROM] or compilers
+    for compiler, limits in compilers:
         scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)
         try:
             return compiler, Instance(space, first_valid(space, scope), scope)

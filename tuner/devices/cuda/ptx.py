@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tuner.devices.interface import Interface
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
+_CLUSTER = re.compile(_ENTRY.pattern + r"[^{]*?\.reqnctapercluster\s+([\d, ]+)")
 _FUNCTION = re.compile(r"\.func\b[^;{]*?([\w$.]+)\s*\(")
 _DATA = re.compile(r"\.[a-z]+(\d+)(?:x(\d+))?\s[^,]*?(?:\[(\d+)\])?\s*$", re.DOTALL)
 _CONSTANT = re.compile(r"\.const\s+(?:\.align\s+\d+\s+)?\.[a-z]+(\d+)\s+([\w$.]+)\s*((?:\[\d+\])*)\s*[;=]")
@@ -22,10 +23,12 @@ def interface(ptx: str, entries: Mapping[str, str]) -> Interface:
         for name, declared in _ENTRY.findall(ptx)
     }
     dynamic = set(_DYNAMIC.findall(ptx))
+    clusters = {name: tuple(map(int, extents.split(","))) for name, _, extents in _CLUSTER.findall(ptx)}
     return Interface(
         {kernel: parameters[name] for kernel, name in entries.items() if name in parameters},
         {name: int(bits) // 8 * _elements(extents) for bits, name, extents in _CONSTANT.findall(ptx)},
         tuple(kernel for kernel, name in entries.items() if dynamic and _names(bodies, name) & dynamic),
+        {kernel: clusters[name] for kernel, name in entries.items() if name in clusters},
     )
 
 

@@ -28,6 +28,7 @@ LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
 _LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
 _UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
+_LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
 _IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
 _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
 _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
@@ -109,8 +110,9 @@ class HostCompiler(Compiler):
             text, library = Path(folder, f"{source.kernels[0][:MOST_NAME]}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
             told = Path(folder, "headers")
-            options = [*OPTIONS, *source.options, "-MD", "-MF", str(told), "-MT", "kernel"]
-            command = [*self.command, *options, "-o", str(library), str(text), "-lm"]
+            options = [*OPTIONS, "-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
+            # Those of the source come last: of a static library, a linker takes only what files before it need.
+            command = [*self.command, *options, str(text), *source.options, "-lm"]
             process = subprocess.run(
                 self._limited(command),
                 stdin=subprocess.DEVNULL,
@@ -153,7 +155,14 @@ class HostCompiler(Compiler):
             return None
 
     def surroundings(self, source: Source) -> str:
-        """The folders of headers that environment variables name, and the current one if a folder is relative to it."""
+        """The folders of headers that environment variables name, and the current one if a folder is relative to it.
+
+        Builds with libraries are marked, because earlier versions named these before the source, where they gave
+        nothing.
+        """
+        return f"{' libraries last' if any(map(_LIBRARY.match, source.options)) else ''}{self._folders(source)}"
+
+    def _folders(self, source: Source) -> str:
         named = {name: os.environ[name] for name in _SEARCHED if os.environ.get(name)}
         options = [option for option in (*self.command[1:], *source.options) if _names_folder(option)]
         if not named and not options:

@@ -106,7 +106,7 @@ def _counts(text: str) -> list[int]:
 def _binding() -> Mapping[str, Value]:
     """Whether threads stay on places, and on which: nowhere, unless a variable names places or asks for it."""
     places, affinity = _text("OMP_PLACES"), settings.read("GOMP_CPU_AFFINITY")
-    default = "true" if places or affinity else "false"
+    default = "true" if places or affinity != "" else "false"  # an affinity of 0 is the first processor
     asked = {"1": "true", "0": "false", "master": "primary"}
     bind = ",".join(asked.get(each, each) for each in (_text("OMP_PROC_BIND") or default).split(","))
     if bind == "false":
