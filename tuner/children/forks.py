@@ -243,7 +243,7 @@ class _Fork:
         return self._status is not None
 
     def _end_likewise(self) -> None:
-        """End this process as the fork ends, which can no longer answer. Does not return."""
+        """End this process like the fork, which can no longer answer. Does not return."""
         if self._status is None:
             self._status = os.waitpid(self._pid, 0)[1]
         reaper.end_like(os.waitstatus_to_exitcode(self._status))

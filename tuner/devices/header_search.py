@@ -125,8 +125,8 @@ def files(options: Sequence[str]) -> list[str]:
 
 
 def shadowed(read: Sequence[str], searched: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """What a compiler would read instead of the files that it told of, in the folders `searched`, in their order: for
-    each file the later places of the same name, and all earlier places, which are absent."""
+    """What a compiler would read instead of the files that it listed, in the folders `searched`, in their order: for
+    each file the later places of the same name; and all earlier places, which are absent."""
     later, absent = dict[str, tuple[str, ...]](), set[str]()
     for path in read:
         others = list[str]()

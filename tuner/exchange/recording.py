@@ -146,7 +146,7 @@ def _costs(outcome: Outcome) -> dict[str, float]:
 
 
 def forbidden(rows: Iterable[Row]) -> dict[Row, Entry]:
-    """Entries which tell Kernel Tuner that these combinations of values are no configurations. `read` drops them."""
+    """Entries that mark these combinations of values as invalid for Kernel Tuner. `read` drops them."""
     return dict.fromkeys(rows, Entry(None, failure=FORBIDDEN, extra={"reason": _NO_CONFIGURATION}))
 
 

@@ -33,7 +33,7 @@ _Timed = tuple[Config, Entry, float]  # a configuration with its entry and its t
 
 @dataclass(frozen=True)
 class Made:
-    """The record of a recording, its provenance, and what the user must know about it."""
+    """The record of a recording, its provenance, and messages for the user."""
 
     origin: Provenance
     record: Record

@@ -1,4 +1,4 @@
-"""Truths as values of parameters, which are macros of another value in Kernel Tuner than in tuner."""
+"""Booleans as values of parameters: Kernel Tuner defines their macros as `True` and `False`, tuner as 1 and 0."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ def names_of_truths(parameters: Mapping[str, Iterable[object]]) -> list[str]:
 
 
 def truths_differ(names: Iterable[str]) -> str:
-    """Why code that Kernel Tuner compiles may differ from that of tuner where these parameters are truths."""
+    """A warning that Kernel Tuner and tuner may compile different code, because these parameters have booleans."""
     return (
         f"{', '.join(names)}: true and false are the macros `True` and `False` in Kernel Tuner, which are 0 in `#if`, "
         "but 1 and 0 in tuner, where a flag that is false is undefined; declare 1 and 0 in both if the kernel reads "
