@@ -92,6 +92,28 @@ def test_a_header_that_the_compiler_finds_by_itself_counts(
     assert result(knob) == 8
 
 
+@pytest.mark.parametrize("variable", ["CPATH", "C_INCLUDE_PATH", "CC"])
+def test_trials_of_another_header_are_not_those_of_this_one(
+    variable: str, knob: Path, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured_before() -> bool:
+        done = tune(knob, "8", "--device", "host", "--repeats", "3")
+        assert done.status == 0, done.err
+        return "1 measured before" in done.err
+
+    found = header(tmp_path / "found", RIGHT)
+    value = f"{os.environ['CC']} -isystem {found.parent}" if variable == "CC" else str(found.parent)
+    monkeypatch.setenv(variable, value)
+    assert [measured_before(), measured_before()] == [False, True]
+    header(tmp_path / "found", '#include "more.h"\n')
+    (tmp_path / "found/more.h").write_text("#define FACTOR 1.f\n")
+    assert [measured_before(), measured_before()] == [False, True]
+    (tmp_path / "found/more.h").write_text("#define FACTOR (2 - 1)\n")
+    assert measured_before() is False
+    header(tmp_path / "found", RIGHT)
+    assert measured_before() is True
+
+
 @pytest.mark.parametrize("place", ["LIBRARY_PATH", "-L"])
 def test_a_static_library_counts_and_stands_after_the_source(
     place: str, stage: Stage, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

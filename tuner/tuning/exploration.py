@@ -183,6 +183,7 @@ def explored(
             method.protocol,
             types=task.types,
             conditions=crew.device.conditions,
+            headers=_headers(space, crew.device.kind),
         )
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -208,6 +209,14 @@ def explored(
                 yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
+
+
+def _headers(space: Space, kind: str) -> str:
+    """A digest of the headers and libraries of a space that are no part of it; empty without any, or if unknown."""
+    from tuner.devices import host
+    from tuner.devices.host import compiler
+
+    return compiler.surrounding(space) if kind == host.BACKEND.kind else ""
 
 
 def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:

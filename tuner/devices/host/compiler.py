@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import environment, settings
@@ -22,10 +23,14 @@ from tuner.errors import BuildError, DeviceError
 from tuner.quoting import quoted, shown
 from tuner.space.sources.source import Source
 
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+
 # The shell sets the limits, so that no Python code runs between fork and exec. A limit that the system lacks is
 # skipped.
 LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
+_LOCAL = "/usr/local/include"  # where a compiler looks for headers that somebody has installed by hand
 _LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
 _UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
 _LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
@@ -214,6 +219,21 @@ def _folders_of(command: tuple[str, ...], options: tuple[str, ...], *_surroundin
     lines = listed[1].splitlines() if listed else []
     folders = [os.path.abspath(line.strip()) for line in lines if line.startswith(" ")]
     return (*map(os.path.abspath, _IGNORED.findall(process.stderr)), *folders)
+
+
+def surrounding(space: "Space") -> str:
+    """A digest of the headers that the sources of a space include from folders of the user's, and of the libraries that
+    its options name: files that people change, and that are no part of the space. Empty without any."""
+    from tuner.devices import header_search
+    from tuner.space.sources.includes import inlined
+
+    options = [*(find_command() or [""])[1:], *space.compile_options.get("c", ())]
+    listed = [folder for name in _SEARCHED for folder in os.environ.get(name, "").split(os.pathsep)]
+    search = header_search.HeaderSearch([*header_search.folders(options), *filter(None, listed), _LOCAL])
+    for path in space.sources:
+        search.of_text(inlined(path, space.include))
+    files = [file for file in (*search.read, *header_search.files(options)) if os.access(file, os.R_OK)]
+    return paths.digest(*(Path(file).read_bytes() for file in files)) if files else ""
 
 
 def default(_architecture: str = "") -> HostCompiler:

@@ -34,7 +34,8 @@ class StudyKey:
     """What all trials of one ledger share, because times depend on it.
 
     `device` is the device's name, `signature` the identity of the space (`identity.of`), `protocol` the version of the
-    timing protocol, and `types` the chosen types. Whatever else times depend on is in `conditions`.
+    timing protocol, and `types` the chosen types. `headers` is a digest of the headers that are no part of the space
+    (`devices.host.compiler.surrounding`), empty without any. Whatever else times depend on is in `conditions`.
     """
 
     sizes: dict[str, int]
@@ -46,6 +47,7 @@ class StudyKey:
     protocol: int = PROTOCOL
     types: dict[str, str] = field(default_factory=dict)
     conditions: Conditions = DEFAULT
+    headers: str = ""
 
     def digest(self, parameters: Mapping[str, tuple[Value, ...]]) -> str:
         """A hash of the key and of all parameters' values, which is part of the study's name."""
@@ -54,7 +56,8 @@ class StudyKey:
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # names of the first protocol lack it
         types = f" types {sorted(self.types.items())}" if self.types else ""
         method += " energy between ticks" if m.wants_energy else ""  # earlier energies differed by a tenth
-        shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}"
+        headers = f" headers {self.headers}" if self.headers else ""
+        shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}{headers}"
         options, values = sorted(self.options.items()), sorted(parameters.items())
         return paths.digest(self.device, shared, repr(options), repr(values))[:12]
 
