@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.processes import Tune
+from helpers.processes import Tune, start
 from tuner import devices
 from tuner.errors import DeviceError
 
@@ -234,3 +234,19 @@ def test_configurations_are_counted_for_a_gpu_that_meets_what_the_kernel_needs(t
     shown = tune("show", "gallery/tma_copy", "1024", "--json").json
     assert shown["configurations"] > 0
     assert shown["counted_for"] == "a GPU of capability 9.0"
+
+
+@pytest.mark.parametrize("request_", [("../f.yaml", "8"), ("validate", "../f.yaml"), ("best", "../f.yaml", "8")])
+def test_a_current_folder_that_has_been_deleted_is_named(
+    request_: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (tmp_path / "f.yaml").write_text("title: t\n")
+    folder.rmdir()
+    process = start(*request_)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, ""), err
+    assert err.splitlines()[-1].startswith("error: the current folder has been deleted, ")
+    assert "Traceback" not in err

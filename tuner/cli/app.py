@@ -22,6 +22,7 @@ from tuner.version import VERSION
 
 _MODULES = {"import": "import_", "kernel": "tune"}  # verbs whose module has another name
 _IN_FILES = {"kernel": defaults.TUNE}  # verbs that have another name in project files
+_GONE = "the current folder has been deleted, so no path can be resolved and no compiler runs; change to another folder"
 _DEFAULTS = defaults.Defaults()
 
 
@@ -98,7 +99,7 @@ def main() -> None:
         output.say(f"error: {_DEFAULTS.explain(_message(error))}")
         status = 2
     except TunerError as error:
-        output.say(f"error: {_DEFAULTS.explain(str(error))}")
+        output.say(f"error: {_GONE if _is_folder_gone() else _DEFAULTS.explain(str(error))}")
         status = 2 if isinstance(error, RequestError) else 1
     except (KeyboardInterrupt, click.Abort):
         status = 130
@@ -108,6 +109,9 @@ def main() -> None:
         _discard_output()
         status = 0
     except OSError as error:
+        if _is_folder_gone():
+            output.say(f"error: {_GONE}")
+            sys.exit(2)
         if error.errno != errno.ENOSPC:
             raise
         _discard_output()
@@ -137,6 +141,15 @@ def _open_standard_files() -> None:
     os.close(descriptor)
     # Python sets sys.stdout or sys.stderr to None if its file was closed.
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+
+
+def _is_folder_gone() -> bool:
+    """Whether somebody has deleted the current folder, without which no path can be resolved and no compiler runs."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _discard_output() -> None:
