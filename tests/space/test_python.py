@@ -10,7 +10,7 @@ import yaml
 
 import tuner
 from helpers import ROOT
-from helpers.operations import array
+from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.references import DATA, PYTHON, space
 from helpers.spaces import scope_of
@@ -427,3 +427,37 @@ def test_functions_of_two_folders_import_what_lies_beside_each(tmp_path: Path, t
         "def expected(x, *, a):\n    import helper\n    return helper.FACTOR * (a * x.astype('float64') + 1)\n"
     )
     assert tune(file, "100", "--device", "host").status == 0
+
+
+IMPORTED = {
+    "threads": """
+import threading, time
+lock = threading.Lock()
+def spin():
+    while True:
+        with lock:
+            time.sleep(0.01)
+        time.sleep(0.001)
+threading.Thread(target=spin, daemon=True).start()
+""",
+    "OpenMP": """
+import ctypes, pathlib, subprocess, tempfile, threading
+lock, folder = threading.Lock(), pathlib.Path(tempfile.mkdtemp())
+text = ["int f(void) { int s = 0;", "#pragma omp parallel num_threads(2) reduction(+:s)", "s += 1; return s; }"]
+(folder / "f.c").write_text("\\n".join(text))
+subprocess.run(["cc", "-fopenmp", "-shared", "-fPIC", "-o", folder / "f.so", folder / "f.c"], check=True)
+ctypes.CDLL(str(folder / "f.so")).f()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", IMPORTED.values(), ids=IMPORTED)
+def test_what_a_reference_starts_when_it_is_imported_hangs_no_kernel(before: str, tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "answers.py").write_text(f"{before}\ndef expected(x):\n    with lock:\n        return 2 * x\n")
+    loop = "#pragma omp parallel for num_threads(2)\nfor (int i = 0; i < n; i++) y[i] = 2 * x[i];"
+    code = f"void f(float *y, const float *x, int n) {{\n{loop}\n}}"
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    file = written(tmp_path, code, arguments, {"python": "answers.py:expected"}, "c")
+    done = tune(file, "4096", "--device", "host", "--timeout", "20", "--json")
+    assert (done.status, done.json["failed"]) == (0, {}), done.err

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
+    from tuner.space.values.python_function import PythonFunction
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
@@ -62,12 +63,21 @@ class Referee:
     def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
         self.device, self.space, self.cache = device, space, cache
         self.placer = Placer(device)
+        self._parameters: dict[tuple[PythonFunction, tuple[str, ...]], list[str]] = {}
         self.cases = Cases()  # of the reference's conditions, over all inputs so far
 
     def covers(self, scope: Scope) -> bool:
         """Whether the reference has answers for this scope, which may have other options."""
         form = self.space.operation.reference
         return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
+
+    def _requested(self, function: PythonFunction, names: Sequence[str]) -> list[str]:
+        """`python_calls.requested`, in isolation: a file that starts threads or enters OpenMP when it is imported would
+        hang the kernels that run in forks of this process."""
+        key = function, tuple(names)
+        if key not in self._parameters:
+            self._parameters[key] = self.device.isolation.run(lambda: python_calls.requested(function, names))
+        return self._parameters[key]
 
     def options(self, scope: Scope) -> frozenset[str]:
         """The options that the reference takes into account: a kernel's or function's arguments, otherwise all."""
@@ -77,7 +87,7 @@ class Referee:
         elif isinstance(form, PythonReference):
             arrays = [a.name for a in self.space.operation.arrays]
             known = [*arrays, *scope.sizes, *names, *scope.passed_scalars]
-            given = python_calls.requested(form.function, known)
+            given = self._requested(form.function, known)
         else:
             return frozenset(names)
         computed_from = [expression.names for name, (expression, _) in scope.computed.items() if name in given]
@@ -131,7 +141,7 @@ class Referee:
                 return {}, read
             case PythonReference(function):
                 names = [*contents, *scope.sizes, *scope.options, *scope.passed_scalars]
-                requested = python_calls.requested(function, names)
+                requested = self._requested(function, names)
                 takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
                 call = functools.partial(self._returned, form, requested, scope, contents)
                 answers = self._cached(seed, scope, lambda: self.device.isolation.run(call))
