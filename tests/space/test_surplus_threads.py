@@ -50,6 +50,11 @@ SURPLUS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a macro for the index": (
         "#define INDEX (blockIdx.x * blockDim.x + threadIdx.x)\n" + CUDA.format(GUARDED.format("INDEX")), {}, "=1024",
     ),
+    "a function for the index": (
+        "__device__ int wide() { return blockDim.x; }\n"
+        "__device__ __forceinline__ int index(void) { return blockIdx.x * wide() + threadIdx.x; }\n"
+        + CUDA.format(GUARDED.format("index()")), {}, "at block=1024",
+    ),
     "OpenCL": (OPENCL.format(GUARDED.format("get_global_id(0)")), {"language": "opencl"}, "no index of f uses block"),
     "OpenCL by groups": (
         OPENCL.format(GUARDED.format("get_group_id(0) * get_local_size(0) + get_local_id(0)")), {"language": "opencl"},
@@ -78,6 +83,11 @@ SURPLUS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
 }  # fmt: skip
 NONE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a function for the thread": (
+        "__device__ int lane() { return threadIdx.x; }\n"
+        "__device__ int of(int k) { if (k) return threadIdx.x; return 0; }\n"
+        + CUDA.format(GUARDED.format("blockIdx.x * blockDim.x + lane() + 0 * of(n)")), {},
+    ),
     "a grid that the block divides": (CUDA.format(GLOBAL_INDEX), DIVIDED),
     "a stride of the grid": (
         CUDA.format(

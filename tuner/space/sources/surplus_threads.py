@@ -71,7 +71,30 @@ def _text(space: Space, step: Step) -> str:
     text = " ; ".join([*bodies, *(" ".join(words(macro.replace("#", " "))) for macro in macros)])
     for parameter, name in zip(own[0].template or (), passed, strict=False):
         text = re.sub(rf"\b{parameter}\b", name, text)
-    return _without_aliases(text)
+    return _without_aliases(_with_getters(text, code))
+
+
+def _with_getters(text: str, code: str) -> str:
+    """`text` with the calls of functions that only return an expression replaced by it, and without these functions;
+    `text` itself if it names one of them in another way."""
+    getters, replaced = dict(_getters(code)), text
+    for value in getters.values():
+        replaced = replaced.replace(f"return {value} ;", "", 1)
+    for _ in getters:
+        for name, value in getters.items():
+            replaced = re.sub(rf"\b{name} \( \)", f"( {value} )".replace("\\", r"\\"), replaced)
+    values = [*getters.values()]
+    is_unlike = len({*values}) < len(values) or any(text.count(f"return {value} ;") != 1 for value in values)
+    is_left = any(re.search(rf"\b{name}\b", replaced) for name in getters)
+    return text if is_unlike or is_left else replaced
+
+
+def _getters(code: str) -> Iterator[tuple[str, str]]:
+    """The functions without parameters that only return an expression, such as the index of a thread, and that."""
+    for _, name, parameters, _, body in definitions(words(code)):
+        found = re.fullmatch(r"(?:\{ )?return ([^;]+) ;(?: \})?", " ".join(body))
+        if found and parameters in ([], ["void"]):
+            yield name, found[1]
 
 
 def _without_aliases(text: str) -> str:
