@@ -595,7 +595,7 @@ void launch(float *y, int n) { scale<<<1, 2>>>(y, n); }
 """
 
 
-def test_a_draft_asks_about_lines_that_are_for_the_host(tmp_path: Path, tune: Tune) -> None:
+def test_host_code_is_neither_asked_about_nor_read(tmp_path: Path, tune: Tune) -> None:
     text = drafted(tmp_path, tune, "f.cu", HOST, "--entry", "scale").read_text()
-    ask = "lines 2, 15, 17 are host code: is all of it between #ifndef __CUDACC_RTC__ and #endif?"
-    assert f"source: f.cu  # ? {ask}" in text
+    assert "host code" not in text
+    assert "BENCHMARK" not in text

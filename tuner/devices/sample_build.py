@@ -17,7 +17,7 @@ from tuner.space.file.step_reader import CLUSTERS_FROM
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.space.sources.includes import inlined
+from tuner.space.sources import source_text
 from tuner.space.texts import config_text
 
 _CLUSTERS = re.compile(r"\b(__)?cluster_dims(__)?\b")  # with it, a source needs what clusters need
@@ -81,7 +81,7 @@ def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Instance]
     NoConfiguration if there is none, DeviceError if there is no compiler."""
     failure: NoConfiguration | None = None
     compilers = _compilers(kind)
-    if any(_CLUSTERS.search(inlined(path, space.include)) for path in space.sources):
+    if any(_CLUSTERS.search(source_text.of(space, path)) for path in space.sources):
         compilers = [each for each in compilers if each[1].compute_capability >= CLUSTERS_FROM] or compilers
     for compiler, limits in compilers:
         scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)

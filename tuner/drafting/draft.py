@@ -10,7 +10,6 @@ from pathlib import Path
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.drafting.facts import Facts
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources.host_lines import GUARD
 from tuner.space.sources.prototype import Parameter, Prototype
 
 _REFERENCES = """\
@@ -135,18 +134,10 @@ class Draft:
     def _kernel(self) -> list[str]:
         facts = self.facts
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
-        lines = [f"source: {word(path)}{asked(self._host_code())}"]
+        lines = [f"source: {word(path)}"]
         if len(facts.steps) == 1:
             lines.insert(0, f"kernel: {word(_entry(facts.prototype))}")
         return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
-
-    def _host_code(self) -> str:
-        """The question about host code in the source; empty if there is none."""
-        numbers = self.facts.host_lines
-        if not numbers:
-            return ""
-        named = f"line {numbers[0]} is" if len(numbers) == 1 else f"lines {', '.join(map(str, numbers[:3]))} are"
-        return f"{named} host code: is all of it between #ifndef {GUARD} and #endif?"
 
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()

@@ -23,9 +23,10 @@ from tuner.paths import read_text
 from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
-from tuner.space.sources import host_lines
+from tuner.space.sources import device_code
 from tuner.space.sources.includes import MAX_SOURCE, inlined, without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.sources.source import GUARD
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
@@ -54,10 +55,10 @@ class Facts:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not a text file in UTF-8"
             raise RequestError(f"{shown(source)}: cannot be read: {reason}; name a kernel file") from None
-        self.code = without_comments(whole)
-        self.host_lines = host_lines.of(whole) if source.suffix == ".cu" else []
+        is_cuda = source.suffix == ".cu"
+        self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
         try:
-            self.text, self.missing = inlined(source), ""
+            self.text, self.missing = inlined(source, kernels=() if is_cuda else None), ""
         except SpaceError as error:
             self.text, self.missing = self.code, str(error)
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
@@ -176,7 +177,7 @@ class Facts:
                 why = "the source does not define it"
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
         if not self.missing:  # a missing header may define them
-            head = f"#define {host_lines.GUARD} 1\n" if self.source.suffix == ".cu" else ""
+            head = f"#define {GUARD} 1\n" if self.source.suffix == ".cu" else ""
             of_flags = flags.of_code(self.code, head + without_comments(self.text))
             found |= {name: knob for name, knob in of_flags if name not in taken}
         block_extents = self._block(self.prototype, found) if self.has_grid else []

@@ -57,8 +57,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
     the source lacks a requested one."""
     nvrtc = _nvrtc()
     file = f"{braces.function(source.kernels[0])}.cu"
-    names = [name.encode() for name in host_code.NAMES]
-    headers = [host_code.header()] * len(names)
+    names, headers = [name.encode() for name in host_code.headers()], list(host_code.headers().values())
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), len(names), headers, names))
     try:
         for kernel in source.kernels:  # instantiates templates; does not change the cubin of other kernels
@@ -105,7 +104,7 @@ def _headers(source: Source) -> Headers | None:
     from tuner.devices import header_search  # a launch from the cache searches nothing
 
     options = [*_include_options(), *source.options]
-    search = header_search.HeaderSearch(header_search.folders(options), _version_of, frozenset(host_code.NAMES))
+    search = header_search.HeaderSearch(header_search.folders(options), _version_of, frozenset(host_code.headers()))
     search.of_text(source.text)
     for file in header_search.files(source.options):
         search.take(file)

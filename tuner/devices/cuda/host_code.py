@@ -1,14 +1,35 @@
-"""Supplies NVRTC with standard C headers, and explains the errors that host code in a .cu file causes."""
+"""Supplies NVRTC with the headers that host compilers have, and explains the errors that host code in a .cu file
+causes."""
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tuner import paths
-from tuner.space.sources.host_lines import GUARD
+from tuner.space.sources.source import GUARD
 
-_STANDARD = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
-NAMES = tuple(f"{name}.h" for name in _STANDARD) + tuple(f"c{name}" for name in _STANDARD)  # of standard headers
+_C = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
+# C++ headers that libcu++ has for the device, as <cuda/std/limits>.
+_DEVICE = ("algorithm", "array", "complex", "limits", "tuple", "type_traits", "utility")
+# Headers of which no kernel needs anything. NVRTC knows the types of CUDA's own.
+_HOST_HEADERS = """
+    atomic bitset cctype cerrno charconv chrono cinttypes codecvt condition_variable csetjmp csignal cstdarg
+    cstdbool ctime cwchar deque exception execution filesystem forward_list fstream functional future
+    initializer_list iomanip ios iosfwd iostream istream iterator list locale map memory mutex new numeric optional
+    ostream queue random ratio regex set shared_mutex span sstream stack stdexcept streambuf string string_view
+    system_error thread typeindex typeinfo unordered_map unordered_set valarray variant vector ctype.h dirent.h
+    dlfcn.h errno.h fcntl.h fenv.h getopt.h inttypes.h libgen.h locale.h malloc.h memory.h pthread.h sched.h
+    setjmp.h signal.h stdarg.h stdbool.h strings.h sys/mman.h sys/param.h sys/resource.h sys/stat.h sys/time.h
+    sys/timeb.h sys/types.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h cublasLt.h cudnn.h
+    cufft.h curand.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h nvtx3/nvToolsExt.h
+    cuda.h cuda_gl_interop.h
+"""
+_CUB = tuple(
+    [f"block/block_{part}" for part in ("adjacent_difference", "discontinuity", "exchange", "histogram", "load")]
+    + [f"block/block_{part}" for part in ("radix_sort", "reduce", "scan", "shuffle", "store")]
+    + [f"warp/warp_{part}" for part in ("reduce", "scan")]
+)
 _GUARDED = f"put host code between #ifndef {GUARD} and #endif"
 _CONSTANTS = {  # patterns of names, and the header that declares them
     r"u?int(_least|_fast)?(8|16|32|64)_t|u?int(ptr|max)_t|U?INT(PTR|8|16|32|64)_(MIN|MAX|C)|SIZE_MAX": "cstdint",
@@ -21,6 +42,12 @@ _HINTS = [  # patterns of NVRTC's messages, and advice
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
         "include the parts that a kernel uses, such as cub/block/block_scan.cuh; cub.cuh and thrust are for the host",
+    ),
+    (r'cannot open source file "curand', "pip install nvidia-curand"),
+    (r'cannot open source file "(?:cub|cuda|nv|thrust)/', "pip install nvidia-cuda-cccl"),
+    (
+        r'cannot open source file "(?:cuda_(?:fp|bf)\w+|mma|cooperative_groups|cuda_runtime\w*|vector_types)\.h',
+        "pip install nvidia-cuda-runtime nvidia-cuda-crt",
     ),
     (
         r'cannot open source file "',
@@ -36,15 +63,33 @@ _HINTS = [  # patterns of NVRTC's messages, and advice
 
 
 @functools.cache
-def header() -> bytes:
-    """The text that replaces each header in `NAMES`. It declares the types and constants of all of them."""
-    return Path(__file__).with_name("standard.h").read_bytes()
+def headers() -> Mapping[str, bytes]:
+    """The text of each header, by name.
+
+    Each of the C headers declares the types and constants of all of them. A C++ header that libcu++ has is that one, in
+    the namespace std. The headers of the host are empty.
+    """
+    standard = Path(__file__).with_name("standard.h").read_bytes()
+    return {
+        **dict.fromkeys(_HOST_HEADERS.split(), b"\n"),
+        **{name: _in_std(name).encode() for name in _DEVICE},
+        **{name: standard for part in _C for name in (f"{part}.h", f"c{part}")},
+        "cub/cub.cuh": "".join(f"#include <cub/{part}.cuh>\n" for part in _CUB).encode(),
+    }
+
+
+def _in_std(name: str) -> str:
+    """A header of libcu++, if it is installed, with its names in std."""
+    return (
+        f"#if __has_include(<cuda/std/{name}>)\n#include <cuda/std/{name}>\n"
+        "namespace std { using namespace cuda::std; }\n#endif\n"
+    )
 
 
 @functools.cache
 def version() -> str:
-    """The digest of the header text."""
-    return paths.digest(header())
+    """The digest of the headers."""
+    return paths.digest(*(f"{name}\n{text.decode()}" for name, text in headers().items()))
 
 
 def explained(log: str) -> str:

@@ -4,9 +4,8 @@
 #define TUNER_STANDARD_H
 
 // <stddef.h>, whose types NVRTC knows
-#ifndef offsetof
+#undef offsetof // that of <cuda/std/cstddef> is no constant
 #define offsetof(type, member) __builtin_offsetof(type, member)
-#endif
 
 // <stdint.h>: the types of <cuda/std/cstdint>, which may stand beside these
 typedef signed char int8_t;
@@ -27,6 +26,11 @@ typedef uint32_t uint_least32_t, uint_fast32_t;
 typedef uint64_t uint_least64_t, uint_fast64_t;
 typedef int64_t intptr_t, intmax_t;
 typedef uint64_t uintptr_t, uintmax_t;
+
+// <sys/types.h>, which host compilers include with <stdlib.h>
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
 
 // <limits.h>
 #ifndef CHAR_BIT

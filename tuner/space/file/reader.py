@@ -27,7 +27,7 @@ from tuner.space.file.validation import validated
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.sources import agreement, macros
+from tuner.space.sources import agreement, macros, source_text
 from tuner.space.sources.includes import inlined, without_comments
 
 # Reserved words of C and CUDA, which no macro may replace.
@@ -153,7 +153,7 @@ class _SpaceBuilder:
         only_fatal: ignore disagreements with which the kernel can be launched.
         """
         try:
-            texts = {path: inlined(path, space.include) for path in space.sources}
+            texts = {path: source_text.of(space, path) for path in space.sources}
         except SpaceError as error:
             if only_fatal:  # a missing header is reported when the source is rendered
                 return

@@ -16,8 +16,8 @@ from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space, Step
-from tuner.space.sources import declared_memory, flag_faults, ignored, macros
-from tuner.space.sources.includes import inlined, without_comments
+from tuner.space.sources import declared_memory, flag_faults, ignored, macros, source_text
+from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.uses import files
 
@@ -70,7 +70,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
 def warnings(space: Space) -> Iterator[str]:
     """A message for each fault that is not fatal: with such a fault, a search may be useless."""
     try:
-        texts = {path: inlined(path, space.include) for path in space.sources}
+        texts = {path: source_text.of(space, path) for path in space.sources}
     except SpaceError:
         return  # a missing header is reported when the source is rendered
     for fault in faults(space, texts):
@@ -85,7 +85,7 @@ def clusters(space: Space) -> Iterator[tuple[int, tuple[Expression, ...]]]:
     """
     for number, step in enumerate(space.steps):
         try:
-            text = inlined(step.source, space.include)
+            text = source_text.of(space, step.source)
             prototype = _prototype(space, step, text, without_comments(text)) if "__cluster_dims__" in text else None
             extents = tuple(expressions.parse(extent) for extent in (prototype.cluster if prototype else ()))
         except SpaceError:  # a missing header is reported when the source is checked

@@ -28,8 +28,15 @@ def defined(macros: Mapping[str, str]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in macros.items())
 
 
-def inlined(path: Path, folders: Sequence[Path] = (), macros: Mapping[str, str] | None = None) -> str:
+def inlined(
+    path: Path,
+    folders: Sequence[Path] = (),
+    macros: Mapping[str, str] | None = None,
+    kernels: tuple[str, ...] | None = None,
+) -> str:
     """The text of `path` with every `#include "..."` expanded, each file once.
+
+    If `kernels` are given, patterns of names, only the device code that these kernels need remains (see `device_code`).
 
     These headers are looked up beside the including file, in `folders`, in the parent folder, and in the shipped
     kernels (portable.h). Headers in <> are looked up in `folders` only; if they are not there, the include is left to
@@ -39,7 +46,7 @@ def inlined(path: Path, folders: Sequence[Path] = (), macros: Mapping[str, str] 
     missing file.
     """
     try:
-        parts = _parts_of(path, tuple(folders))
+        parts = _parts_of(path, tuple(folders), kernels)
         return "".join(part if isinstance(part, str) else part.shielded(macros) for part in parts)
     except RecursionError:
         raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
@@ -64,21 +71,41 @@ class _SystemInclude:
 
 
 _Parts = list[str | _SystemInclude]
-_cache: dict[tuple[Path, tuple[Path, ...]], tuple[_Parts, Mapping[Path, snapshot.Stamp | None]]] = {}
+_Key = tuple[Path, tuple[Path, ...], tuple[str, ...] | None]
+_cache: dict[_Key, tuple[_Parts, Mapping[Path, snapshot.Stamp | None]]] = {}
 
 
-def _parts_of(path: Path, folders: tuple[Path, ...]) -> _Parts:
+def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | None) -> _Parts:
     """The text of `path` in parts, cached until any file that was looked up changes, appears or vanishes."""
-    parts, stamps = _cache.get((path, folders), ([], {}))
+    parts, stamps = _cache.get((path, folders, kernels), ([], {}))
     if not parts or any(snapshot.stamp(file) != stamp for file, stamp in stamps.items()):
         files: dict[Path, snapshot.Stamp | None] = {}
         parts = _inlined(path, set(), folders, files)
+        if kernels is not None:
+            parts = _device_parts(parts, kernels)
         if len(_cache) >= MOST_CACHED:
             _cache.clear()
         recent = time.time_ns() - SETTLED_NS  # pipes and files changed since then are not cached
         if files[path] and all(stamp is None or stamp[1] < recent for stamp in files.values()):
-            _cache[path, folders] = parts, files
+            _cache[path, folders, kernels] = parts, files
     return parts
+
+
+def _device_parts(parts: _Parts, kernels: tuple[str, ...]) -> _Parts:
+    """The parts of a text without its host code. Includes of libraries that only host code uses are gone, too."""
+    from tuner.space.sources import device_code  # a launch of a shipped kernel does not need it
+
+    text = "".join(part if isinstance(part, str) else part.include for part in parts)
+    code = device_code.of(text, kernels)
+    if code == text:
+        return parts
+    found, end = _Parts(), 0
+    for include in (part for part in parts if isinstance(part, _SystemInclude)):
+        start = code.find(include.include, end)
+        if start >= 0:
+            found += [code[end:start], include]
+            end = start + len(include.include)
+    return [*found, code[end:]]
 
 
 def _inlined(
@@ -87,7 +114,7 @@ def _inlined(
     """The parts of the text. Adds the stamp of every file that was looked up to `files`."""
     files[path] = snapshot.stamp(path)
     try:
-        text = snapshot.read_text(path, MAX_SOURCE)
+        text = snapshot.read_text(path, MAX_SOURCE).removeprefix("\ufeff")  # a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # out of file descriptors: not the file's fault

@@ -16,8 +16,8 @@ from tuner.space import dtypes, kinds
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
-from tuner.space.sources import flags
-from tuner.space.sources.includes import defined, inlined, without_comments, words
+from tuner.space.sources import flags, source_text
+from tuner.space.sources.includes import defined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     unneeded = unused(space)
     macros = {name: value for name, value in macros.items() if name not in unneeded}
     for path in space.sources:
-        text = f'{head}{defined(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        text = f'{head}{defined(macros)}#line 1 "{path.name}"\n{source_text.of(space, path, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
@@ -77,7 +77,7 @@ def _flags(space: Space, names: Sequence[str]) -> frozenset[str]:
     """The macros among `names` that are flags in the sources of a space."""
     if not names:
         return frozenset()
-    codes = tuple(without_comments(inlined(path, space.include)) for path in space.sources)
+    codes = tuple(without_comments(source_text.of(space, path)) for path in space.sources)
     return frozenset(name for name in names if flags.is_flag(codes, name))
 
 
@@ -106,7 +106,7 @@ def unused(space: Space) -> frozenset[str]:
     candidates = space.sized_names & space.derived.keys()
     if not candidates:
         return candidates
-    return candidates.difference(*(words(inlined(path, space.include)) for path in space.sources))
+    return candidates.difference(*(words(source_text.of(space, path)) for path in space.sources))
 
 
 def macro_names(space: Space) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Version:
     @staticmethod
     def of(space: Space) -> Version:
         # A separator, so that text cannot move from the end of one file to the next unnoticed.
-        text = "\0".join(without_comments(inlined(path, space.include)) for path in space.sources)
+        text = "\0".join(without_comments(source_text.of(space, path)) for path in space.sources)
         return Version(_hash(_code(space, text)), _hash(_meaning(space, text)))
 
 

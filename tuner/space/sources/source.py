@@ -10,6 +10,8 @@ from tuner import paths
 if TYPE_CHECKING:
     from tuner.space.model import Geometry
 
+GUARD = "__CUDACC_RTC__"  # defined by NVRTC, not by nvcc
+
 
 @dataclass(frozen=True)
 class Source:

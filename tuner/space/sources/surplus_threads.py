@@ -17,7 +17,8 @@ from tuner.space.expressions import braces
 from tuner.space.instance import Instance
 from tuner.space.model import Space, Step
 from tuner.space.scope import Scope
-from tuner.space.sources.includes import inlined, without_comments
+from tuner.space.sources import source_text
+from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import definitions, prototypes, words
 
@@ -26,6 +27,7 @@ _ELSEWHERE = re.compile(  # an index may be read in ways that this module does n
     r"\b(?:cub|thrust|cutlass)\b|cooperative_groups|this_thread_block|this_grid|%\w*(?:tid|laneid)|get_(?:global|local|group)_linear_id"
     r"|get_(?:global|local|group|num)_\w+ \( (?![012] \))|\b(?:threadIdx|blockIdx|blockDim|gridDim)\b(?! \. [xyz]\b)"
 )
+_INDEX = re.compile(r"\b(?:threadIdx|blockIdx)\b|\bget_(?:global|local|group)_id\b")
 _GLOBAL_ID = "global_index_of_this_axis"
 _CAST = r"(?:\( (?:\w+ )+\) |static_cast < [\w ]+ > )?"
 
@@ -47,7 +49,8 @@ def warnings(space: Space, scope: Scope) -> Iterator[str]:
                 if _is_used(space, name, str(rest)):
                     continue
                 found = _threads(space, scope, base, name, number, axis)
-                if (growth := _growth(found, is_read=rest != text)) is not None:
+                is_read = rest != text or not _INDEX.search(text)  # without any index, it is meant to be serial
+                if (growth := _growth(found, is_read)) is not None:
                     yield _message(space, number, axis, name, growth)
 
 
@@ -56,7 +59,7 @@ def _text(space: Space, step: Step) -> str:
 
     Template parameters are replaced by the names that the kernel's name passes for them.
     """
-    rest = remainder(without_comments(inlined(step.source, space.include)), "__OPENCL_VERSION__", None)
+    rest = remainder(without_comments(source_text.of(space, step.source)), "__OPENCL_VERSION__", None)
     if rest is None or "##" in "".join(rest.lines):
         return ""
     code = "\n".join(rest.lines)

@@ -1,0 +1,170 @@
+"""A .cu that also has host code compiles as it is: what its kernels need remains, at the same lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import Tune
+from tuner.catalog import catalog
+from tuner.space.sources import device_code
+from tuner.space.sources.includes import inlined
+from tuner.space.sources.rendering import code
+
+SPACE = """\
+title: a file that somebody brought
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  reference: 2 * x
+kernel: KERNEL
+source: brought.cu
+parameters: {block: [64, 128]}
+grid: ["ceil_div(n, block)"]
+block: [block]
+"""
+TWICE = "__global__ void twice(float *y, const float *x, int n)"
+BODY = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = VALUE; }"
+
+
+def twice(value: str = "2 * x[i]", head: str = TWICE) -> str:
+    return f"{head} {BODY.replace('VALUE', value)}\n"
+
+
+IDIOMS = {
+    "main, headers and launches": f"""\
+#include <iostream>
+#include <vector>
+#include <chrono>
+#include <cuda.h>
+using namespace std;
+{twice()}
+int main(int argc, char **argv) {{
+    vector<float> h(10);
+    twice<<<1, 64>>>(0, 0, 10);
+    cout << h.size() << R"(a "text" of {{ lines)" << endl;
+    return 0;
+}}
+""",
+    "a macro that checks errors": f"""\
+#include <cstdio>
+#define CHECK(call) do {{ cudaError_t e = call; if (e) printf("%d", e); }} while (0)
+static void check(const char *what) {{ CHECK(cudaGetLastError()); }}
+{twice()}""",
+    "functions, constants and types of the device": f"""\
+#include <string>
+const float FACTOR = 2.0f;
+static const int UNUSED = 3;
+float *host_array = nullptr;
+struct Pair {{ float a, b; }};
+struct Options {{ std::string name; int rounds; }};
+std::string named(const Options &o) {{ return o.name; }}
+__device__ __forceinline__ float scaled(Pair p) {{ return p.a * p.b; }}
+{twice("scaled(Pair{FACTOR, x[i]})")}""",
+    "a class with members of both sides": f"""\
+#include <vector>
+class Scale {{
+    float by;
+public:
+    __host__ __device__ Scale(float by) : by(by) {{}}
+    Scale(const std::vector<float> &all) : by(all[0]) {{}}
+    void print() const {{ throw 1; }}
+    __device__ float operator()(float x) const {{ return by * x; }}
+}};
+{twice("Scale(2.0f)(x[i])")}""",
+    "a namespace": f"""\
+#include <map>
+namespace ours {{
+static std::map<int, int> seen;
+__device__ float twofold(float x) {{ return x + x; }}
+void run() {{ seen[1]++; }}
+{twice("twofold(x[i])")}
+}}
+""",
+    "a macro for the qualifiers": f"""\
+#include <vector>
+#define HOST_DEVICE __host__ __device__
+#define ENTRY __global__ void
+HOST_DEVICE inline float twofold(float x) {{ return x + x; }}
+void run(std::vector<float> &v) {{}}
+{twice("twofold(x[i])", TWICE.replace("__global__ void", "ENTRY"))}""",
+    "a specialisation": f"""\
+#include <limits>
+template <int F> __device__ float by(float x);
+template <> __device__ float by<2>(float x) {{ return 2 * x; }}
+int count() {{ return std::numeric_limits<int>::max(); }}
+{twice("by<2>(x[i])")}""",
+    "branches of the preprocessor": f"""\
+#include <cstdlib>
+#ifdef DOUBLE
+int twofold(double x) {{
+#else
+int twofold(float x) {{
+#endif
+    return rand();
+}}
+{twice()}""",
+    "enumerations and aliases": f"""\
+#include <functional>
+enum Kind {{ NONE = 1, TWICE = 2 }};
+typedef float real;
+using whole = unsigned int;
+std::function<int()> make() {{ return [] {{ return 1; }}; }}
+{twice("real(TWICE) * x[whole(i)]")}""",
+    "types of the C library": f"#include <stdlib.h>\nint main(void) {{ return 0; }}\n{twice('x[(uint) i] * 2')}",
+    "limits of a type in a kernel": f"""\
+#include <limits>
+int main() {{}}
+{twice("std::numeric_limits<float>::max() > 1 ? 2 * x[i] : 0")}""",
+}
+
+
+def brought(folder: Path, text: str) -> Path:
+    (folder / "brought.cu").write_text(text)
+    file = folder / "brought.yaml"
+    file.write_text(SPACE.replace("KERNEL", "ours::twice" if "namespace ours" in text else "twice"))
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("idiom", IDIOMS)
+def test_an_ordinary_file_compiles_unedited(idiom: str, tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", brought(tmp_path, IDIOMS[idiom]), "--compile")
+    assert done.status == 0, done.err
+    assert "the default compiles for sm_" in done.out
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("idiom", IDIOMS)
+def test_an_ordinary_file_is_tuned_and_verified(idiom: str, tmp_path: Path, tune: Tune) -> None:
+    done = tune(brought(tmp_path, IDIOMS[idiom]), "1000", "--json", "--repeats", "1")
+    assert (done.status, done.json["failed"]) == (0, {}), done.err
+
+
+def test_an_error_has_the_line_of_the_file(tmp_path: Path, tune: Tune) -> None:
+    text = IDIOMS["main, headers and launches"].replace("2 * x[i]", "2 * z[i]")
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if "z[i]" in each)
+    done = tune("validate", brought(tmp_path, text), "--compile")
+    assert done.status == 2
+    assert f'brought.cu({line}): error: identifier "z" is undefined' in done.err
+
+
+def test_host_code_is_no_part_of_the_identity(tmp_path: Path) -> None:
+    file = brought(tmp_path, text := IDIOMS["main, headers and launches"])
+    before = code(catalog.load(str(file)))
+    brought(tmp_path, text.replace("vector<float> h(10)", "vector<float> h(20)"))
+    assert code(catalog.load(str(file))) == before
+    brought(tmp_path, text.replace("2 * x[i]", "3 * x[i]"))
+    assert code(catalog.load(str(file))) != before
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).languages == ("cuda",)])
+def test_a_shipped_kernel_has_no_host_code(name: str) -> None:
+    space = catalog.load(name)
+    for path in space.sources:
+        text = inlined(path, space.include)
+        assert device_code.of(text, (".*",)) == text
