@@ -6,6 +6,7 @@ test needs more, and NumPy starts in half the time.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deselected = [item for item in items if item.get_closest_marker("gpu")]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+
+
+def pytest_collection_finish() -> None:
+    """What collection has made lives as long as the process: the garbage collector passes over it from here on, in this
+    process and in those that are forked from it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
