@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +46,18 @@ def test_other_lists_of_values_take_over_what_was_measured(run: Run, tmp_path: P
     ]
     for one in times:
         assert all(other.get(config, time_ms) == time_ms for other in times for config, time_ms in one.items())
+
+
+def test_the_latest_time_is_taken_over_whichever_journal_was_written_last(run: Run, tmp_path: Path) -> None:
+    run("{v: [0, 1, 2]}")
+    (first,) = (tmp_path / "state").rglob("*.log")
+    old = journals(tmp_path)[0]
+    run("{v: [0, 1, 2, 3]}", "--fresh")
+    os.utime(first, (2**32, 2**32))
+    assert known(run("{v: [3, 2, 1, 0]}")) == 4
+    new, copied = (history for history in journals(tmp_path) if history != old)
+    times = [{json.dumps(trial["config"]): trial["time_ms"] for trial in history} for history in (new, copied)]
+    assert times[0] == times[1]
 
 
 def journals(folder: Path) -> list[list[dict[str, object]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 from optuna.distributions import BaseDistribution
@@ -17,7 +18,7 @@ from optuna.trial import FrozenTrial, create_trial
 
 from tuner import paths
 from tuner.catalog import kernel_names
-from tuner.space.config import ConfigKey, config_key
+from tuner.space.config import config_key
 from tuner.space.model import Space
 from tuner.tuning.ledger import journal, storage
 from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, state_of, values_of
@@ -36,15 +37,17 @@ DAMAGE = (
 def taken_over(space: Space, key: StudyKey, own: str, shared: BaseStorage | None) -> list[Trial]:
     """The trials of other studies that are trials of the study `own` of `space` and `key`, in the order of measurement.
 
-    The studies are in the storage `shared`, or in the journals of this machine. Doubtful trials are left out.
+    Of several trials of one configuration, the latest is taken, whichever study it is in. The studies
+    are in the storage `shared`, or in the journals of this machine. Doubtful trials are left out.
     """
-    latest: dict[ConfigKey, Trial] = {}
+    found: list[Trial] = []
     for ledger in [shared] if shared is not None else _journals(space, key):
         with contextlib.suppress(*DAMAGE):
             for trial in _trials(ledger, space, key, own):
                 if not trial.outcome.doubtful and is_config(trial.config, space.parameters):
-                    latest[config_key(trial.config)] = trial
-    return list(latest.values())
+                    found.append(trial)
+    found.sort(key=lambda trial: trial.finished or datetime.min)
+    return list({config_key(trial.config): trial for trial in found}.values())
 
 
 def frozen(trial: Trial, distributions: dict[str, BaseDistribution]) -> FrozenTrial:
@@ -67,12 +70,11 @@ def _prefixes(space: Space, key: StudyKey) -> tuple[str, ...]:
 
 
 def _journals(space: Space, key: StudyKey) -> Iterator[BaseStorage]:
-    """The journals of studies of this kernel, size and device, the oldest first; those that --fresh set aside do not
-    count."""
+    """The journals of studies of this kernel, size and device; those that --fresh set aside do not count."""
     folders = [paths.state() / "studies" / name for name in (space.name, *kernel_names.other_names(space))]
     files = {file.resolve() for folder in folders for file in folder.glob("*.log") if "." not in file.stem}
     prefixes = _prefixes(space, key)
-    for file in sorted(files, key=lambda each: (each.stat().st_mtime, each)):
+    for file in sorted(files):
         with contextlib.suppress(OSError, *DAMAGE):
             if _first_study(file).startswith(prefixes):
                 yield journal.read(file)
