@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -40,6 +41,43 @@ def test_a_restriction_that_reads_every_parameter_is_decided_when_the_others_lef
     assert listed(few, scope()).valid == 10
 
 
+def test_a_bound_on_a_sum_or_a_product_of_all_parameters_is_used_before_they_all_have_values() -> None:
+    nine = dict.fromkeys("abcdefghi", tuple(range(1, 11)))
+    few = listed(space(nine, [f"{' + '.join(nine)} <= 14"]), scope())
+    assert (few.is_sample, few.valid) == (False, math.comb(14, 9))
+    powers = dict.fromkeys("abcdefghijkl", (1, 2, 4, 8, 16))
+    few = listed(space(powers, [f"32 <= {' * '.join(powers)} <= 64"]), scope())
+    # of exponents of 0 to 4 whose sum is 5 or 6: those of any size, without those with one of 5 or 6
+    assert few.valid == math.comb(16, 11) - 12 + math.comb(17, 11) - 12 * 11 - 12
+    assert not few.is_sample
+
+
+RESTRICTIONS = {
+    "arithmetic": ["a * b - c <= d + 3", "a + b * c >= d"],
+    "quotients": ["a / (b + 1) <= c", "(a * c + d) // (b + 1) == 2"],
+    "remainders": ["(a + b) % (c + 1) <= d - 2", "(a - 3) % (d + 1) == b % 2"],
+    "functions": ["ceil_div(a * b + 1, c + 1) >= d", "round_up(a + b, d + 1) <= 7", "min(a, c) < max(b, d)"],
+    "conditions": ["(a if b > c else d) < 3", "a > b or not (c < d and a != c)", "a < b <= c < d or b == 2"],
+    "what has no bounds": ["a ** 2 + b ** 2 < c ** 2 + d", "abs(a - b) <= c", "a in (b, c, 3)", "log2(a + 1) <= b"],
+    "derived values": ["t > d", "t * u < 30"],
+    "signs": ["a - 4 <= (b - 3) * (c - 2)", "(a - 2) * (b - 5) >= d", "-a * b >= c - 20"],
+}
+
+
+@pytest.mark.parametrize("kind", RESTRICTIONS)
+def test_what_is_excluded_early_is_what_the_restrictions_exclude(kind: str) -> None:
+    values: dict[str, tuple[Value, ...]] = {"a": (5, 0, 2), "b": (1, 7, 3), "c": (4, 0, 2, 6), "d": (0, 3, 1, 8)}
+    for restriction in RESTRICTIONS[kind]:
+        one = space(values, [restriction], t="a * b + c", u="1 if t > 5 else b")
+        expected = {
+            combination
+            for combination in itertools.product(*values.values())
+            if one.valid(dict(zip(values, combination, strict=True)), scope())
+        }
+        drawn = Pool.of_rows(values, drawing.draw(one, scope()).rows)
+        assert {tuple(drawn.config(row).values()) for row in range(len(drawn))} == expected, restriction
+
+
 @pytest.mark.slow
 def test_what_is_too_much_to_list_is_drawn_evenly_and_again_the_same() -> None:
     many = space(TEN, ["a <= b", "(c + d) % 2 == 0", "e != f"])
@@ -74,6 +112,7 @@ def test_a_pool_takes_configurations_that_it_lacks() -> None:
     both = pool.including([{"a": 2, "b": "y"}, {"a": 1, "b": "x"}])
     assert [both.config(row) for row in range(len(both))] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     assert pool.including([]) is pool
+    assert len(pool.including([{"a": 2, "b": "y"}] * 2)) == 2
 
 
 def test_a_large_space_without_a_valid_configuration_names_the_restriction() -> None:

@@ -1,12 +1,14 @@
 """The valid configurations of a space too large for the solver, built up one parameter at a time.
 
 Prefixes, which have values for the first parameters, are extended by every value of the next one. A restriction removes
-prefixes as soon as they have all of its parameters. If more than MOST_PREFIXES would remain, a random part of them is
-extended: each valid configuration is equally likely to be among the result, which is then a sample.
+a prefix as soon as the bounds of the other parameters show that no extension can satisfy it. If more than MOST_PREFIXES
+would remain, a random part of them is extended. Each valid configuration is equally likely to be in the result,
+which is then a sample.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.search import intervals
 from tuner.search.derived import Derived, holds
 from tuner.space.config import Value
 from tuner.space.default import no_configuration
@@ -44,11 +47,12 @@ class ValidRows:
 
 @dataclass(frozen=True)
 class _Condition:
-    """A restriction, with what it is evaluated from."""
+    """A restriction, with what it is evaluated from; `tree` has no derived values, and is None if it is too large."""
 
     restriction: Restriction
     evaluator: Evaluator
     parameters: tuple[str, ...]
+    tree: ast.expr | None
 
 
 def draw(space: Space, scope: Scope) -> ValidRows:
@@ -81,7 +85,7 @@ def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Condition]:
         if names_in(tree):
             depends_on = derived.parameters(tree)
             names = tuple(name for name in space.parameters if name in depends_on)
-            checks.append(_Condition(restriction, evaluator_of(tree), names))
+            checks.append(_Condition(restriction, evaluator_of(tree), names, derived.written_out(tree)))
         elif not holds(restriction, evaluator_of(tree), {}):
             raise no_configuration(space, scope)
     return checks
@@ -133,6 +137,9 @@ class _Prefixes:
             waiting = [check for check in waiting if check not in ready]
             for check in ready:
                 self._apply(check)
+            for check in waiting:
+                if name in check.parameters and check.tree is not None:
+                    self._remove_hopeless(check, check.tree)
         self._raise_undecided()
 
     def _complete(self, names: Sequence[str], counts: Sequence[int]) -> None:
@@ -170,6 +177,18 @@ class _Prefixes:
         if undecided:
             self._undecided.append((check, undecided))
         self.rows = self.rows[accepted[which]]
+
+    def _remove_hopeless(self, check: _Condition, tree: ast.expr) -> None:
+        """Remove the prefixes for which no values of the other parameters satisfy a restriction."""
+        bounds: dict[str, intervals.Interval] = {}
+        for name in check.parameters:
+            values = self._parameters[name]
+            bounds[name] = intervals.of_values(values)
+            if name in self._order and np.isfinite(bounds[name]).all():
+                column = np.array(values, float)[self.rows[:, self._order.index(name)]]
+                bounds[name] = column, column
+        may_hold = intervals.may_hold(tree, bounds)
+        self.rows = self.rows[np.broadcast_to(may_hold, len(self.rows))]
 
     def _raise_undecided(self) -> None:
         """Raise the error of a restriction that has no value for one of the remaining rows."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.space.config import config_key
+
 if TYPE_CHECKING:
     from tuner.space.config import Config, Value
 
@@ -74,11 +76,11 @@ class Pool:
 
     def including(self, configs: Iterable[Mapping[str, Value]]) -> Pool:
         """The pool with those `configs` that it lacks; all their values must be values of the parameters."""
-        lacking = [config for config in configs if self.find(config) is None]
+        lacking = {config_key(config): dict(config) for config in configs if self.find(config) is None}
         if not lacking:
             return self
         parameters = dict(zip(self.names, self.values, strict=True))
-        added = Pool.of(parameters, map(dict, lacking))
+        added = Pool.of(parameters, lacking.values())
         rows = np.concatenate([self.rows, added.rows.astype(self.rows.dtype)])
         return Pool.of_rows(parameters, rows, self.valid if self.is_sample else None)
 

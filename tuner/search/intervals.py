@@ -1,0 +1,163 @@
+"""Bounds of an expression whose names have bounds: whether a restriction may still hold for a part of a configuration.
+
+This is interval arithmetic (R. E. Moore, Interval Analysis, 1966), for many parts at once. What it does not know may be
+any number, so no restriction that may hold is excluded.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Interval = tuple[Any, Any]  # lower and upper bounds: numbers, or arrays of equal length
+Truth = tuple[Any, Any]  # whether a condition may be true, and whether it may be false
+_ANY: Interval = (-np.inf, np.inf)
+_SLACK = 1e-9  # relative: more than all roundings of the bounds
+
+
+def may_hold(tree: ast.expr, names: Mapping[str, Interval]) -> NDArray[np.bool_] | bool:
+    """Whether the condition `tree` may be true, for each element of the bounds of `names`."""
+    with np.errstate(all="ignore"):
+        may_be_true, _ = _truth(tree, names)
+    return may_be_true  # type: ignore[no-any-return]  # a number or an array
+
+
+def _truth(tree: ast.expr, names: Mapping[str, Interval]) -> Truth:
+    if isinstance(tree, ast.BoolOp):
+        true, false = zip(*(_truth(value, names) for value in tree.values), strict=True)
+        if isinstance(tree.op, ast.And):
+            return functools.reduce(np.logical_and, true), functools.reduce(np.logical_or, false)
+        return functools.reduce(np.logical_or, true), functools.reduce(np.logical_and, false)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        may_be_true, may_be_false = _truth(tree.operand, names)
+        return may_be_false, may_be_true
+    if isinstance(tree, ast.Compare):
+        operands = [_value(each, names) for each in (tree.left, *tree.comparators)]
+        pairs = zip(tree.ops, itertools.pairwise(operands), strict=True)
+        found = [_comparison(operator, left, right) for operator, (left, right) in pairs]
+        return (
+            functools.reduce(np.logical_and, (one for one, _ in found)),
+            functools.reduce(np.logical_or, (other for _, other in found)),
+        )
+    low, high = _value(tree, names)
+    return (low != 0) | (high != 0), (low <= 0) & (high >= 0)
+
+
+def _comparison(operator: ast.cmpop, left: Interval, right: Interval) -> Truth:
+    """Whether a comparison may be true, and whether it may be false."""
+    (low, high), (least, most) = left, right
+    slack = _SLACK * (np.abs(np.where(np.isfinite(low), low, 0)) + np.abs(np.where(np.isfinite(most), most, 0)))
+    below, above = low <= most + slack, high >= least - slack  # whether left may be at most, at least right
+    if isinstance(operator, ast.Lt | ast.LtE):
+        return below, above
+    if isinstance(operator, ast.Gt | ast.GtE):
+        return above, below
+    if isinstance(operator, ast.Eq):
+        return below & above, np.True_
+    return np.True_, np.True_
+
+
+def _value(tree: ast.expr, names: Mapping[str, Interval]) -> Interval:
+    """The bounds of a number."""
+    low, high = _bounds(tree, names)
+    unknown = np.isnan(low) | np.isnan(high)  # such as 0 times infinity
+    return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+
+
+def _bounds(tree: ast.expr, names: Mapping[str, Interval]) -> Interval:
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int | float):
+        return _of_number(tree.value)
+    if isinstance(tree, ast.Name):
+        return names.get(tree.id, _ANY)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        low, high = _value(tree.operand, names)
+        return -high, -low
+    if isinstance(tree, ast.BinOp) and (operation := _OPERATIONS.get(type(tree.op))):
+        return operation(_value(tree.left, names), _value(tree.right, names))
+    if isinstance(tree, ast.IfExp):
+        (low, high), (least, most) = _value(tree.body, names), _value(tree.orelse, names)
+        return np.minimum(low, least), np.maximum(high, most)
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and (function := _FUNCTIONS.get(tree.func.id)):
+        return function(*(_value(argument, names) for argument in tree.args))
+    return (0.0, 1.0) if isinstance(tree, ast.Compare | ast.BoolOp) else _ANY
+
+
+def _of_number(number: float) -> Interval:
+    try:
+        return float(number), float(number)
+    except OverflowError:
+        return _ANY
+
+
+def of_values(values: Any) -> Interval:
+    """The bounds of a list of values; any number if one of them is a word."""
+    if not all(isinstance(value, int | float) for value in values):
+        return _ANY
+    bounds = [_of_number(value) for value in values]
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+def _sum(one: Interval, other: Interval) -> Interval:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _difference(one: Interval, other: Interval) -> Interval:
+    return one[0] - other[1], one[1] - other[0]
+
+
+def _product(one: Interval, other: Interval) -> Interval:
+    ends = [a * b for a in one for b in other]
+    return functools.reduce(np.minimum, ends), functools.reduce(np.maximum, ends)
+
+
+def _quotient(one: Interval, other: Interval) -> Interval:
+    ends = [a / b for a in one for b in other]
+    low, high = functools.reduce(np.minimum, ends), functools.reduce(np.maximum, ends)
+    has_zero = (other[0] <= 0) & (other[1] >= 0)
+    return np.where(has_zero, -np.inf, low), np.where(has_zero, np.inf, high)
+
+
+def _rounded(how: Callable[[Any], Any], shift: float) -> Callable[[Interval, Interval], Interval]:
+    """A quotient rounded to a whole number: by one more, as the quotient's bounds may be just beyond one."""
+
+    def bounds(one: Interval, other: Interval) -> Interval:
+        low, high = _quotient(one, other)
+        return how(low - shift * np.abs(low)), how(high + shift * np.abs(high))
+
+    return bounds
+
+
+def _remainder(one: Interval, other: Interval) -> Interval:
+    is_positive = other[0] > 0  # then it is 0 to below the divisor, and no more than a dividend that is not negative
+    most = np.where(one[0] >= 0, np.minimum(one[1], other[1]), other[1])
+    return np.where(is_positive, 0.0, -np.inf), np.where(is_positive, most, np.inf)
+
+
+def _round_up(one: Interval, other: Interval) -> Interval:
+    is_positive = other[0] > 0
+    return np.where(is_positive, one[0], -np.inf), np.where(is_positive, one[1] + other[1], np.inf)
+
+
+def _least(*parts: Interval) -> Interval:
+    lows, highs = zip(*parts, strict=True)
+    return functools.reduce(np.minimum, lows), functools.reduce(np.minimum, highs)
+
+
+def _largest(*parts: Interval) -> Interval:
+    lows, highs = zip(*parts, strict=True)
+    return functools.reduce(np.maximum, lows), functools.reduce(np.maximum, highs)
+
+
+_OPERATIONS: dict[type[ast.operator], Callable[[Interval, Interval], Interval]] = {
+    ast.Add: _sum, ast.Sub: _difference, ast.Mult: _product, ast.Div: _quotient,
+    ast.FloorDiv: _rounded(np.floor, _SLACK), ast.Mod: _remainder,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Interval]] = {
+    "ceil_div": _rounded(np.ceil, _SLACK), "round_up": _round_up, "min": _least, "max": _largest,
+}  # fmt: skip
