@@ -182,7 +182,8 @@ def _no_exact_record(query: Query, best: Candidate) -> str:
         why = "; the record is of an earlier version of the kernel"
     elif record is not None:
         measured = f"{problem_text(record.sizes, record.types)}{record_options}"
-        why = f"; the best known was measured on {record.device} at {measured}"
+        conditions = f" with {best.conditions}" if best.conditions else ""
+        why = f"; the best known was measured on {record.device} at {measured}{conditions}"
     problem = f"{problem_text(scope.sizes, scope.types)}{options}"
     return f"{space.name}: no exact record at {problem} on {query.device}{why}; tune it, or drop strict=True"
 

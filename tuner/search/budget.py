@@ -29,7 +29,8 @@ class Budget:
             value = 0
         if not 0 < value < 10**9:
             raise RequestError(
-                f"--budget {quoted(text)}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
+                f"--budget {quoted(text)}: write a number of configurations of at least 1, such as 100, or a time: "
+                "90s, 2m, 1h"
             )
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 

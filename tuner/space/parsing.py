@@ -100,7 +100,7 @@ def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types)
         if not element.holds(sizes.get(argument.name, 0)):
             raise RequestError(
                 f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {element.name}; "
-                f"at most {element.high} is allowed"
+                f"at most {element.high} is allowed; use a smaller size, or a wider dtype in the space file and source"
             )
 
 
