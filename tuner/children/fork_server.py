@@ -112,7 +112,9 @@ class _ForkServer:
     def _reap(self, selector: selectors.BaseSelector) -> None:
         """Send the exit status of each reaper that has ended to the process that waits for it."""
         for pid, status in reaper.reap().items():
-            line = self._lines.pop(pid)
+            line = self._lines.pop(pid, None)
+            if line is None:
+                continue  # a process that an imported module has started
             with contextlib.suppress(KeyError):
                 selector.unregister(line)
             with line:

@@ -140,15 +140,17 @@ class _Fork:
         """Forks: both processes return. Raises OSError if the machine has no room for another process."""
         self._private, self._looks, self._parent = private, looks, os.getpid()
         self._number = secrets.token_bytes(_NUMBER)  # so that nothing that a kernel writes is taken for an answer
-        self._answers, self._answering = os.pipe()
-        self._told, self._telling = os.pipe()
         self._status: int | None = None
+        pipes = list[int]()
         try:
+            pipes += os.pipe()
+            pipes += os.pipe()
             self._pid = os.fork()
         except OSError:
-            for descriptor in (self._answers, self._answering, self._told, self._telling):
+            for descriptor in pipes:
                 os.close(descriptor)
             raise
+        self._answers, self._answering, self._told, self._telling = pipes
         if not self.is_here:
             os.close(self._answering)
             os.close(self._told)
@@ -186,6 +188,8 @@ class _Fork:
         it."""
         while isinstance(message := self._message(), _Look):
             self.stop()
+            if self._status is not None:
+                continue  # it has ended, and its process id may be another's
             look = self._looks[message.number]()
             self.tell(None if look is None else look(self._pid, *message.arguments))
             self.resume()
@@ -261,8 +265,8 @@ class _Channel:
         try:
             answer = pickle.dumps((work(), None), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            if os.getpid() == self._pid:
-                answer = _pickled(error)
+            self._end_copy()
+            answer = _pickled(error)
         self._send(answer)
 
     def look(self, request: _Look) -> Any:
@@ -275,8 +279,7 @@ class _Channel:
         return json.loads(_read(self._told, int.from_bytes(_read(self._told, _SIZE), "big")))
 
     def _send(self, message: bytes) -> None:
-        if os.getpid() != self._pid:  # a copy that a kernel has forked
-            os._exit(0)
+        self._end_copy()
         if self._open_files() != self._files:
             os._exit(LOST_CHANNEL)
         os.kill(self._parent, signal.SIGCONT)  # a kernel may have stopped it
@@ -284,6 +287,11 @@ class _Channel:
             _write(self._answers, self._number + len(message).to_bytes(_SIZE, "big") + message)
         except OSError:
             os._exit(LOST_CHANNEL)
+
+    def _end_copy(self) -> None:
+        """End this process if it is a copy that a kernel has forked."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _open_files(self) -> list[tuple[int, int] | None]:
         return identities([0, 1, 2, self._answers, self._told])

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.errors import TunerError
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import EnvironmentTrouble, TunerError
 from tuner.space.config import Config, config_key
 from tuner.space.texts import config_text
 from tuner.space.values.forms import ConfigReference, KernelReference
@@ -87,21 +88,21 @@ def _agreeing(worker: Supervisor, config: Config, others: Sequence[Config], deto
     """Those of `others` whose outputs agree with those of `config`, which is the reference meanwhile."""
     task = worker.task
     operation = replace(task.space.operation, reference=ConfigReference(config))
-    found: list[Config] = []
     with detour(replace(task, space=replace(task.space, operation=operation))):
-        found += [other for other in others if _agrees(worker, other)]
-        try:
-            failures = worker.verify(found) if found else []
-        except TunerError as error:  # a configuration that crashes now, or one that cannot be a reference
-            logger.debug("agreement with %s: %s", config_text(config), error)
-            return []
-    return [other for other, failure in zip(found, failures, strict=True) if failure is None]
+        found = [other for other in others if _agrees(worker, other)]
+        return [other for other in found if _agrees(worker, other, is_final=True)]
 
 
-def _agrees(worker: Supervisor, config: Config) -> bool:
+def _agrees(worker: Supervisor, config: Config, is_final: bool = False) -> bool:
+    """Whether a configuration agrees with the reference, on the inputs of the search or of the finals.
+
+    False if it crashes, or if the other one cannot be a reference. Raises EnvironmentTrouble of the machine.
+    """
     try:
-        return worker.measure(config).failure is None
+        return worker.verify([config]) == [None] if is_final else worker.measure(config).failure is None
     except TunerError as error:
+        if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
+            raise
         logger.debug("agreement of %s: %s", config_text(config), error)
         return False
 
