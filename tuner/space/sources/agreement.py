@@ -148,7 +148,7 @@ def _argument_faults(space: Space, position: int, prototype: Prototype) -> Itera
             ("operation", "arguments") if step.arguments == tuple(by_name) else ("steps", position, "arguments"),
             f"{len(arguments)} arguments ({shown(declared)}); {step.kernel} in {step.source.name} takes "
             f"{len(parameters)} ({shown(taken)}); write one for each, in this order",
-            fatal=True,
+            fatal=len(arguments) < len(parameters),
         )
         return
     for argument, parameter in zip(arguments, parameters, strict=True):
