@@ -21,11 +21,12 @@ _ANY: Interval = (-np.inf, np.inf)
 _SLACK = 1e-9  # relative: more than all roundings of the bounds
 
 
-def may_hold(tree: ast.expr, names: Mapping[str, Interval]) -> NDArray[np.bool_] | bool:
-    """Whether the condition `tree` may be true, for each element of the bounds of `names`."""
+def may_hold(tree: ast.expr, names: Mapping[str, Interval]) -> NDArray[np.bool_]:
+    """Whether the condition `tree` may be true, for each element of the bounds of `names`; one element if none has
+    arrays as bounds."""
     with np.errstate(all="ignore"):
         may_be_true, _ = _truth(tree, names)
-    return may_be_true  # type: ignore[no-any-return]  # a number or an array
+    return np.asarray(may_be_true, bool)
 
 
 def _truth(tree: ast.expr, names: Mapping[str, Interval]) -> Truth:

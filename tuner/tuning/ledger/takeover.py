@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, create_trial
 
 from tuner import paths
 from tuner.catalog import kernel_names
-from tuner.space.config import config_key
+from tuner.space.config import Value, config_key
 from tuner.space.model import Space
 from tuner.tuning.ledger import journal, storage
 from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, state_of, values_of
@@ -37,8 +37,8 @@ DAMAGE = (
 def taken_over(space: Space, key: StudyKey, own: str, shared: BaseStorage | None) -> list[Trial]:
     """The trials of other studies that are trials of the study `own` of `space` and `key`, in the order of measurement.
 
-    Of several trials of one configuration, the latest is taken, whichever study it is in. The studies
-    are in the storage `shared`, or in the journals of this machine. Doubtful trials are left out.
+    Of several trials of one configuration, the latest is taken, whichever study it is in. The studies are in `shared`, a
+    storage, or in the journals of this machine. Doubtful trials, and studies that cannot be read, are left out.
     """
     found: list[Trial] = []
     for ledger in [shared] if shared is not None else _journals(space, key):
@@ -95,8 +95,10 @@ def _trials(ledger: BaseStorage, space: Space, key: StudyKey, own: str) -> Itera
         first = name.partition(storage.GENERATION)[0]
         if storage.latest(ledger, [first], fresh=False) != name:
             continue
-        trials = ledger.get_all_trials(studies[name], deepcopy=False)
-        parameters = parameters_of(trials)
+        trials, parameters = list[FrozenTrial](), dict[str, tuple[Value, ...]]()
+        with contextlib.suppress(*DAMAGE):  # one study that cannot be read hides no other one
+            trials = ledger.get_all_trials(studies[name], deepcopy=False)
+            parameters = parameters_of(trials)
         if not parameters or first not in {f"{prefix}{key.digest(parameters)}" for prefix in prefixes}:
             continue
         for each in trials:
