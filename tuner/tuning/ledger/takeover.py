@@ -37,8 +37,8 @@ DAMAGE = (
 def taken_over(space: Space, key: StudyKey, own: str, shared: BaseStorage | None) -> list[Trial]:
     """The trials of other studies that are trials of the study `own` of `space` and `key`, in the order of measurement.
 
-    Of several trials of one configuration, the latest is taken, whichever study it is in. The studies are in `shared`, a
-    storage, or in the journals of this machine. Doubtful trials, and studies that cannot be read, are left out.
+    Of several trials of one configuration, the latest is taken, whichever study it is in. The studies are in `shared`,
+    a storage, or in the journals of this machine. Doubtful trials, and studies that cannot be read, are left out.
     """
     found: list[Trial] = []
     for ledger in [shared] if shared is not None else _journals(space, key):
