@@ -1,4 +1,4 @@
-"""Forks of this process for work that may change its process, such as a kernel on this processor.
+"""Forks of this process, for work that may change the state of its process, such as running a kernel on this processor.
 
 Whatever the work changes ends with the fork: its rounding mode, threads, limits, descriptors, memory maps. This process
 must not have threads of its own, nor have run such work.

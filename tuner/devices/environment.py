@@ -1,5 +1,5 @@
-"""Tells what a compiler says of a kernel from trouble of the machine: a full disk, a missing file, a kill, and any
-other error.
+"""Distinguish faults of a kernel, which its compiler reports, from trouble of the machine, such as a full disk, a
+missing file or a kill.
 
 Trouble is no result: the configuration is tried again, and the ledger does not store it. A failure counts against a
 configuration only if a log speaks of its source; whatever nobody has listed here is trouble.

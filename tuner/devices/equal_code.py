@@ -1,4 +1,4 @@
-"""Find parameters whose values give the same code: binaries are equal once names and compiler options are taken out."""
+"""Find parameters whose values give the same code: their binaries are equal without names and compiler options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forked processes: what they may use, and the kernels that run in them.
+"""Forked processes: what they may use, and how kernels run in them.
 
 A fork may use locks, and the kinds of device that the process from which it was forked has not used. Only the forking
 thread exists in it, so no other thread could release a lock there. Nor do the threads of OpenCL and OpenMP exist, so a

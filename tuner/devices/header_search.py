@@ -1,5 +1,5 @@
-"""Finds the headers of a source where a compiler looks for them: of a compiler that does not tell what it has read, or
-in which order it searches."""
+"""Find the headers of a source in the folders of its compiler, if the compiler does not report which files it reads,
+or in which order it searches."""
 
 from __future__ import annotations
 

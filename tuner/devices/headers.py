@@ -1,4 +1,5 @@
-"""The files that a compiler read for a build besides its source, such as system headers, and whether they have changed.
+"""The files that a compiler reads besides the source, such as system headers, and whether they have changed since a
+build.
 
 They lie in folders that the compiler searches, so neither the source nor the compiler's name covers them.
 """

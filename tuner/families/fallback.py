@@ -1,4 +1,5 @@
-"""Fallback if nothing of the family was measured on this device: the look-ups of its kernels, the best match first."""
+"""Fallback if nothing of the family was measured on this device: look up each of its kernels, and offer the best match
+first."""
 
 from __future__ import annotations
 

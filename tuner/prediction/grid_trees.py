@@ -1,4 +1,4 @@
-"""Transformations of the syntax trees of a grid's extents: bounds, factors, and values of parameters put in."""
+"""Operations on the syntax trees of a grid's extents: find bounds and factors, and substitute values of parameters."""
 
 from __future__ import annotations
 

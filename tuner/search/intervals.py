@@ -1,4 +1,5 @@
-"""Bounds of an expression whose names have bounds: whether a restriction may still hold for a part of a configuration.
+"""Interval arithmetic on expressions: whether a restriction may still hold when only some parameters of a configuration
+have values.
 
 This is interval arithmetic (R. E. Moore, Interval Analysis, 1966), for many parts at once. What it does not know may be
 any number, so no restriction that may hold is excluded.

@@ -1,4 +1,4 @@
-"""The valid configurations of a space as a pool, cached on disk once listed or drawn."""
+"""The valid configurations of a space as a pool. Once listed or drawn, they are cached on disk."""
 
 import contextlib
 import importlib.metadata

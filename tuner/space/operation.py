@@ -1,4 +1,4 @@
-"""The operation at a problem: shapes, inputs, constants, scalars, strides and rates."""
+"""The operation for one problem: shapes, inputs, constants, scalars, strides and rates."""
 
 from __future__ import annotations
 

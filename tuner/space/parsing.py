@@ -1,4 +1,4 @@
-"""Sizes and options of a problem as users write them: parsed, and written again."""
+"""Parse the sizes and options of a problem as users write them, and format them in the same way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scopes: problems on a device with its limits, whose values expressions may use by name."""
+"""Scopes: a problem and the limits of a device, whose values expressions use by name."""
 
 from __future__ import annotations
 

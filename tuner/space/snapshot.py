@@ -1,4 +1,4 @@
-"""The files that spaces name: as they are on disk, or, while a run lasts, as it read them first.
+"""The files that spaces name. During a run, every later read returns what the first one returned.
 
 Whatever reads such a file reads it here: kernel sources, headers, `.npy` files, Python files and space files. In a
 block of `kept`, the bytes that were read first are given again at each later read, also in the child processes that

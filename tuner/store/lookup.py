@@ -1,4 +1,4 @@
-"""The look-up: rank the records for a problem on a device, and decide which device names are of one board."""
+"""The look-up: rank the records for a problem on a device, and decide whether two device names are the same board."""
 
 from __future__ import annotations
 

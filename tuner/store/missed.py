@@ -1,4 +1,5 @@
-"""Misses: problems for which a look-up had no exact record, appended to a file of the user so that they can be tuned.
+"""Misses: problems for which a look-up had no exact record. They are appended to a file, so that the user can tune them
+later.
 
 Each process appends at most one line per problem, so the count of a problem is the number of processes that missed it.
 """

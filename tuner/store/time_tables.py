@@ -1,4 +1,4 @@
-"""Time tables: measured times of configurations at many sizes, training data of the time model besides the records.
+"""Time tables: measured times of configurations at many sizes. The time model is trained on them and on the records.
 
 `results/FAMILY/STAGE.times.json` has one table per machine and problem of a kernel: the sizes, the times of each
 configuration, and the vendor library's times. `tune cover` writes it. A record, in contrast, describes a single size in

@@ -1,4 +1,4 @@
-"""The floating-point environment of a thread: its rounding, and whether it takes subnormal numbers for zero.
+"""The floating-point environment of a thread: its rounding mode, and whether it treats subnormal numbers as zero.
 
 A kernel may change it, and so does the loader for a library that gcc before version 13 linked with -Ofast.
 """

@@ -1,4 +1,5 @@
-"""Appends advice to the compiler's errors about a CUDA source: the OpenCL C equivalents of its names, and types."""
+"""Add advice to the compiler's errors about a CUDA source: what to write in OpenCL C instead of CUDA's names and
+types."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The settings of OpenCL runtimes that change threads or code: of pyopencl, and of PoCL's and Intel's on CPUs.
+"""The settings of pyopencl, and of PoCL's and Intel's OpenCL runtimes for CPUs, that change threads or code.
 
 Those that select devices, name caches, limit memory or print are not here.
 """

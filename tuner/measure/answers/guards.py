@@ -1,4 +1,4 @@
-"""The check of an array's guards on the host.
+"""Check an array's guards on the host.
 
 The workbench checks the guards of its arrays on the device.
 """

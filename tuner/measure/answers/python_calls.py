@@ -1,4 +1,4 @@
-"""Calls of the Python functions that a space names, only in the process that holds the device.
+"""Calls of the Python functions that a space names. Only the process that holds the device makes them.
 
 Whatever such a function does wrong becomes one message with its file and line: no configuration is to blame.
 """

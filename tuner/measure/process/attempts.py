@@ -1,4 +1,4 @@
-"""Retries of an action after trouble of the machine."""
+"""Repeat an action that failed because of trouble of the machine."""
 
 from collections.abc import Callable
 from typing import TypeVar

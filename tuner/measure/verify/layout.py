@@ -1,4 +1,4 @@
-"""One input set on the device: copies to restore the inputs from, and references to compare the outputs with."""
+"""One input set on the device: copies of the inputs to restore them from, and the expected outputs to compare with."""
 
 import secrets
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Other option values than the problem's own, for verification.
+"""Further values of the options, at which a kernel is verified in addition to those of the problem.
 
 A kernel that ignores or rounds an option may be right with its default value.
 """

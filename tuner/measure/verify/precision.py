@@ -1,4 +1,4 @@
-"""Mutants of precision: outputs of a kernel that rounds its inputs, or its outputs, one step down to a narrower type.
+"""Mutants of precision: outputs of a kernel that rounds either its inputs or its outputs to the next narrower type.
 
 A tolerance for long sums may be too wide to tell them from right outputs. Inputs and outputs are never rounded at once.
 """

@@ -1,4 +1,4 @@
-"""A cache of answers and of matrix products in references, so that a run computes each once, in whichever worker.
+"""A cache of answers and of the matrix products in references: a run computes each only once, in any of its workers.
 
 Matrix products dominate the time of a reference: 8192 x 8192 in float64 takes seconds on many cores. All else is one
 pass over the arrays.

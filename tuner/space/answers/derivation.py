@@ -1,4 +1,4 @@
-"""Derived values, which `derive:` computes from outputs and verification compares in place of these."""
+"""Derived values, which `derive:` computes from outputs. Verification compares them instead of the outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers from reference expressions, and the conversions that answers from every kind of reference share."""
+"""Answers of reference expressions, and the conversions that are applied to the answers of every kind of reference."""
 
 import ast
 import copy

@@ -1,4 +1,4 @@
-"""Check a declared reference: its text, and the result of an expression at small sizes."""
+"""Check a declared reference: parse it, and evaluate an expression at small sizes."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""Coverage of a reference by its inputs: conditions with one outcome, integer divisors that are 0, negative indices.
+"""Check that the inputs reach all cases of a reference: conditions with one outcome, integer divisors that are 0,
+negative indices.
 
 If a condition holds for every element, verification cannot detect a kernel that ignores it.
 """

@@ -1,4 +1,4 @@
-"""Partial evaluation of checked expressions, such as restrictions once sizes and device are known."""
+"""Partial evaluation of checked expressions, such as restrictions when sizes and device are known."""
 
 import ast
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Check that the conditions of a source tell the values of a macro apart.
+"""Check that the conditional compilation in a source distinguishes the values of a macro.
 
 `#ifdef` does so only for false, which leaves a flag undefined. `#if` takes every word that is no macro as 0.
 """

@@ -1,4 +1,4 @@
-"""Checks of what a compiler ignores without an error: pragmas that GCC does not know, and limits of registers."""
+"""Check for settings that a compiler ignores without an error: pragmas unknown to GCC, and limits of registers."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A partial C preprocessor, whose results prove that two texts are the same code.
+"""A partial C preprocessor. If its results for two texts are equal, the texts are the same code.
 
 A condition on a macro that the text does not define, such as `__CUDA_ARCH__`, remains, with all its branches. So equal
 results prove equal code; different results prove nothing.

@@ -1,4 +1,4 @@
-"""Find parameters with which a launch gets more threads, although the kernel gives each thread one element.
+"""Find parameters that give a launch more threads than the kernel needs, because each thread computes one element.
 
 A warning is given only if the text proves it: the kernel uses the indices of an axis only as the global index of a
 thread, which it compares with a bound, or not at all.

@@ -1,4 +1,4 @@
-"""The names that a space uses outside of its source, and how messages about macros name their place."""
+"""The names that a space uses outside its source, and the places that messages about macros name."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Counter-based random array elements: element i depends only on i and a key, so host and device compute any of them
+"""Counter-based random numbers: element i depends only on i and a key, so that host and device can compute any element
 alone.
 
 Element i is computed from word i of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,

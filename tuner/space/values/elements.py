@@ -1,4 +1,4 @@
-"""The contents of an array of a problem, on the host or a device; any range can be read on the host."""
+"""The contents of one array of a problem, on the host or a device. The host can compute any range of its elements."""
 
 from __future__ import annotations
 

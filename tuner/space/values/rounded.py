@@ -1,4 +1,4 @@
-"""Elements rounded to the precision of a narrower type, as a kernel that computes in that type would read or write."""
+"""Elements rounded to a narrower type, as a kernel that computes in this type would read or write them."""
 
 from __future__ import annotations
 

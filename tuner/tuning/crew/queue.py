@@ -1,4 +1,4 @@
-"""The queue of a search: configurations that it asked for, claimed in the ledger and built ahead of the devices."""
+"""The queue of a search: proposed configurations, claimed in the ledger and built before a device needs them."""
 
 from __future__ import annotations
 

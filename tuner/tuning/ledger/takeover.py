@@ -1,4 +1,4 @@
-"""Trials that a new study takes over: of the same key, from studies whose parameters had other lists of values.
+"""Trials that a new study takes over from studies with the same key, whose parameters had other lists of values.
 
 A trial is what was launched, not the lists that its values were drawn from. Optuna refuses other lists in one study, so
 each set of lists has its own.
