@@ -1,5 +1,5 @@
-"""The conditions of a trial: what its result depends on besides problem, space, device and method, such as the number
-of threads.
+"""The conditions of a trial: values that its result depends on, such as the number of threads, and that are not part of
+its problem, space, device or method.
 
 They are values by name. A name that is absent stands for its default, so a trial without conditions was measured with
 all defaults, as every trial was that is older than the name. Only other values are stored.

@@ -1,4 +1,4 @@
-"""The description of a device, for processes that do not hold it and for files."""
+"""The description of a device, for files and for processes that do not hold the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the training data of a time model: which entries, and which of their sizes."""
+"""Choose the training data of a time model: which configurations and library algorithms, and which of their sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tune the misses of look-ups: afterwards all that were noted, or at once while a program warms up."""
+"""Tune the misses of look-ups: all misses that earlier processes noted, or each miss at once while a program warms
+up."""
 
 from __future__ import annotations
 
