@@ -16,9 +16,12 @@ from tuner.cli.options import JSON, TYPES
 @click.option(
     "--compile", "compiles", is_flag=True, help="Also compile the default configuration with each compiler found."
 )
+@click.option("--show-source", is_flag=True, help="Also print the text that is compiled for the default configuration.")
 @TYPES
 @JSON
-def command(file: Path, size: str | None, types: dict[str, str], compiles: bool, as_json: bool) -> None:
+def command(
+    file: Path, size: str | None, types: dict[str, str], compiles: bool, show_source: bool, as_json: bool
+) -> None:
     """Check a space file, and name the line and key of its first error.
 
     Its expressions are evaluated at SIZE (1024 if omitted), for all configurations of a small space or a sample of a
@@ -26,6 +29,9 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
 
     With --compile, the default configuration is built for each kind of device that has a compiler on this machine. CUDA
     needs no device for that.
+
+    With --show-source, the text that the compiler gets follows: without host code, and with the configuration's values
+    in place of those that the file defines. Its lines have the numbers of the file's lines after each #line.
 
     Example: tune validate my_kernel.yaml
     """
@@ -72,4 +78,12 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
             data["warnings"] += dead
             for message in dead:
                 output.say(f"warning: {message}")
+    if show_source:
+        from tuner.space.default import first_valid
+        from tuner.space.instance import Instance
+        from tuner.space.sources import rendering
+
+        steps = rendering.render(Instance(space, first_valid(space, scope), scope))
+        data["sources"] = list(dict.fromkeys(step.source.text for step in steps))
+        lines += data["sources"]
     output.answer(as_json, data, "\n".join(lines))

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from tuner.quoting import shown
 from tuner.space.model import Space
 from tuner.space.sources import flags
-from tuner.space.sources.rendering import macro_names, may_be_false
+from tuner.space.sources.rendering import may_be_false
+from tuner.space.sources.source_text import macro_names
 from tuner.space.sources.uses import MacroFault, files, key, used_by_space
 
 

@@ -28,32 +28,13 @@ def defined(macros: Mapping[str, str]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in macros.items())
 
 
-def inlined(
-    path: Path,
-    folders: Sequence[Path] = (),
-    macros: Mapping[str, str] | None = None,
-    kernels: tuple[str, ...] | None = None,
-) -> str:
-    """The text of `path` with every `#include "..."` expanded, each file once.
-
-    If `kernels` are given, patterns of names, only the device code that these kernels need remains (see `device_code`).
-
-    These headers are looked up beside the including file, in `folders`, in the parent folder, and in the shipped
-    kernels (portable.h). Headers in <> are looked up in `folders` only; if they are not there, the include is left to
-    the compiler, with `macros` undefined around it.
-
-    The text is self-contained: it can be hashed, cached, exported and compiled anywhere. Raises SpaceError for a
-    missing file.
-    """
-    try:
-        parts = _parts_of(path, tuple(folders), kernels)
-        return "".join(part if isinstance(part, str) else part.shielded(macros) for part in parts)
-    except RecursionError:
-        raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
+def inlined(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | None = None) -> str:
+    """The text of `path` with every `#include "..."` expanded: its `parts`, joined."""
+    return joined(parts(path, folders, kernels))
 
 
 @dataclass(frozen=True)
-class _SystemInclude:
+class SystemInclude:
     """An include that is left to the compiler, and the #line directive of its position."""
 
     include: str
@@ -70,13 +51,37 @@ class _SystemInclude:
         return f"{undefined}{self.line}{self.include}\n{defined(macros)}{self.line}"
 
 
-_Parts = list[str | _SystemInclude]
+Parts = list[str | SystemInclude]
 _Key = tuple[Path, tuple[Path, ...], tuple[str, ...] | None]
-_cache: dict[_Key, tuple[_Parts, Mapping[Path, snapshot.Stamp | None]]] = {}
+_cache: dict[_Key, tuple[Parts, Mapping[Path, snapshot.Stamp | None]]] = {}
 
 
-def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | None) -> _Parts:
-    """The text of `path` in parts, cached until any file that was looked up changes, appears or vanishes."""
+def joined(parts: Parts) -> str:
+    """The text that consists of these parts."""
+    return "".join(part if isinstance(part, str) else part.include for part in parts)
+
+
+def parts(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | None = None) -> Parts:
+    """The text of `path` with every `#include "..."` expanded, each file once; includes of system headers are parts of
+    their own.
+
+    If `kernels` are given, patterns of names, only the device code that these kernels need remains (see `device_code`).
+
+    These headers are looked up beside the including file, in `folders`, in the parent folder, and in the shipped
+    kernels (portable.h). Headers in <> are looked up in `folders` only; if they are not there, the include is left to
+    the compiler.
+
+    The text is self-contained: it can be hashed, cached, exported and compiled anywhere. Raises SpaceError for a
+    missing file.
+    """
+    try:
+        return _parts_of(path, tuple(folders), kernels)
+    except RecursionError:
+        raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
+
+
+def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | None) -> Parts:
+    """`parts`, cached until any file that was looked up changes, appears or vanishes."""
     parts, stamps = _cache.get((path, folders, kernels), ([], {}))
     if not parts or any(snapshot.stamp(file) != stamp for file, stamp in stamps.items()):
         files: dict[Path, snapshot.Stamp | None] = {}
@@ -91,16 +96,16 @@ def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | 
     return parts
 
 
-def _device_parts(parts: _Parts, kernels: tuple[str, ...]) -> _Parts:
+def _device_parts(parts: Parts, kernels: tuple[str, ...]) -> Parts:
     """The parts of a text without its host code. Includes of libraries that only host code uses are gone, too."""
     from tuner.space.sources import device_code  # a launch of a shipped kernel does not need it
 
-    text = "".join(part if isinstance(part, str) else part.include for part in parts)
+    text = joined(parts)
     code = device_code.of(text, kernels)
     if code == text:
         return parts
-    found, end = _Parts(), 0
-    for include in (part for part in parts if isinstance(part, _SystemInclude)):
+    found, end = Parts(), 0
+    for include in (part for part in parts if isinstance(part, SystemInclude)):
         start = code.find(include.include, end)
         if start >= 0:
             found += [code[end:start], include]
@@ -110,7 +115,7 @@ def _device_parts(parts: _Parts, kernels: tuple[str, ...]) -> _Parts:
 
 def _inlined(
     path: Path, included: set[Path], folders: Sequence[Path], files: dict[Path, snapshot.Stamp | None]
-) -> _Parts:
+) -> Parts:
     """The parts of the text. Adds the stamp of every file that was looked up to `files`."""
     files[path] = snapshot.stamp(path)
     try:
@@ -120,7 +125,7 @@ def _inlined(
             raise  # out of file descriptors: not the file's fault
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
-    def expand(match: re.Match[str]) -> _Parts:
+    def expand(match: re.Match[str]) -> Parts:
         line = text.count("\n", 0, match.start()) + 1
         folder = snapshot.real(path).parent
         searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
@@ -128,7 +133,7 @@ def _inlined(
             (p for f in searched if files.setdefault(p := f / (match[1] or match[2]), snapshot.stamp(p))), None
         )
         if header is None and match[1] is None:
-            return [_SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
+            return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is not in {names}; add its folder to `include:`')
@@ -138,14 +143,14 @@ def _inlined(
         inner = _inlined(header, included, folders, files)
         return [f'#line 1 "{header.name}"\n', *inner, f'\n#line {line + 1} "{path.name}"']
 
-    def counted(match: re.Match[str]) -> _Parts:
+    def counted(match: re.Match[str]) -> Parts:
         line = text.count("\n", 0, match.end()) + 1
         return [f'{match[0]}\n#line {line + 1} "{path.name}"']
 
     # An expanded include ends with a #line directive. If it is in a skipped conditional region, the directive has no
     # effect, so one also follows the end of each region.
     places = [*_INCLUDE.finditer(text), *(_REGION.finditer(text) if _INCLUDE.search(text) else ())]
-    parts, end = _Parts(), 0
+    parts, end = Parts(), 0
     for place in sorted(places, key=lambda match: match.start()):
         parts += [text[end : place.start()], *(expand(place) if place.re is _INCLUDE else counted(place))]
         end = place.end()
@@ -157,6 +162,12 @@ def without_comments(text: str) -> str:
     """C source without comments, blank lines, trailing spaces and #line directives. String literals are unchanged."""
     code = _COMMENT.sub(lambda match: match[1] or " ", text)
     return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
+
+
+@functools.lru_cache(maxsize=MOST_CACHED)
+def blanked(text: str) -> str:
+    """C source with blanks in place of comments, so that every position stays."""
+    return _COMMENT.sub(lambda match: match[1] or re.sub(r"[^\n]", " ", match[0]), text)
 
 
 @functools.lru_cache(maxsize=MOST_CACHED)

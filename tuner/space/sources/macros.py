@@ -1,22 +1,25 @@
 """Check that the macros of a space have an effect in its source.
 
-A macro is reported if the source does not use it, redefines it, or declares something by its name. Searching is then
-useless: its values make no difference, or nothing compiles.
+A macro is reported if the source does not use it, declares something by its name, or defines it in a way that no
+configuration can replace (see `definitions`). Searching is then useless: its values make no difference, or nothing
+compiles.
 """
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tuner.space.expressions import braces
 from tuner.space.model import Space
+from tuner.space.sources import source_text
 from tuner.space.sources.prototype import Prototype, is_type_word
-from tuner.space.sources.rendering import macro_names
+from tuner.space.sources.source_text import macro_names
 from tuner.space.sources.uses import MacroFault, files, key, used_by_space
 
 _DEFINITION = re.compile(
-    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]{,200}?\b(\w+)\s*=(?!=)"
+    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?"
     r"|\b([A-Za-z]\w*)[\s*&]+(\w+)\s*(?=[=;,)\[({>])",
     re.MULTILINE,
 )
@@ -63,25 +66,21 @@ def _replaced_variables(space: Space) -> Iterator[MacroFault]:
 
 
 def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
-    """Macros that the source redefines unconditionally, so their values have no effect, or whose names it declares."""
-    depth, names = 0, macro_names(space)
-    for directive, defined, constant, kind, declared in _DEFINITION.findall(code):
+    """Macros whose names the source gives a meaning that no configuration can replace."""
+    found = source_text.defined_in(space, path)
+    for name, fault in sorted(found.faults.items()) if found else ():
+        yield (key(space, name), name), f"{path.name}: {fault}"
+    depth, left = 0, set(macro_names(space)) - (found.names | found.faults.keys() if found else set())
+    for directive, defined, kind, declared in _DEFINITION.findall(code):
         depth += (directive == "if") - (directive == "endif")
         if depth:
             continue
-        if directive == "define" and defined in names:
+        if directive == "define" and defined in left:
             message = (
-                f"{path.name} defines it itself, so its values have no effect; write #ifndef {defined} before "
-                "that line, and #endif after it"
+                f"{path.name} defines it as a macro with arguments, so its values have no effect; rename one of them"
             )
             yield (key(space, defined), defined), message
-        elif constant in names:
-            message = (
-                f"{path.name} defines it as a constant, whose name the macro would replace; instead, write "
-                f"#ifndef {constant}, #define {constant} with its value, and #endif"
-            )
-            yield (key(space, constant), constant), message
-        elif declared in names and (is_type_word(kind) or kind == "auto"):
+        elif declared in left and (is_type_word(kind) or kind == "auto"):
             message = (
                 f"{path.name} declares `{kind} {declared}`, but the macro replaces this name, so it does not "
                 "compile; rename one of them, or remove the declaration"
@@ -93,7 +92,8 @@ def _unused(space: Space, code: str) -> Iterator[MacroFault]:
     """Types and parameters with several values that nothing reads."""
     if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
         return  # names may be pasted together, or be in a file that a macro names
-    used = set(re.findall(r"\w+", code)) | used_by_space(space)
+    words, defined = Counter(re.findall(r"\w+", code)), Counter(_constants(space))
+    used = {name for name, count in words.items() if count > defined[name]} | used_by_space(space)
     op = space.operation
     for name, allowed in op.types.items():
         if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
@@ -109,6 +109,13 @@ def _unused(space: Space, code: str) -> Iterator[MacroFault]:
                 f"difference; {_suggestion(space, name, code)}use it as a macro, or remove it"
             )
             yield ("parameters", name), message
+
+
+def _constants(space: Space) -> Iterator[str]:
+    """The names of the constants that the sources define, once for each definition."""
+    for path in space.sources:
+        found = source_text.defined_in(space, path)
+        yield from (definition.name for definition in found.replaceable if not definition.is_macro) if found else ()
 
 
 def _suggestion(space: Space, name: str, code: str) -> str:

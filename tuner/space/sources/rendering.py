@@ -29,8 +29,9 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     """The steps of one configuration.
 
     The text of a step consists of types, parameters and derived values as macros, followed by its kernel file with
-    includes expanded. Steps of one file share one text. Macros of `unused` are left out, so that one build serves all
-    sizes with equal code.
+    includes expanded. A macro or constant that the file defines itself has the configuration's value there instead.
+    Steps of one file share one text. Macros of `unused` are left out, so that one build serves all sizes with equal
+    code.
 
     Raises SpaceError if an include is missing, and GeometryError if a derived value, a grid or a block cannot be
     computed.
@@ -46,7 +47,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     unneeded = unused(space)
     macros = {name: value for name, value in macros.items() if name not in unneeded}
     for path in space.sources:
-        text = f'{head}{defined(macros)}#line 1 "{path.name}"\n{source_text.of(space, path, macros)}'
+        text = f"{head}{source_text.rendered(space, path, macros)}"
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
@@ -68,7 +69,7 @@ def _prologue(instance: Instance) -> str:
 
 def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
     """The macros with their values. A flag whose value is false is no macro."""
-    values = {name: names[name] for name in macro_names(space)}
+    values = {name: names[name] for name in source_text.macro_names(space)}
     undefined = _flags(space, [name for name, value in values.items() if value is False])
     return {name: braces.literal(value) for name, value in values.items() if name not in undefined}
 
@@ -107,16 +108,6 @@ def unused(space: Space) -> frozenset[str]:
     if not candidates:
         return candidates
     return candidates.difference(*(words(source_text.of(space, path)) for path in space.sources))
-
-
-def macro_names(space: Space) -> tuple[str, ...]:
-    """The names of the macros.
-
-    Names passed as template arguments are left out, because the source declares template parameters with these names.
-    """
-    template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
-    names = (*space.operation.types, *space.parameters, *space.derived)
-    return tuple(name for name in names if name not in template)
 
 
 def named(instance: Instance) -> Mapping[str, Any]:
@@ -163,7 +154,7 @@ class Version:
     @staticmethod
     def of(space: Space) -> Version:
         # A separator, so that text cannot move from the end of one file to the next unnoticed.
-        text = "\0".join(without_comments(source_text.of(space, path)) for path in space.sources)
+        text = "\0".join(without_comments(source_text.canonical(space, path)) for path in space.sources)
         return Version(_hash(_code(space, text)), _hash(_meaning(space, text)))
 
 
@@ -219,7 +210,7 @@ def _code(
     names = tuple(a.name for a in space.operation.arguments)
     is_plain = not others and first.arguments == names and first.cluster is None and not first.cooperative
     steps = {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
-    undefined = sorted(_flags(space, [name for name in macro_names(space) if may_be_false(space, name)]))
+    undefined = sorted(_flags(space, [name for name in source_text.macro_names(space) if may_be_false(space, name)]))
     return {
         "kernel": first.kernel,
         "text": text,

@@ -8,18 +8,69 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.space.expressions import braces
-from tuner.space.sources.includes import inlined
+from tuner.space.sources import includes
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
+    from tuner.space.sources.definitions import Definitions
 
 
-def of(space: Space, path: Path, macros: Mapping[str, str] | None = None) -> str:
-    """The text of one of `space.sources`, with includes expanded (see `inlined`).
+def macro_names(space: Space) -> tuple[str, ...]:
+    """The names of the macros: types, parameters and derived values.
+
+    Names passed as template arguments are left out, because the source declares template parameters with these names.
+    """
+    template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
+    names = (*space.operation.types, *space.parameters, *space.derived)
+    return tuple(name for name in names if name not in template)
+
+
+def of(space: Space, path: Path) -> str:
+    """The text of one of `space.sources`, with includes expanded (see `includes.parts`), for checks.
 
     If the space is for CUDA alone, host code is left out, so neither the compiler nor the identity of the code sees it.
-    Kernels that ship have none, and their launches need not look for it.
+    Macros that the file defines and a configuration replaces (see `definitions`) are not defined.
     """
+    return _replaced(space, path, {})
+
+
+def canonical(space: Space, path: Path) -> str:
+    """The text that identifies the code: what a configuration replaces has its own name as its value."""
+    return _replaced(space, path, {name: name for name in macro_names(space)})
+
+
+def rendered(space: Space, path: Path, macros: Mapping[str, str]) -> str:
+    """The text of one configuration, after its macros. Those that the file defines are in its lines instead."""
+    found = defined_in(space, path)
+    outside = {name: value for name, value in macros.items() if found is None or name not in found.names}
+    text, start = [f'{includes.defined(outside)}#line 1 "{path.name}"\n'], 0
+    for part in _parts(space, path):
+        if not isinstance(part, str):
+            text.append(part.shielded(outside))
+            start += len(part.include)
+        else:
+            text.append(part if found is None else found.replaced(part, macros, start))
+            start += len(part)
+    return "".join(text)
+
+
+def defined_in(space: Space, path: Path) -> Definitions | None:
+    """The definitions in a kernel file that configurations replace; None for a shipped one, which has none."""
+    if path.is_relative_to(paths.shipped("kernels")):
+        return None
+    from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
+
+    return definitions.of(includes.joined(_parts(space, path)), frozenset(macro_names(space)))
+
+
+def _replaced(space: Space, path: Path, values: Mapping[str, str]) -> str:
+    text, found = includes.joined(_parts(space, path)), defined_in(space, path)
+    return text if found is None else found.replaced(text, values)
+
+
+def _parts(space: Space, path: Path) -> includes.Parts:
+    """The text of a kernel file in parts. Kernels that ship have no host code, and their launches need not look for
+    it."""
     may_have_host_code = tuple(space.languages) == ("cuda",) and not path.is_relative_to(paths.shipped("kernels"))
     kernels = tuple(braces.pattern(step.kernel) for step in space.steps if step.source == path)
-    return inlined(path, space.include, macros, kernels if may_have_host_code else None)
+    return includes.parts(path, space.include, kernels if may_have_host_code else None)
