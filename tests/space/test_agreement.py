@@ -87,7 +87,7 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
         "neither f.cu",
     ),
     "a parameter that the source defines anew": (
-        "#define SCALE 4\n" + CODE, [Y, X], {}, "parameters.SCALE", "f.cu defines it itself, so its values"
+        "#define SCALE(a) a\n" + CODE, [Y, X], {}, "parameters.SCALE", "f.cu defines it with arguments, so its values"
     ),
     "a parameter of the name of an argument": (
         CODE, [Y, X], {"parameters": {"SCALE": [2], "y": [1, 2]}}, "parameters.y", "takes an argument of this name"
@@ -120,10 +120,6 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     "more than a variable of constant memory has": (
         FILTER, [Y, X, W], CUDA, "operation.arguments.2.shape",
         "[7] exceeds the source's variable w[3][2]; write its extents",
-    ),
-    "a parameter that the source defines as a constant": (
-        "static constexpr int SCALE = 4;\n" + CODE, [Y, X], {}, "parameters.SCALE",
-        "f.cu defines it as a constant, whose name the macro would replace; instead, write #ifndef SCALE, #define",
     ),
     "a parameter that is misspelt": (
         CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}}, "parameters.SCAEL",

@@ -34,6 +34,7 @@ FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.exports.header"),
+        Format("patch", "the best as a diff of the files that define the parameters", "tuner.exchange.exports.patch"),
         Format(
             "cubin",
             "the best as cubins for NVIDIA GPUs, with a C example",

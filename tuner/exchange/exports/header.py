@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner import devices
-from tuner.errors import NoConfiguration
+from tuner.errors import NoConfiguration, RequestError
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
+from tuner.quoting import shown
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
 from tuner.space.instance import Instance
 from tuner.space.model import Geometry
 from tuner.space.scope import COMMON_GPU
-from tuner.space.sources import rendering
+from tuner.space.sources import rendering, source_text
 from tuner.space.texts import config_text
 
 _DEFINE = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
@@ -22,7 +23,11 @@ _DEFINE = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
 
 def export(request: ExportRequest) -> Export:
     """Write the header, with a section for the requested device, else for each device in the store. Raises RequestError
-    if there is no such device."""
+    if there is no such device, or if a kernel file defines a parameter."""
+    for path in request.problem.space.sources:
+        if (found := source_text.defined_in(request.problem.space, path)) and found.names:
+            names = shown(", ".join(sorted(found.names)))
+            raise RequestError(f"--to header: {path.name} defines {names} below what it includes; use --to patch")
     problem, name = request.problem, request.device
     if name is not None and devices.is_name(name):
         target_devices = [TargetDevice.local(problem.space, name)]

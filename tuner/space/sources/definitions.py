@@ -81,14 +81,19 @@ class Definitions:
 
 
 @functools.lru_cache(maxsize=64)
-def of(text: str, names: frozenset[str]) -> Definitions:
-    """The definitions of `names` in a text with headers included."""
+def of(text: str, names: frozenset[str], with_defaults: bool = False) -> Definitions:
+    """The definitions of `names` in a text with headers included.
+
+    with_defaults: a definition where the macro is undefined counts, too.
+    """
     if not any(name in text for name in names):
         return Definitions((), {})
     code = blanked(text)
     macros, defaults = _macros(code, names)
     found = sorted([*macros, *_constants(code, names)], key=lambda definition: definition.start)
-    by_name = {name: [each for each in found if each.name == name] for name in names - defaults}
+    by_name = {
+        name: [each for each in found if each.name == name] for name in (names if with_defaults else names - defaults)
+    }
     regions = _conditional(code)
     certain = {name: [d for d in each if not any(d.start in r for r in regions)] for name, each in by_name.items()}
     faults = {name: fault for name, each in by_name.items() if (fault := _fault(text, each, certain[name]))}
@@ -129,8 +134,8 @@ def _macros(code: str, names: frozenset[str]) -> tuple[list[Definition], set[str
         elif kind is not None:
             branches[len(branches) - kind.startswith("el") :] = [_undefined(kind, match["test"])]
         elif name in names:
-            if any(name in undefined for undefined, _ in branches):
-                defaults.add(name)
+            if any(not names.isdisjoint(undefined) for undefined, _ in branches):
+                defaults.add(name)  # where one of several is undefined, all have their defaults
             value, start = match["body"].rstrip(" \t\r\n\\"), match.start("body")
             found.append(Definition(name, start, start + len(value), value))
     return found, defaults

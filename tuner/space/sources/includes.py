@@ -20,6 +20,7 @@ _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
+_LINE = re.compile(r'#line (\d+) "(.*)"')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -78,6 +79,26 @@ def parts(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] | N
         return _parts_of(path, tuple(folders), kernels)
     except RecursionError:
         raise SpaceError(f"{shown(path)}: its includes are nested too deeply; nest fewer headers") from None
+
+
+def files(path: Path, folders: Sequence[Path] = ()) -> list[Path]:
+    """`path` and the headers that are expanded in its text. Raises SpaceError for a missing file."""
+    found: dict[Path, snapshot.Stamp | None] = {}
+    _inlined(path, set(), folders, found)
+    return [file for file, stamp in found.items() if stamp]
+
+
+def lines(text: str, name: str) -> dict[int, str]:
+    """The lines that a text with headers expanded has of its first file, called `name`, by their numbers there."""
+    found, file, number = dict[int, str](), name, 1
+    for line in text.splitlines():
+        if match := _LINE.fullmatch(line):
+            file, number = match[2], int(match[1])
+            continue
+        if file == name:
+            found[number] = line
+        number += 1
+    return found
 
 
 def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | None) -> Parts:

@@ -76,9 +76,7 @@ def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
         if depth:
             continue
         if directive == "define" and defined in left:
-            message = (
-                f"{path.name} defines it as a macro with arguments, so its values have no effect; rename one of them"
-            )
+            message = f"{path.name} defines it with arguments, so its values have no effect; rename one of them"
             yield (key(space, defined), defined), message
         elif declared in left and (is_type_word(kind) or kind == "auto"):
             message = (

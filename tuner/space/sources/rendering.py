@@ -59,7 +59,12 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
 def defines(instance: Instance) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, without those
     passed as template arguments, and without flags that are false."""
-    return _prologue(instance) + defined(_macros(instance.space, named(instance)))
+    return _prologue(instance) + defined(macros(instance))
+
+
+def macros(instance: Instance) -> dict[str, str]:
+    """The macros of one configuration with their values. A flag whose value is false is no macro."""
+    return _macros(instance.space, named(instance))
 
 
 def _prologue(instance: Instance) -> str:
@@ -68,7 +73,6 @@ def _prologue(instance: Instance) -> str:
 
 
 def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
-    """The macros with their values. A flag whose value is false is no macro."""
     values = {name: names[name] for name in source_text.macro_names(space)}
     undefined = _flags(space, [name for name, value in values.items() if value is False])
     return {name: braces.literal(value) for name, value in values.items() if name not in undefined}

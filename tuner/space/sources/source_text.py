@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +55,14 @@ def rendered(space: Space, path: Path, macros: Mapping[str, str]) -> str:
     return "".join(text)
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a file comes with this package."""
+    return Path(os.path.normpath(path)).is_relative_to(paths.shipped("kernels"))
+
+
 def defined_in(space: Space, path: Path) -> Definitions | None:
     """The definitions in a kernel file that configurations replace; None for a shipped one, which has none."""
-    if path.is_relative_to(paths.shipped("kernels")):
+    if is_shipped(path):
         return None
     from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
 
@@ -71,6 +77,6 @@ def _replaced(space: Space, path: Path, values: Mapping[str, str]) -> str:
 def _parts(space: Space, path: Path) -> includes.Parts:
     """The text of a kernel file in parts. Kernels that ship have no host code, and their launches need not look for
     it."""
-    may_have_host_code = tuple(space.languages) == ("cuda",) and not path.is_relative_to(paths.shipped("kernels"))
+    may_have_host_code = tuple(space.languages) == ("cuda",) and not is_shipped(path)
     kernels = tuple(braces.pattern(step.kernel) for step in space.steps if step.source == path)
     return includes.parts(path, space.include, kernels if may_have_host_code else None)
