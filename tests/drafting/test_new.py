@@ -76,7 +76,7 @@ def test_a_draft_is_yaml_that_asks_and_once_answered_validates(language: str, tm
         ]
     file.write_text(answered(file.read_text()))
     done = tune("validate", file)
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0, done.err
 
 
 @pytest.mark.slow
@@ -136,8 +136,7 @@ def test_a_draft_knows_templates_macros_bounds_and_roles(tmp_path: Path, tune: T
         "ns::conv<{T}, {threads}, {fast}>",
         {"T": ["float32", "float64"]},
     )
-    assert "# ? write #ifndef TILE before its #define in the source" in text
-    assert text.count("#ifndef") == 1, "the others have it"
+    assert "#ifndef" not in text, "the file may define them as it does"
 
 
 def test_threads_that_the_source_leaves_to_the_launch_are_parameters(tmp_path: Path, tune: Tune) -> None:
@@ -193,7 +192,7 @@ def test_a_pair_of_numbers_is_drafted_as_two_and_may_be_complex(tmp_path: Path, 
     ):
         file.write_text(answer)
         done = tune("validate", file)
-        assert (done.status, done.err) == (0, "")
+        assert done.status == 0, done.err
 
 
 @pytest.mark.slow
@@ -202,14 +201,14 @@ def test_a_macro_whose_default_is_a_word_is_told_in_a_comment(tmp_path: Path, tu
     guarded = "#ifndef SCHED\n#define SCHED static\n#endif\n#define UNUSED word\n#define real float\n" + code
     file = drafted(tmp_path, tune, "add.c", guarded)
     text = file.read_text()
-    assert "  # SCHED: [static]    # a macro whose value is a word: add others, and #ifndef SCHED" in text
+    assert "  # SCHED: [static]    # a macro whose value is a word: add others" in text
     assert "UNUSED" not in text
     assert list(data_of(file)["parameters"]) == ["BLOCK"]
     file.write_text(answered(text).replace("  # SCHED: [static]", "  SCHED: [static, dynamic]").replace(
         "default: {", "default: {SCHED: static, "
     ))  # fmt: skip
     done = tune("validate", file, "--compile")
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0, done.err
 
 
 @pytest.mark.parametrize(("index", "block"), [("blockIdx.x * 32 + threadIdx.x", "32"), ("threadIdx.x", "block_size_x")])
@@ -309,7 +308,7 @@ def test_an_answered_draft_of_steps_validates(tmp_path: Path, tune: Tune) -> Non
     text = re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x[0]\n", 1)
     file.write_text(text)
     done = tune("validate", file, "--compile")
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0, done.err
 
 
 LOCAL = """
@@ -437,13 +436,11 @@ def test_constants_and_defaults_of_templates_are_values_of_knobs(tmp_path: Path,
     assert data["default"] == {"VEC": 4, "fast": True, "DEPTH": 1, "ROWS": 8, "kThreads": 128, "ITEMS": 2}
     assert data["block"] == ["kThreads * ROWS"]
     assert data["operation"]["options"] == {"flag": 1}
-    assert "# ? write #ifndef kThreads, #define kThreads 128 and #endif in place of the constant" in text
     assert re.search(r"DEPTH: .*# \? which values may it have\? it has no default in the source", text)
     assert re.search(r"VEC: \[1, 2, 4, 8, 16\]\n", text)
     file.write_text(answered(text).replace("a + b", "ones(n)"))
-    done = tune("validate", file)
-    assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "parameters.ROWS: f.cu defines it as a constant, whose name the macro would replace" in done.err
+    done = tune("validate", file, "--compile")
+    assert done.status == 0, done.err
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class Draft:
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()
         if not knobs:
-            ask = "which constants may vary? a macro each: #ifndef X, #define X 4, #endif in the source"
+            ask = "which numbers may vary? give each a name in the source, such as #define TILE 4, and list it here"
             return [f"parameters:{asked(ask)}", *words]
         lines = [
             f"  {word(name)}: [{', '.join(map(_value, knob.values))}]{asked(knob.question)}"
@@ -154,10 +154,7 @@ class Draft:
     def _words(self) -> list[str]:
         """Comments that suggest the macros whose values are words as parameters."""
         why = "a macro whose value is a word: add others"
-        return [
-            f"  # {name}: [{word}]    # {why}, and #ifndef {name} around its #define"
-            for name, word in self.facts.words.items()
-        ]
+        return [f"  # {name}: [{word}]    # {why}" for name, word in self.facts.words.items()]
 
     def _launch(self) -> list[str]:
         facts = self.facts

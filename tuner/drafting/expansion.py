@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.drafting.knobs import is_outside
+from tuner.space.sources.definitions import is_outside
 from tuner.space.sources.prototype import is_type_word, matching, words
 
 _DEFINE = re.compile(

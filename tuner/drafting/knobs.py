@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from tuner.space.sources.definitions import is_outside
+
 MOST_AROUND = 1024  # the largest power of two proposed around a smaller value
 _MACRO = re.compile(
     r"(?P<guard>^[ \t]*#[ \t]*if(?:ndef[ \t]+(?P<a>\w+)|[ \t]+!\s*defined\s*\(?\s*(?P<b>\w+)\s*\)?)[ \t]*\n)?"
@@ -18,7 +20,6 @@ _CONSTANT = re.compile(
     r"|^[ \t]*enum\s*\{\s*(?P<enumerator>\w+)\s*=\s*(?P<number>\d+)\s*,?\s*\}\s*;",
     re.MULTILINE,
 )
-_BRACE = re.compile(r'(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*"C"\s*)?\{|\}')
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
@@ -62,29 +63,15 @@ def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
     for macro in _MACRO.finditer(code):
         name, value = macro["name"], int(macro["value"])
         if name not in taken and _count(name, code) > (2 if macro["guard"] else 1):
-            is_guarded = name in (macro["a"], macro["b"])
-            ask = "" if is_guarded else f"write #ifndef {name} before its #define in the source, and #endif after it"
-            yield name, Knob(around(value), value, ask)
+            yield name, Knob(around(value), value)
     for constant in _CONSTANT.finditer(code):
         name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
         if name not in taken and _count(name, code) > 1 and is_outside(code, constant.start()):
-            ask = f"write #ifndef {name}, #define {name} {value} and #endif in place of the constant in the source"
-            yield name, Knob(around(value), value, ask)
+            yield name, Knob(around(value), value)
 
 
 def _count(name: str, code: str) -> int:
     return len(re.findall(rf"\b{name}\b", code))
-
-
-def is_outside(code: str, position: int) -> bool:
-    """Whether a position is at namespace scope, outside of all other braces."""
-    inner = list[bool]()
-    for brace in _BRACE.finditer(code, 0, position):
-        if brace[0] != "}":
-            inner.append(not brace["outer"])
-        elif inner:
-            inner.pop()
-    return not any(inner)
 
 
 def axis_of(name: str) -> str:
