@@ -21,6 +21,12 @@ from tuner.catalog import catalog
 from tuner.space.file import schema
 
 HOOKS = ROOT / "docs/hooks"
+SMALLER = {  # what the notebook shows, and what runs here in its place
+    'SIZE = \\"opencl\\", 128': 'SIZE = \\"opencl\\", 32',
+    "block_size_y: [1, 4, 16]": "block_size_y: [4]",
+    '\\"--budget\\", 6': '\\"--budget\\", 2',
+    '\\"--budget\\", 40': '\\"--budget\\", 10',
+}
 
 
 class Links(HTMLParser):
@@ -91,7 +97,11 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
 def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) -> None:
     shown = ROOT / "docs/notebooks/kernel_tuner_tutorial.ipynb"
     copy = tmp_path / shown.name
-    copy.write_text(shown.read_text())
+    text = shown.read_text()
+    for large, small in SMALLER.items():
+        assert large in text
+        text = text.replace(large, small)
+    copy.write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(HOOKS / "notebook.py"), str(copy)]
     done = subprocess.run(
