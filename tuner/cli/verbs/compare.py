@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file, figure_option, write_figure
+from tuner.cli.options import (
+    COMPLETE_DEVICE,
+    COMPLETE_KERNEL,
+    JSON,
+    check_file,
+    figure_option,
+    with_kept_files,
+    write_figure,
+)
 
 
 @click.command()
@@ -31,6 +39,7 @@ from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, check_file
 )
 @figure_option("Page (.html) or chart (.svg, .png) to write.")
 @JSON
+@with_kept_files
 def command(
     kernels: tuple[str, ...],
     sizes: tuple[str, ...],
