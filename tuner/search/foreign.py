@@ -45,10 +45,19 @@ class Foreign(Proposer):
     """Asks a proposer in a separate process, which creates it by `make`. `make` and its arguments are pickled.
 
     The process is killed if it computes for longer than PATIENCE_SECONDS without an answer. If it was killed, or if the
-    strategy ends early or fails, random rows are proposed instead, and `say` receives a message.
+    strategy ends early or fails, random rows are proposed instead, and `say` receives a message. `imports` are modules
+    that the proposer imports; later processes of a run find them imported.
     """
 
-    def __init__(self, pool: Pool, name: str, make: partial[P], seed: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        name: str,
+        make: partial[P],
+        seed: int,
+        say: Callable[[str], None],
+        imports: Sequence[str] = (),
+    ) -> None:
         super().__init__(pool)
         self._name, self._say = name, say
         self._events: list[Event] = []  # since the child was last asked
@@ -61,7 +70,7 @@ class Foreign(Proposer):
         self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # None once it is sent
         self._process: _Process | None = None
         try:
-            self._process = _Process(make.func.__module__)
+            self._process = _Process(make.func.__module__, imports)
         except OSError as error:
             say(f"{name}: cannot start a process: {error.strerror}; {REST}")
 
@@ -132,11 +141,12 @@ class Foreign(Proposer):
 
 
 class _Process:
-    """A strategy's process, which has imported `module`, and the connections to it."""
+    """A strategy's process, which has imported `module` and will import `later`, and the connections to it."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, later: Sequence[str]) -> None:
+        variables = {**paths.child_environment(), **ONE_THREAD}
         with open(os.devnull, "wb") as nowhere:
-            self._child = Child(__name__, nowhere, {**paths.child_environment(), **ONE_THREAD}, imports=[module])
+            self._child = Child(__name__, nowhere, variables, imports=[module], later=later)
         self.questions = Connection(os.dup(self._child.stdin.fileno()), readable=False)
         self.answers = Connection(os.dup(self._child.stdout.fileno()), writable=False)
 

@@ -29,7 +29,11 @@ KERNEL_TUNER_STRATEGIES = (
     "firefly_algorithm", "genetic_algorithm", "greedy_ils", "greedy_mls", "hybrid_vndx", "minimize", "mls", "nsga2",
     "nsga3", "ordered_greedy_mls", "pso", "random_sample", "simulated_annealing",
 )  # fmt: skip
-
+SLOW_IMPORTS = {  # packages that a strategy imports for half a second: a run's second search finds them imported
+    "bayes_opt": ("sklearn.gaussian_process",),
+    "cmaes": ("cmaes", "scipy.stats"),
+    "qmc": ("scipy.stats",),
+}
 
 POLL_SECONDS = 0.5  # between checks of the deadline while a strategy computes
 
@@ -89,7 +93,7 @@ def _of_optuna(name: str, many_objectives: bool) -> Strategy:
         from tuner.search.optuna_strategies import OptunaStrategy
 
         make = partial(OptunaStrategy, name, work.pool, work.seed, work.objectives)
-        return Foreign(work.pool, f"optuna:{name}", make, work.seed, work.say)
+        return Foreign(work.pool, f"optuna:{name}", make, work.seed, work.say, SLOW_IMPORTS.get(name, ()))
 
     def check() -> None:
         from tuner.search import optuna_strategies
@@ -105,7 +109,7 @@ def _of_kernel_tuner(name: str) -> Strategy:
 
         budget = (work.budget.evaluations or len(work.pool), work.budget.seconds)
         make = partial(KernelTunerStrategy, name, work.pool, work.seed, *budget)
-        return Foreign(work.pool, f"kt:{name}", make, work.seed, work.say)
+        return Foreign(work.pool, f"kt:{name}", make, work.seed, work.say, SLOW_IMPORTS.get(name, ()))
 
     def check() -> None:
         from tuner.search import kernel_tuner_strategies
