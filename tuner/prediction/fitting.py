@@ -57,9 +57,15 @@ def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
     # Terms are the first axis and all A the last, so that each step works on contiguous rows.
     rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, terms, terms), 0, 2))
     target = np.ascontiguousarray((sums / scale).reshape(-1, terms).T)
-    x = np.zeros_like(target)
+    x, product, sum_of_products = np.zeros_like(target), np.empty_like(target), np.empty_like(target[0])
     order = [LOAD, *(term for term in range(terms) if term != LOAD)]
+    # A term that is zero everywhere keeps the coefficient 0. With few A, allocating arrays would take half of the time.
+    steps = [(x[term], target[term], rows[term]) for term in order if rows[term].any()]
     for _ in range(ROUNDS):
-        for term in order:
-            x[term] = np.maximum(0.0, x[term] + target[term] - np.einsum("jb,jb->b", rows[term], x))
+        before = x.copy()
+        for own, own_target, row in steps:
+            np.add.reduce(np.multiply(row, x, out=product), axis=0, out=sum_of_products)
+            np.maximum(0.0, own + own_target - sum_of_products, out=own)
+        if np.array_equal(x, before):
+            break
     return x.T.reshape(sums.shape)
