@@ -13,7 +13,7 @@ import pytest
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
-from helpers.processes import Done, Tune, of_this_test, start
+from helpers.processes import Done, Tune, of_this_test
 from tuner.devices import environment
 from tuner.devices.cuda import driver
 
@@ -29,6 +29,7 @@ done
 exec cc "$@"
 """
 Saboteur = Callable[..., Path]
+Run = Callable[[Path], Done]
 
 
 @pytest.fixture
@@ -52,16 +53,36 @@ def three(stage: Stage) -> Path:
     return stage(c_kernel("right", MULTIPLY), "right", "{v: [0, 1, 2]}")
 
 
-def run(file: Path) -> Done:
-    process = start(str(file), "8", "--device", "host", "--json")
-    out, err = process.communicate()
-    return Done(process.returncode, out, err)
+@pytest.fixture
+def run(tune: Tune) -> Run:
+    return lambda file: tune(file, "8", "--device", "host", "--json")
 
 
-ONCE = {
+DELETED = {
     "the cache is deleted": 'rm -rf "$TUNER_CACHE"',
     "its temporary folder is deleted": 'rm -rf "$TMPDIR"',
     "what it compiles is deleted": 'rm -rf "${file%/*}"',
+}
+
+
+@pytest.mark.parametrize("deed", DELETED.values(), ids=DELETED)
+def test_what_is_deleted_once_costs_no_configuration(
+    deed: str, saboteur: Saboteur, three: Path, tmp_path: Path, run: Run
+) -> None:
+    saboteur(deed)
+    check_costs_nothing(run(three), 3, tmp_path)
+
+
+def check_costs_nothing(done: Done, configurations: int, folder: Path) -> None:
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {}, done.err
+    assert outcomes(folder) == {json.dumps({"v": v}): None for v in range(configurations)}
+    said = [line for line in done.err.splitlines() if line.endswith("trying again")]
+    assert len(said) == len(set(said)), "each is said once"
+    assert of_this_test() == []
+
+
+ONCE = {
     "the disk fails": 'echo "cc1: fatal error: $file: Input/output error" >&2; exit 1',
     "a server of files forgets": 'echo "$file:1:10: fatal error: stdlib.h: Stale file handle" >&2; exit 1',
     "nobody has listed this": 'echo "collect2: fatal error: the linker is upset" >&2; exit 1',
@@ -72,20 +93,27 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("deed", ONCE.values(), ids=ONCE)
-def test_trouble_that_passes_costs_no_configuration(deed: str, saboteur: Saboteur, three: Path, tmp_path: Path) -> None:
-    saboteur(deed)
-    done = run(three)
-    assert done.status == 0, done.err
-    assert done.json["failed"] == {}, done.err
-    assert outcomes(tmp_path) == {json.dumps({"v": v}): None for v in range(3)}
-    said = [line for line in done.err.splitlines() if line.endswith("trying again")]
-    assert len(said) == len(set(said)), "each is said once"
-    assert of_this_test() == []
+def test_trouble_that_passes_costs_no_configuration(saboteur: Saboteur, stage: Stage, tmp_path: Path, run: Run) -> None:
+    """Each configuration has a trouble of its own."""
+    deeds = "".join(f"{v}) touch {tmp_path}/trouble-{v}; {deed} ;;\n" for v, deed in enumerate(ONCE.values()))
+    number = """v=$(sed -n 's/^#define v //p' "$file" | uniq)"""
+    compiler = saboteur("")
+    compiler.write_text(f"""#!/bin/sh
+for file; do
+    case "$file" in *.c) {number}; [ -e {tmp_path}/trouble-$v ] || case "$v" in
+        {deeds}
+    esac ;; esac
+done
+exec cc "$@"
+""")
+    values = [*range(len(ONCE) + 1)]
+    check_costs_nothing(run(stage(c_kernel("right", MULTIPLY), "right", f"{{v: {values}}}")), len(values), tmp_path)
+    for v, deed in enumerate(ONCE):
+        assert (tmp_path / f"trouble-{v}").exists(), deed
 
 
 def test_trouble_of_one_configuration_alone_is_not_stored_and_the_others_are_measured(
-    saboteur: Saboteur, three: Path, tmp_path: Path
+    saboteur: Saboteur, three: Path, tmp_path: Path, run: Run
 ) -> None:
     compiler = saboteur('echo "cc1: fatal error: $file: Input/output error" >&2; exit 1', always=True)
     done = run(three)
@@ -100,7 +128,7 @@ def test_trouble_of_one_configuration_alone_is_not_stored_and_the_others_are_mea
 
 
 def test_a_header_that_is_missing_counts_after_an_empty_kernel_has_been_compiled(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     before = "#if v == 1\n#include <no/such/file>\n#endif"
@@ -111,7 +139,7 @@ def test_a_header_that_is_missing_counts_after_an_empty_kernel_has_been_compiled
 
 
 def test_what_the_compiler_says_of_one_kernel_alone_counts_whatever_its_words(
-    saboteur: Saboteur, three: Path, tmp_path: Path
+    saboteur: Saboteur, three: Path, tmp_path: Path, run: Run
 ) -> None:
     saboteur('echo "cc1: internal compiler error: in gimplify_expr" >&2; exit 4', always=True)
     done = run(three)
@@ -140,7 +168,7 @@ LASTING = {
 
 @pytest.mark.parametrize(("deed", "said"), LASTING.values(), ids=LASTING)
 def test_trouble_that_lasts_ends_the_run_with_one_message_and_once_it_is_mended_the_run_goes_on(
-    deed: str, said: str, saboteur: Saboteur, three: Path, tmp_path: Path
+    deed: str, said: str, saboteur: Saboteur, three: Path, tmp_path: Path, run: Run
 ) -> None:
     compiler = saboteur(deed)
     done = run(three)
@@ -159,7 +187,7 @@ def test_trouble_that_lasts_ends_the_run_with_one_message_and_once_it_is_mended_
 
 
 def test_a_cache_that_a_kernel_or_anybody_deletes_while_configurations_are_measured_costs_none(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("TUNER_CACHE", str(cache))
@@ -171,7 +199,7 @@ def test_a_cache_that_a_kernel_or_anybody_deletes_while_configurations_are_measu
 
 
 def test_a_missing_folder_for_temporary_files_is_no_failure(
-    three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
