@@ -65,12 +65,12 @@ def check_doubted(done: Done, tune: Tune, file: Path, *parts: str) -> None:
 @pytest.mark.parametrize("language", ["c", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_configuration_that_alone_is_wrong_in_one_element_is_named(language: str, tune: Tune, tmp_path: Path) -> None:
     file = space(tmp_path, "if (a == 1) y[7] += 1;", language=language)
-    for _ in range(2):  # the second run measures nothing again
-        done = tuned(tune, file, language)
-        assert (done.status, done.out) == (1, ""), done.err
+    for more in ((), ("--json",)):  # the second run measures nothing again
+        done = tuned(tune, file, language, *more)
+        assert (done.status, done.out == "") == (1, not more), done.err
         assert "f: the reference is doubtful: 5 configurations disagree with the configuration a=1, and 5" in done.err
         assert "0 others agree with it" in done.err
-    data = tuned(tune, file, language, "--json").json
+    data = done.json
     assert (data["best"], data["stored"]) == (None, False)
     assert any("the reference is doubtful" in warning for warning in data["warnings"])
     assert not "".join(file.read_text() for file in paths.state().glob("rejected/**/*.jsonl"))  # nobody is condemned
@@ -140,7 +140,7 @@ def test_the_larger_of_two_camps_accuses_only_if_another_set_agrees(tune: Tune, 
 
 @pytest.mark.slow
 def test_a_search_in_which_all_but_the_reference_are_wrong_alike_is_given_up(tune: Tune, tmp_path: Path) -> None:
-    keys: dict[str, Any] = {"parameters": {"a": [*range(1, 41)], "b": [1, 2]}}
+    keys: dict[str, Any] = {"parameters": {"a": [*range(1, 14)], "b": [1, 2]}}
     code = C.replace("MORE", "if (a == 1 && b == 1) y[7] += 1;").replace("SMALL", "")
     arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
     file = written(tmp_path, code, arguments, {"config": {"a": 1, "b": 1}}, **keys)

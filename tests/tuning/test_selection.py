@@ -75,8 +75,8 @@ def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, sta
                          int batch, float alpha, float beta) {
         __local float shared[64 * memory + 64 * waste];
         int i = get_global_id(0);
-        for (volatile int j = 0; j < (wrong ? 2500 : 25000) / memory; j++) shared[get_local_id(0)] = j;
-        for (volatile int j = 0; j < 75000 * waste; j++) shared[get_local_id(0)] = j;
+        for (volatile int j = 0; j < (wrong ? 1000 : 10000) / memory; j++) shared[get_local_id(0)] = j;
+        for (volatile int j = 0; j < 30000 * waste; j++) shared[get_local_id(0)] = j;
         if (i >= M * N) return;
         float s = shared[get_local_id(0)] * 0;
         for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];

@@ -12,6 +12,14 @@ import pytest
 from helpers.databases import Server, taken_over
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Done, Tune, start
+from helpers.records import sizes
+from tuner.catalog import catalog
+from tuner.measure.method import Method
+from tuner.measure.results import Outcome
+from tuner.space.sources import rendering
+from tuner.tuning.ledger.ledger import Ledger
+from tuner.tuning.ledger.study import StudyKey
+from tuner.tuning.ledger.trial import Trial
 
 Run = Callable[..., Done]
 
@@ -79,21 +87,36 @@ def timed(log: Path) -> tuple[set[Timed], set[Timed]]:
     return measured, copied
 
 
-@pytest.mark.parametrize(
-    ("before", "more"),
-    [("int unused;", ""), ("", "derived: {twice: 2 * v}"), ("", "compile_options: {c: [-DEXTRA=1]}")],
-    ids=["source", "derived value", "option"],
-)
-def test_another_meaning_takes_over_nothing(before: str, more: str, run: Run) -> None:
-    run("{v: [0, 1, 2], w: [0, 1]}")
-    assert known(run("{v: [0, 1, 2, 3], w: [0, 1]}", before=before, more=more)) == 0
+MEANINGS = {
+    "source": {"before": "int unused;"},
+    "derived value": {"more": "derived: {twice: 2 * v}"},
+    "option": {"more": "compile_options: {c: [-DEXTRA=1]}"},
+}
+
+
+def test_another_meaning_takes_over_nothing(run: Run) -> None:
+    run("{v: [0, 1]}")
+    for what, change in MEANINGS.items():
+        assert known(run("{v: [0, 1, 2]}", **change)) == 0, what
 
 
 def test_another_set_of_parameters_and_a_fresh_start_take_over_nothing(run: Run) -> None:
     run("{v: [0, 1, 2]}")
-    assert known(run("{v: [0, 1, 2], w: [0, 1]}")) == 0
-    assert known(run("{v: [0, 1]}", "--fresh")) == 0
-    assert known(run("{v: [2, 1, 0]}", "--flush")) == 0
+    assert known(run("{v: [0, 1, 2], w: [0, 1]}", "--budget", "1")) == 0
+    assert known(run("{v: [0, 1]}", "--fresh", "--budget", "1")) == 0
+
+
+@pytest.mark.parametrize(("method", "count"), [(Method(), 1), (Method(cold=True), 0), (Method(repeats=3), 0)])
+def test_another_way_of_measuring_takes_over_nothing(method: Method, count: int, stage: Stage) -> None:
+    def opened(parameters: str, method: Method) -> Ledger:
+        space = catalog.load(str(stage(c_kernel("listed", MULTIPLY), "listed", parameters)))
+        return Ledger(space, StudyKey(sizes(8), {}, "device", rendering.signature(space), "toolchain", method))
+
+    with opened("{v: [0, 1, 2]}", Method()) as first:
+        assert first.claim({"v": 1}, 60.0)
+        assert first.finish(Trial({"v": 1}, Outcome(times=(1.0,)), (1.0,), 60.0))
+    with opened("{v: [2, 1, 0]}", method) as second:
+        assert len(second.trials) == count
 
 
 def test_a_list_that_was_begun_anew_is_taken_over_as_it_is_now(run: Run) -> None:
@@ -115,9 +138,9 @@ def test_studies_in_a_database_take_over_from_one_another(run: Run, postgresql: 
 def test_processes_that_enter_a_new_study_at_once_take_over_each_trial_once(
     run: Run, stage: Stage, postgresql: Server
 ) -> None:
-    url, values = postgresql.database("together"), [*range(60)]
+    url, values = postgresql.database("together"), [*range(20)]
     run(f"{{v: {values}}}", "--storage", url)
-    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 60]}}}")
+    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 20]}}}")
     command = [str(file), "8", "--device", "host", "--full", "--storage", url]
     processes = [start(*command) for _ in range(4)]
     for process in processes:
