@@ -137,8 +137,10 @@ KERNEL = {"kernel": "g", "grid": ["ceil_div(n, 64)"], "block": [64]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["c", "opencl"])
-@pytest.mark.parametrize("reference", [*REFERENCES, KERNEL])
+@pytest.mark.parametrize(
+    ("reference", "language"),
+    [*((reference, "c") for reference in [*REFERENCES, KERNEL]), (REFERENCES[0], "opencl"), (KERNEL, "opencl")],
+)
 def test_indices_without_a_fill_are_named_where_every_configuration_fails(
     reference: Any, language: str, tmp_path: Path, tune: Tune
 ) -> None:

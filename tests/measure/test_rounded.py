@@ -11,8 +11,13 @@ import pytest
 import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune
+from helpers.spaces import scope_of
 from tuner.catalog import catalog
+from tuner.devices import Device
 from tuner.errors import RequestError, SpaceError
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.space.default import first_valid
 from tuner.torch.signature import Signature
 
 HALVES = "static float value(_Float16 s) { return s; }"
@@ -49,11 +54,16 @@ def scaled(folder: Path, dtype: str, reference: Any = "s * x", factor: str = "va
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [*WORDS])
-def test_a_reference_computes_with_the_number_that_the_kernel_gets(dtype: str, tmp_path: Path, tune: Tune) -> None:
+def test_a_reference_computes_with_the_number_that_the_kernel_gets(
+    dtype: str, tmp_path: Path, tune: Tune, host: Device
+) -> None:
     file = scaled(tmp_path, dtype)
-    for options in ([], ["--set", "s=0.65"], ["--set", "s=1e-9"] if dtype != "float8_e5m2" else ["--set", "s=-3.3"]):
-        done = tune(file, "1000", "--device", "host", *options)
-        assert done.status == 0, done.err
+    done = tune(file, "1000", "--device", "host")  # the finals use other numbers
+    assert done.status == 0, done.err
+    space = catalog.load(str(file))
+    for s in (0.65, 1e-9 if dtype != "float8_e5m2" else -3.3):
+        scope = scope_of(space, host, "1000", s=s)
+        assert Bench(host, space, scope, Method(repeats=1)).measure(first_valid(space, scope)).failure is None, s
 
 
 @pytest.mark.slow
@@ -129,14 +139,19 @@ def test_a_scalar_may_take_an_option_as_its_value(tmp_path: Path, tune: Tune) ->
 @pytest.mark.parametrize("reference", ["t * x", {"python": "check.py:expected"}, {"kernel": "correct"}])
 def test_a_reference_may_use_a_scalar_that_is_computed(reference: Any, tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "check.py").write_text("def expected(x, t):\n    return t * x\n")
-    kernel = "void f(double *y, const double *x, float t, int n) { for (int i = 0; i < n; i++) y[i] = t * x[i]; }"
+    correct = (
+        "void correct(double *y, const double *x, float t, int n) { for (int i = 0; i < n; i++) y[i] = t * x[i]; }"
+    )
     arguments = [*X_AND_Y, {"name": "t", "dtype": "float32", "value": "1 - s / n"}]
-    code = kernel + kernel.replace("void f", "void correct")
-    file = written(tmp_path, code, arguments, reference, options={"s": 0.65})
-    done = tune(file, "1000", "--device", "host")
-    assert done.status == 0, done.err
-    (tmp_path / "f.c").write_text(code.replace("t * x", "(1 - 0.65f / n) * x", 1))
-    assert "with s=" in tune(file, "1000", "--device", "host").err
+    code = (
+        "#ifndef a\n#define a 1\n#endif\n"
+        + correct
+        + correct.replace("void correct", "void f").replace("t *", "(a ? t : 1 - 0.65f / n) *")
+    )
+    file = written(tmp_path, code, arguments, reference, options={"s": 0.65}, parameters={"a": [1, 0]})
+    done = tune(file, "1000", "--device", "host", "--json")
+    assert (done.status, done.json["failed"], done.json["best"]["config"]) == (0, {"finals": 1}, {"a": 1}), done.err
+    assert "with s=" in done.err
 
 
 @pytest.mark.slow
@@ -153,11 +168,11 @@ def test_an_option_that_no_argument_takes_stays_as_it_is(tmp_path: Path, tune: T
 def test_a_kernel_that_rounds_an_option_of_doubles_fails_whatever_the_default(
     s: float, tmp_path: Path, tune: Tune
 ) -> None:
-    assert tune(scaled(tmp_path, "float64", options={"s": s}), "1000", "--device", "host").status == 0
-    for factor in ("(float)s", "(double)(_Float16)s"):
-        done = tune(scaled(tmp_path, "float64", factor=factor, options={"s": s}), "1000", "--device", "host")
-        assert done.status == 1
-        assert "with s=" in done.err
+    factor = "(a == 0 ? s : a == 1 ? (float)s : (double)(_Float16)s)"
+    file = scaled(tmp_path, "float64", factor=factor, options={"s": s}, parameters={"a": [0, 1, 2]})
+    done = tune(file, "1000", "--device", "host", "--json")
+    assert (done.status, done.json["failed"], done.json["best"]["config"]) == (0, {"finals": 2}, {"a": 0}), done.err
+    assert "with s=" in done.err
 
 
 @pytest.mark.slow
