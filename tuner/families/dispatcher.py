@@ -60,9 +60,9 @@ def dispatch(
         sizes: Sizes that no array shape determines, by name.
         options: Values for the operation's options, such as {"alpha": 2.0}. Each call can override them.
         results: A folder of records. Default: the user's own records, which take precedence over the shipped ones.
-        binaries: A folder of exported builds, which need no compiler. Either `tune export --to dispatch` wrote it (then
-            its records are used, unless `results` is given), or `tune export --to cubin` did, or it contains several
-            folders that `tune export --to cubin` wrote.
+        binaries: A folder of exported builds, which need no compiler. It is a folder written by `tune export --to
+            dispatch` or by `tune export --to cubin`, or a folder with several of the latter. The records in a folder of
+            `--to dispatch` are used unless `results` is given.
 
     Raises RequestError if the family does not exist or an argument is invalid.
 

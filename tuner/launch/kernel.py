@@ -25,7 +25,7 @@ from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
-MOST_STREAMS = 64  # whose launches are cached, if a launch has its own memory
+MOST_STREAMS = 64  # streams whose launches are cached; only used if a launch has its own memory
 MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
 MOST_STRIDES = 64  # sets of strides whose launches are cached
 
@@ -296,7 +296,7 @@ class Kernel:
 
 
 class _Bound(functools.partial[None]):
-    """A function of `Kernel.bind`. A call takes hardly longer than one of the plain function."""
+    """The function that `Kernel.bind` returns. Calling it takes hardly longer than calling the wrapped function."""
 
     def __reduce__(self) -> NoReturn:
         raise RequestError(

@@ -1,6 +1,7 @@
 """`tuner.load`: look up the best configuration, build it and load it.
 
-It does not import Kernel Tuner or Optuna. If the space has a launch form, it does not import pydantic or YAML either.
+It does not import Kernel Tuner or Optuna. It does not import pydantic or YAML either if it finds the launch form of the
+space: its parsed content, which is shipped or cached as JSON.
 """
 
 import functools

@@ -51,7 +51,7 @@ from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
-VACATED_SHARE = 0.25  # of a processor's memory, for the arrays of all contestants of the final round
+VACATED_SHARE = 0.25  # of a processor's memory: the most that the arrays of all contestants in the finals may take
 SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
 
 
@@ -98,7 +98,7 @@ class Bench:
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
     def notes(self) -> list[str]:
-        """What the user should know of the method: for `cold`, what a chase through memory shows of a flush."""
+        """Remarks about the method, for the user. For `cold`: what a pointer chase shows about a flush."""
         return [] if self._flusher is None else [str(self.device.isolation.run(self._flusher.chase))]
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], Built]:
@@ -228,7 +228,7 @@ class Bench:
         """
         self.renew()
         self._floor.prepare()
-        contestants: dict[int, Kept] = {}  # by position in `configs`; the library's come after these
+        contestants: dict[int, Kept] = {}  # by position in `configs`; the vendor library is in `libraries`
         with contextlib.ExitStack() as stack:
             failures = FailedConfigs(len(configs), found_wrong)
             vacates = self._must_vacate(len(configs))
@@ -288,8 +288,8 @@ class Bench:
     ) -> Repeated:
         """Run `config` again, `runs` times or for `seconds`, whichever ends first, and compare the outputs of each run.
 
-        This reveals faults that show in few runs, or only after many: all runs are of one program, which keeps its
-        state. `still_runs` is called after each run. Without `seconds`, nothing but `runs` ends them.
+        This reveals faults that appear in only a few runs, or only after many. The program is loaded once and keeps its
+        state between runs. `still_runs` is called after each run. If `seconds` is None, there is no time limit.
         """
         self.renew()
         done = 0

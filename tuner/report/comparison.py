@@ -81,10 +81,11 @@ class Comparison:
     varying: tuple[str, ...]
 
     def ratio(self, competitor: Competitor) -> float | None:
-        """The speedup over the baseline: the first competitor that differs at most in the last varying dimension.
+        """The speedup over the baseline: the first competitor that has the same place in all dimensions but one.
 
-        Size does not count as that dimension, since times at different sizes are not comparable. None without a
-        baseline: only the size varies, or no other competitor has the same place in the other dimensions.
+        That dimension is the last varying one, apart from the size, because times at different sizes are not
+        comparable. None if there is no baseline: only the size varies, or no other competitor has the same place in the
+        other dimensions.
         """
         baseline = self._baseline(competitor)
         return baseline.record.time_ms / competitor.record.time_ms if baseline else None

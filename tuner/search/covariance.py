@@ -70,7 +70,7 @@ class Encoding:
         return vectors
 
     def per_value(self, per_dimension: Array) -> Array:
-        """The number of each dimension, repeated for each of its values: [values, 1]."""
+        """Repeat the number of each dimension once for each value that the dimension has: [values, 1]."""
         return np.repeat(per_dimension, np.diff(self.starts))[:, None]
 
     def block_sums(self, table: Array) -> Array:

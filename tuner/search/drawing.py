@@ -28,16 +28,16 @@ from tuner.space.scope import Scope
 
 MOST_PREFIXES = 1_000_000  # at any time: some hundred MB, and seconds for each restriction
 MOST_DRAWN = 200_000  # configurations of a sample
-SEEDS = 3  # samples that are drawn until one has a valid configuration
+SEEDS = 3  # at most so many samples are drawn, until one has a valid configuration
 
 Rows = NDArray[np.integer]  # positions of values, one column for each parameter
 
 
 @dataclass(frozen=True)
 class ValidRows:
-    """Valid configurations as rows in the order of the parameters.
+    """Valid configurations as rows, with columns in the order of the parameters.
 
-    `valid` is their number if they are all; if they are a sample, an estimate of how many there are.
+    `valid` is the number of valid configurations of the space; for a sample, an estimate of that number.
     """
 
     rows: Rows
@@ -47,7 +47,10 @@ class ValidRows:
 
 @dataclass(frozen=True)
 class _Condition:
-    """A restriction, with what it is evaluated from; `tree` has no derived values, and is None if it is too large."""
+    """A restriction, its evaluator, and the parameters on which it depends.
+
+    `tree` is the restriction with derived values replaced by their expressions; None if it would be too large.
+    """
 
     restriction: Restriction
     evaluator: Evaluator
@@ -58,9 +61,9 @@ class _Condition:
 def draw(space: Space, scope: Scope) -> ValidRows:
     """The valid configurations of `space`, or a random sample if they are too many to list.
 
-    The same space and scope give the same sample. Raises NoConfiguration if none is valid, SpaceError if a sample
-    contains none, and ExpressionError, naming the restriction, if one has no value for a configuration that all others
-    accept.
+    The same space and scope give the same sample. Raises NoConfiguration if no configuration is valid, and SpaceError
+    if the samples contain no valid one. Raises ExpressionError, which names the restriction, if a restriction has no
+    value for a configuration that all other restrictions accept.
     """
     derived = Derived(space, scope)
     checks = _checks(space, scope, derived)
@@ -94,7 +97,8 @@ def _checks(space: Space, scope: Scope, derived: Derived) -> list[_Condition]:
 def _order(parameters: Mapping[str, Sequence[Value]], checks: Iterable[_Condition]) -> list[str]:
     """The parameters in an order in which restrictions can be evaluated early.
 
-    The next ones are always those of the restriction that needs the fewest combinations of values more.
+    Each step adds the missing parameters of one restriction: the one whose missing parameters have the fewest
+    combinations of values.
     """
     order: list[str] = []
     open_checks = [check.parameters for check in checks]
@@ -117,7 +121,7 @@ class _Prefixes:
         self.rows: Rows = np.zeros((1, 0), np.uint32)
         self.is_sample = False
         self._order: list[str] = []
-        self._share = 1.0  # of all prefixes that `rows` would have without sampling
+        self._share = 1.0  # the number of rows, divided by the number that there would be without sampling
         self._undecided: list[tuple[_Condition, dict[tuple[int, ...], ExpressionError]]] = []
 
     def extend(self, order: Iterable[str], checks: Iterable[_Condition]) -> None:
@@ -160,9 +164,10 @@ class _Prefixes:
             self.rows = self.rows[np.sort(self._random.choice(len(self.rows), most, replace=False))]
 
     def _apply(self, check: _Condition) -> None:
-        """Remove the prefixes that violate a restriction, which is evaluated once for each combination of its values.
+        """Remove the prefixes that violate a restriction.
 
-        Where it has no value, the prefix stays, because another restriction may remove it.
+        The restriction is evaluated once for each combination of its parameters' values. If it has no value for a
+        prefix, the prefix stays, because another restriction may remove it.
         """
         columns = [self._order.index(name) for name in check.parameters]
         combinations, which = _distinct(self.rows[:, columns])

@@ -58,13 +58,17 @@ class Query:
 class Candidate:
     """A configuration that a look-up offers, how well it matches, and its record (None for the default).
 
-    `stale`: the record is of an earlier version of the kernel. `variant`: the record is of a variant of the device, so
-    the match is at best `nearest_size` if only the vendor is written differently, and at best `architecture` if it is
-    another board with the same chip. `rank`: 0 for the record's best configuration, n for its n-th runner-up.
-    `regret`: the expected regret of a predicted configuration (0.02 = 2 %), else None. `sibling`: the device whose
-    times predict it, empty if they are this device's. `notes`: warnings for the user. `rejected`: why it failed
-    verification on this machine, empty if it did not. `conditions`: how those of a record of this device differ from
-    those of the query, empty if they do not; if they do, the match is at best `nearest_size`.
+    stale: whether the record belongs to an earlier version of the kernel.
+    notes: warnings for the user.
+    variant: whether the record's device is a variant of the query's device. If only the vendor's name is written
+        differently, the match is at best `nearest_size`. If it is another board with the same chip, the match is at
+        best `architecture`.
+    rank: 0 for the record's best configuration, n for its n-th runner-up.
+    regret: the expected regret of a predicted configuration (0.02 = 2 %), else None.
+    sibling: the device whose times predict this configuration; empty if this device's own times do.
+    rejected: why the configuration failed verification on this machine; empty if it did not fail.
+    conditions: how the record's conditions differ from the query's; empty if they are the same, or if the record is of
+        another device. With other conditions, the match is at best `nearest_size`.
     """
 
     config: Config
@@ -116,17 +120,17 @@ _FORMS = re.compile(r"pcie?|sxm\d?|nvl|\d+g(?:i?b)?|(?:hbm|g?ddr)\d\w*")
 def normalised(device: str) -> str:
     """The name of a device's board: without case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce).
 
-    Drivers differ in those. Everything else names another board, with other clocks, memory or multiprocessors: the form
-    factor and memory (SXM4, PCIe, NVL, 80GB, HBM3e), Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a MIG slice
-    (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
+    Drivers write these in different ways. All other words distinguish boards, whose clocks, memory or multiprocessors
+    differ: the form factor and memory (SXM4, PCIe, NVL, 80GB, HBM3e), Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a
+    MIG slice (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
     """
     return " ".join(_words(device))
 
 
 @functools.lru_cache(maxsize=1024)
 def chip(device: str) -> str:
-    """The name of a board without form factor and memory: H200 NVL has the chip of H200, A100 80GB PCIe that of
-    A100-SXM4-40GB. Of boards of one architecture, that with the same chip is the most similar."""
+    """The name of a board without form factor and memory. H200 NVL and H200 have the same chip, and so have A100 80GB
+    PCIe and A100-SXM4-40GB. Boards with the same chip are more similar than other boards of the architecture."""
     words = _words(device)
     return " ".join([word for word in words if not _FORMS.fullmatch(word)] or words)
 
@@ -142,7 +146,7 @@ def _words(device: str) -> list[str]:
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
-    """The records with the same names of sizes and the same types as the query, the best fit first.
+    """The records that have the query's size names and types, the best fit first.
 
     Their configurations may not be valid at the query's sizes.
     """
@@ -180,9 +184,12 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
 def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
     """The configurations that are valid for this problem on this device, best first.
 
-    The order: exact matches, then at most MOST_PREDICTED that the time model predicts to be best if there is no exact
-    match, then the best configuration and the runners-up of each record, then the default. Raises NoConfiguration if
-    none is valid.
+    The order is:
+    1. exact matches; if there are none, at most MOST_PREDICTED configurations with the shortest predicted times;
+    2. the best configuration and the runners-up of each record;
+    3. the default.
+
+    Raises NoConfiguration if no configuration is valid.
     """
     space, scope = query.space, query.scope
     keys: set[ConfigKey] = set()

@@ -170,7 +170,7 @@ def explored(
         )
         if narrowed is not None and configs is None:
             pool = narrowed(space, crew.scope, pool)
-        if configs is None and (space.default or not pool.is_sample):  # else the first valid one is hard to find
+        if configs is None and (space.default or not pool.is_sample):  # otherwise a valid configuration is hard to find
             doubts += _of_threads(space, crew.scope, crews.noted)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         key = StudyKey(
@@ -212,7 +212,7 @@ def explored(
 
 
 def _headers(space: Space, kind: str) -> str:
-    """A digest of the headers and libraries of a space that are no part of it; empty without any, or if unknown."""
+    """A digest of the headers and libraries that a space uses from elsewhere; empty if it uses none, or if unknown."""
     from tuner.devices import host
     from tuner.devices.host import compiler
 
@@ -220,9 +220,9 @@ def _headers(space: Space, kind: str) -> str:
 
 
 def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:
-    """The valid configurations; if they are too many to list, a sample of them that has those of `hints`.
+    """The valid configurations; if they are too many to list, a random sample and the configurations of `hints`.
 
-    Raises RequestError if there are too many and no budget.
+    Raises RequestError if they are too many to list and there is no budget.
     """
     pool = listed(space, scope)
     if not pool.is_sample:

@@ -19,7 +19,7 @@ from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
 STANDARD = "--std=c++17"
-# The files of a toolkit's folder of headers in which the versions of CUDA and of its C++ libraries stand.
+# Files in a toolkit's folder of headers. They contain the versions of CUDA and of its C++ libraries.
 _VERSIONS = ("cuda_runtime_api.h", "crt/common_functions.h", "cccl/cub/version.cuh", "cub/version.cuh")
 _FOLDERS = ("cccl", "cooperative_groups", "crt", "cub", "cuda", "nv", "thrust")
 _RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
@@ -97,8 +97,11 @@ def compile_cubin(source: Source, architecture: str) -> Build:
 
 
 def _headers(source: Source) -> Headers | None:
-    """The headers that NVRTC read for `source`, apart from those that its name covers by version. NVRTC does not tell,
-    so they are looked up in its folders. None if they cannot all be told."""
+    """The headers that NVRTC read for `source`; None if they cannot all be determined.
+
+    NVRTC does not report them, so they are searched for in its folders. Headers whose version is part of the compiler's
+    name are left out.
+    """
     if not may_read(source.text, source.options):
         return Headers()
     from tuner.devices import header_search  # a launch from the cache searches nothing
@@ -117,8 +120,11 @@ def _headers(source: Source) -> Headers | None:
 
 
 def _version_of(file: str) -> Sequence[str] | None:
-    """The files that tell the version of a header of CUDA: of a wheel none, because its version is in the compiler's
-    name; of a toolkit, those of _VERSIONS. None for any other file, and for one that lies in none of _FOLDERS."""
+    """The files that contain the version of a CUDA header; None if `file` is in no wheel and no toolkit's _FOLDERS.
+
+    For a toolkit's header, these are the files of _VERSIONS. For a wheel's header, there are none, because the wheel's
+    version is part of the compiler's name.
+    """
     if file in _of_wheels():
         return ()
     for folder in _toolkits():
@@ -161,8 +167,8 @@ def _wheel_version(wheel: str) -> str | None:
 
 @functools.cache
 def version() -> str:
-    """NVRTC's version: that of its wheel, which does not load the library, else the one that the library reports.
-    Raises DeviceError if NVRTC is missing."""
+    """NVRTC's version: that of its wheel, because this does not load the library; without a wheel, the one that the
+    library reports. Raises DeviceError if NVRTC is missing."""
     wheel = _wheel_version("nvrtc")
     if wheel is not None:
         return wheel
@@ -215,10 +221,10 @@ def _ptx(nvrtc: Any, program: Any) -> str:
 
 
 def _figures(log: str, kernel: str, assembly: str) -> Figures:
-    """The figures of `kernel` in ptxas's verbose output, which lists the functions that are not inlined, too.
+    """The figures of `kernel` from ptxas's verbose output, which also lists functions that are not inlined.
 
-    Their spills count; the registers and the stack of an entry function include theirs. Without `assembly`, the
-    kernel's PTX, all functions in the output count.
+    The spills of the functions that the kernel calls are added to its own. Its registers and stack already include
+    theirs. `assembly` is the PTX, which shows the called functions; without it, all functions in the output count.
     """
     section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
     registers = re.search(r"Used (\d+) registers", section)

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-MISLED = 0.1  # relative error of a time in the search that may have kept better configurations out of the finals
+MISLED = 0.1  # a search time that was this much too short may have kept better configurations out of the finals
 MOST_ROUNDS = 3  # of finals after a search that was misled
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 SLOW = 10.0  # times the best: so large a difference is no noise
 ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # longest round of which MAX_ROUNDS fit into FINAL_SECONDS
-GIVEN_RUNNERS_UP = 16  # of given configurations: the look-up predicts other sizes from their times
+GIVEN_RUNNERS_UP = 16  # if the caller gave the configurations; the look-up predicts times at other sizes from theirs
 RANKED = 500  # number of best trials from which runners-up are chosen
 
 
@@ -66,15 +66,16 @@ def select(
     """Measure the best trials again, interleaved with the space's default and the vendor library.
 
     With several objectives, the non-dominated trials are measured. A trial that fails, or kills the worker, becomes a
-    failed one. If all fail, the next best are measured. With several objectives any failure repeats the finals, because
-    the trial may have dominated others.
+    failed trial. If all trials fail, the next best ones are measured. With several objectives, any failure repeats the
+    finals, because the failed trial may have dominated others.
 
-    The best of them is then run COMPARED_RUNS times, or for COMPARED_SECONDS, and each run is compared. If `runs` is
-    given, it is run that often, however long that takes. If it fails, the next best takes its place.
+    Then the best configuration is run COMPARED_RUNS times, or for COMPARED_SECONDS, and the outputs of each run are
+    compared. If `runs` is given, there are that many runs, however long they take. If the configuration fails, the next
+    best takes its place.
 
-    A finalist whose time is far from the search's, beyond what their spread explains, is measured again as in the
-    search, and the new trial replaces the ledger's. Where this shows that the search was misled, and others now look
-    better, the finals are repeated with these.
+    A finalist's time may differ from its search time by more than the spread of the two explains. The finalist is then
+    measured again as in the search, and the new trial replaces the old one in the ledger. If the new time shows that
+    the search was misled, and trials outside the finals now look better, the finals are repeated with these trials.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
     is given, only its configurations can be finalists. If `others` is given, its configurations can be runners-up.
@@ -83,7 +84,7 @@ def select(
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
     final_round = FinalRound(worker, ledger, noted, sustained, quick)
-    earlier: dict[ConfigKey, Trial] = {}  # the search's trials of what was measured again
+    earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
     rounds = 0
     while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
@@ -120,9 +121,10 @@ def _again(
     earlier: dict[ConfigKey, Trial],
     noted: Callable[[str], None],
 ) -> list[Finalist]:
-    """The finalists; those whose time has changed beyond their spread are measured again as in the search, once each.
+    """The finalists, after measuring again those whose time has changed by more than its spread.
 
-    `earlier` are the search's trials of those that were measured again; more are added. One that fails now has failed.
+    They are measured as in the search, and only once each. `earlier` holds the original search trials of finalists that
+    were measured again; this function adds to it. A finalist that fails when it is measured again has failed.
     """
     keys = [config_key(finalist.trial.config) for finalist in finalists]
     changed = [
@@ -131,7 +133,7 @@ def _again(
         if key not in earlier and finalist.final.failure is None and finalist.has_changed and not finalist.is_spread
     ]
     if changed:
-        noted(f"measuring {len(changed)} of them once more as in the search, because their times were others there")
+        noted(f"measuring {len(changed)} of them once more as in the search, because their times there were different")
     later = final_round.searched_again([finalist.trial for finalist in changed])
     for finalist, trial in zip(changed, later, strict=True):
         earlier[config_key(trial.config)] = finalist.trial
@@ -171,10 +173,10 @@ def _repeated(
     quick: bool,
     may_follow: bool,
 ) -> int | None:
-    """How many runs of the first of `best_first` were compared; 0 without a reference.
+    """Compare many runs of the first of `best_first`, and return their number; 0 without a reference.
 
-    Those that fail are removed from the list. None if the finals must be repeated, because none is left or, unless the
-    next best `may_follow`, because one failed.
+    Finalists that fail are removed from the list. If `may_follow`, the next best then takes the place of a failed one.
+    Returns None if the finals must be repeated: no finalist is left, or one failed and the next best may not follow.
     """
     if worker.task.space.operation.reference.kind == "none":
         return 0
@@ -200,7 +202,7 @@ def _best(worker: Supervisor, ledger: Ledger, among: Pool | None = None) -> Iter
 
 
 def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The non-dominated trials, best first; if they are more than MOST_TRADED_OFF, that many at even intervals."""
+    """The non-dominated trials, best first. If there are too many, MOST_TRADED_OFF of them at even intervals."""
     trials = {trial.values: trial for trial in reversed(list(_best(worker, ledger)))}
     front = [trials[values] for values in non_dominated(list(trials))]
     count = min(len(front), MOST_TRADED_OFF)
@@ -228,9 +230,9 @@ def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Led
 
 
 def is_too_slow(time_ms: float, best_ms: float) -> bool:
-    """Whether a time is so long that interleaving it would leave too few rounds to the best.
+    """Whether a configuration is so slow that interleaving it would leave too few rounds for the best.
 
-    A time below ROUND_MS never is, however short the best's time was in the search.
+    A time below ROUND_MS is never too slow, however short the best configuration's time was in the search.
     """
     return time_ms > max(SLOW * best_ms, ROUND_MS)
 
@@ -242,11 +244,12 @@ def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
 
 
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
-    """Choose `most` runners-up from `ranked`, whose first one is the record's own, best first.
+    """Choose at most `most` runners-up, best first. `ranked` begins with the record's best configuration.
 
-    How well the last wave of blocks fills the device depends on the size. So at another size a configuration with
+    How well the last wave of blocks fills the device depends on the size. So at another size, a configuration with
     another grid is more likely to be the best than a near twin of the winner. Up to half of the runners-up are the best
-    configurations of other grids. The best of each other pair of grid and block follow, then any.
+    configurations of other grids. The next ones are the best of each other pair of grid and block. The rest are the
+    best of all others.
     """
     geometries = [Instance(space, config, scope).geometries for config in ranked]
     grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + most // 2]

@@ -41,7 +41,7 @@ from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
 HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # heartbeat interval; a claim expires this long after its last heartbeat
-PAUSE_SECONDS = 0.2  # between looks at a claim that must end first
+PAUSE_SECONDS = 0.2  # between two checks whether another process's claim has ended
 END_SECONDS = 2.0  # how long closing the ledger waits for a request to the storage
 MOST_LOSSES = 3  # a configuration is not tried again after so many processes ended while measuring it
 
@@ -164,7 +164,7 @@ class Ledger:
             self._refresh()
 
     def _copy(self, trials: Sequence[Trial], claim_id: int | None) -> None:
-        """Add trials of other studies, with heartbeats for the claim."""
+        """Copy trials of other studies into this one, and write heartbeats for the claim meanwhile."""
         beaten_at = time.monotonic()
         for number, trial in enumerate(trials, 1):
             template = takeover.frozen(trial, self._distributions)
@@ -198,7 +198,7 @@ class Ledger:
                 self._storage.set_study_user_attr(self._study_id, study.COMMANDS, kept)
 
     def note_accusation(self, accused: str) -> None:
-        """Write into the study why its reference is doubtful; empty if it is not."""
+        """Write into the study why its reference is doubtful; `accused` is empty if the reference is not doubtful."""
         with self._access:
             if self._storage.get_study_user_attrs(self._study_id).get(study.ACCUSED, "") != accused:
                 self._storage.set_study_user_attr(self._study_id, study.ACCUSED, accused)
@@ -334,7 +334,7 @@ class Ledger:
     def revise(self, trial: Trial) -> None:
         """Write a new trial of a measured configuration, which replaces the earlier one."""
         with self._access:
-            self._doubtful.discard(config_key(trial.config))  # the better of the two is not asked for
+            self._doubtful.discard(config_key(trial.config))  # so `finish` stores this trial even if it is slower
             self._create_claim(trial.config, revised=True)
             self.finish(trial)
 

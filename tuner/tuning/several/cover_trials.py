@@ -39,14 +39,15 @@ MOST_SEARCHED = 3  # kernels per size
 JUDGED = 3  # a kernel that was behind at so many near sizes of the same alignment is skipped
 SEVERAL = 4  # the number of records, or of sizes tried, that suffices to judge a kernel
 SLOWER = 1.05  # times the best of the family: a kernel that is slower in all of SEVERAL records is skipped
-REFIT_SIZES, REFIT_SHARE = 8, 0.25  # the model is refitted after so many sizes, or this share of those known if larger
+# The model is refitted after REFIT_SIZES more sizes, or after this share of the sizes that it knows, if that is more.
+REFIT_SIZES, REFIT_SHARE = 8, 0.25
 LEAST_MEASURED, LEAST_TOLD = 6, 12  # winners per size, however little time is left; LEAST_TOLD for time tables
 WARM = 8  # configurations that a search tries first, taken from the best ones at the nearest sizes
 
 
 @dataclass(frozen=True)
 class CoverTrials:
-    """The trials of one run of `cover`, in `table`, and what is known from elsewhere."""
+    """The trials of one run of `cover`, in `table`, and the times of earlier runs and of a sibling device."""
 
     crews: Crews
     request: TuningRequest
@@ -187,7 +188,7 @@ class CoverTrials:
             self.sibling.recall_sibling(self.settings[0])
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
-        """The configurations that take at most `within` times the best at some size, by kernel; MOST_WINNERS per size.
+        """By kernel, the configurations whose time at some size is at most `within` x the best; MOST_WINNERS per size.
 
         For each of `sizes`, MOST_RECORDED configurations of each kernel are added from `history`: from the nearest size
         at which the kernel was near the best of its family, preferably one of the same alignment. So a kernel for
@@ -247,9 +248,9 @@ class CoverTrials:
     ) -> tuple[int, int]:
         """Measure the winners at each size at which they may be near the best, until the deadline.
 
-        If the time does not suffice for all, each size has a share of it. `for_tables` also measures the vendor
-        library, and winners that are probably slower, because the time model must learn where a configuration is slow.
-        Returns the number of pairs of a winner and such a size, and how many of them were measured.
+        If there is too little time for all pairs of a winner and a size, each size gets a share of the time.
+        `for_tables` also measures the vendor library and winners that are probably slower, because the time model must
+        learn where a configuration is slow. Returns the number of pairs, and how many of them were measured.
         """
         pairs = measured = tried = next_fit = 0
         if not self.settings:  # no search could be started
