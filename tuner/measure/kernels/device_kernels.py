@@ -1,4 +1,4 @@
-"""Our own kernels on a device: compiled once, loaded once, and bound to arguments."""
+"""Our own kernels on a device: compiled once, loaded once for each open device, and bound to arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from tuner.devices.work import Function, Work
 from tuner.space.model import Geometry
@@ -24,6 +25,9 @@ STORED = {
 }  # unsigned types by size in bytes
 _C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes the code larger, not faster
 
+# The programs of each open device, by source text: an OpenCL driver takes about 0.1 s to load one from its source.
+_loaded: WeakKeyDictionary[Device, dict[str, Any]] = WeakKeyDictionary()
+
 
 class DeviceKernels:
     """The kernels of one source text. Macros before the text select kernels and element types."""
@@ -32,7 +36,7 @@ class DeviceKernels:
         """`files` in the folder of this module are concatenated to the source text."""
         self.device = device
         self._text = "".join(Path(__file__).with_name(file).read_text(encoding="utf-8") for file in files)
-        self._programs: dict[str, Any] = {}
+        self._programs = _loaded.setdefault(device, {})
         self._functions: dict[tuple[str, str], Function] = {}
 
     def bind(self, kernel: str, threads: int, arguments: Sequence[object], macros: str = "") -> Call:
@@ -42,7 +46,8 @@ class DeviceKernels:
         if function is None:
             options = _C_OPTIONS if self.device.language == "c" else ()
             source = Source(macros + self._text, (kernel,), options)
-            if macros not in self._programs:
-                self._programs[macros] = self.device.load(self.device.build(source), source)
-            function = self._functions[kernel, macros] = self.device.function(self._programs[macros], kernel, geometry)
+            if source.text not in self._programs:
+                self._programs[source.text] = self.device.load(self.device.build(source), source)
+            program = self._programs[source.text]
+            function = self._functions[kernel, macros] = self.device.function(program, kernel, geometry)
         return self.device.bind(Work.of(replace(function, geometry=geometry), arguments))
