@@ -125,13 +125,15 @@ def test_an_integer_that_nobody_has_written_is_a_quarter_of_the_range_off(
 def test_the_kernels_that_compare_compile_for_nvidia(dtype: DType) -> None:
     text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
     plain, tolerant = macros(dtype), macros(dtype, is_tolerant=True)
-    kernels = {"check_reals": plain}
+    kernels: dict[str, tuple[str, ...]] = {plain: ("check_reals",)}
     if dtype.is_exact:
-        kernels = {"check_bits": plain, "scramble": plain, "check_whole": tolerant}
-    for kernel, defines in kernels.items():
-        build = compiler.compile_cubin(Source(defines + text, (kernel,), ()), "sm_90a")
+        kernels = {plain: ("check_bits", "scramble"), tolerant: ("check_whole",)}
+    for defines, names in kernels.items():
+        build = compiler.compile_cubin(Source(defines + text, names, ()), "sm_90a")
         assert build.binary.startswith(b"\x7fELF")
-        assert kernel.encode() in build.binary
+        for kernel in names:
+            assert kernel.encode() in build.binary
+            assert build.figures_of(kernel).registers
 
 
 @pytest.mark.parametrize("kind", ["host", "opencl"])

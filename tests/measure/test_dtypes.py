@@ -19,7 +19,6 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.benchmark import Bench
-from tuner.measure.kernels import bench_kernels
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES, spelling
 from tuner.space.expressions import parse
@@ -218,16 +217,3 @@ def test_languages_have_the_types_that_the_table_says(host: Device, opencl: Devi
     headers = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n"
     text = f'{headers}{sizes("cuda")}extern "C" __global__ void f() {{}}'
     assert compiler.compile_cubin(source(text, "f"), "sm_90a").binary
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DTYPES)
-def test_the_comparison_of_every_dtype_compiles_for_nvidia(name: str) -> None:
-    text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
-    dtype = DTYPES[name]
-    kernel = "check_bits" if dtype.is_exact else "check_reals"
-    assert (
-        compiler.compile_cubin(source(bench_kernels.macros(dtype) + text, kernel), "sm_90a")
-        .figures_of(kernel)
-        .registers
-    )
