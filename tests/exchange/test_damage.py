@@ -74,7 +74,7 @@ STATED = ("--kernel", KERNEL, "--size", "64", "--device", RTX)
 def test_a_damaged_file_of_others_is_one_message(tune: Tune, tmp_path: Path) -> None:
     cache = json.loads(cache_of(tmp_path, {8: 2.0, 16: 1.0, 4: None}, about=SIZES).read_text())
     draw, file = random.Random(1), tmp_path / "x.json"
-    for number in range(300):
+    for number in range(150):
         kind = draw.choice([cache, T4, RESULTS, T1])
         data = json.dumps(damaged(kind, draw, [*ODD, *FORMULAS] if kind is T1 else ODD)).encode()
         data = torn(data, draw) if draw.random() < 0.3 else data
@@ -95,7 +95,7 @@ def test_a_damaged_recording_is_replayed_or_is_one_message(tune: Tune, tmp_path:
     whole = json.loads((tmp_path / "whole.json").read_text())
     draw, file = random.Random(2), tmp_path / "x.json"
     strategies = [(), ("--strategy", "optuna"), ("--strategy", "random", "--workers", "3")]
-    for number in range(200):
+    for number in range(100):
         data = json.dumps(damaged(whole, draw, ODD)).encode()
         file.write_bytes(torn(data, draw) if draw.random() < 0.3 else data)
         done = tune("replay", file, *strategies[number % 3])
