@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
 import sys
 
 import pytest
 
-from helpers.processes import PATIENCE_SECONDS, run
+from helpers.processes import run
 
 SCRIPT = """
-import os, signal, sys
+import json, os, signal, sys
 import numpy as np
 import tuner
 from tuner import devices
-kind, space, state, use = sys.argv[1:]
+kind, space = sys.argv[1:]
 device = devices.shared(kind)
 arrays = [np.ones((1, 64, 64), np.float32) for _ in "CAB"]
 if kind == "opencl":
@@ -25,11 +25,6 @@ elif kind == "cuda":
     arrays = [cupy.asarray(array) for array in arrays]
 kernel, gemm = tuner.load(space, 64, device=kind), tuner.dispatch([space], device=kind)
 launch = kernel.bind(*arrays)
-if state == "launched":
-    kernel(*arrays)
-    gemm(*arrays)
-    launch()
-    device.synchronize()
 uses = {
     "call": lambda: kernel(*arrays),
     "bound launch": launch,
@@ -40,21 +35,32 @@ uses = {
     "dispatch": lambda: gemm(*arrays),
     "new dispatch": lambda: tuner.dispatch([space], device=kind)(*arrays),
 }
-child = os.fork()
-if child == 0:
-    signal.alarm(300)
-    try:
-        uses[use]()
-    except tuner.DeviceError as error:
-        print(error, flush=True)
-        os._exit(7)  # PyCUDA would abort: the parent's context is still current
-    os._exit(1)
-ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-kernel(*arrays)  # the parent goes on
-device.synchronize()
-sys.exit(ended)
+def told_in_a_fork(use):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(300)
+        try:
+            uses[use]()
+        except tuner.DeviceError as error:
+            os.write(writing, str(error).encode())
+            os._exit(7)  # PyCUDA would abort: the parent's context is still current
+        os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), told.read()
+found = {}
+for state in ("loaded", "launched"):
+    if state == "launched":
+        gemm(*arrays)
+        launch()
+        device.synchronize()
+    found[state] = {use: told_in_a_fork(use) for use in uses}
+    kernel(*arrays)  # the parent goes on
+    device.synchronize()
+print(json.dumps(found))
 """
-USES = ["call", "bound launch", "bind", "check", "load", "load on the open device", "dispatch", "new dispatch"]
+USES = {"call", "bound launch", "bind", "check", "load", "load on the open device", "dispatch", "new dispatch"}
 DEVICES = [
     ("host", "sgemm/01_host_blocked"),
     ("opencl", "sgemm/06_tiled"),
@@ -63,16 +69,15 @@ DEVICES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("state", ["loaded", "launched"])
 @pytest.mark.parametrize(("kind", "space"), DEVICES)
-def test_a_fork_of_a_process_that_has_a_kernel_is_told_at_once(kind: str, space: str, state: str, use: str) -> None:
-    command = [sys.executable, "-c", SCRIPT, kind, space, state, use]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
-    assert done.returncode == 7, done.stderr
-    assert done.stdout.startswith((f"{kind}: ", space))
-    assert f"forked from one that has used {kind}" in done.stdout
-    assert 'multiprocessing.get_context("spawn")' in done.stdout
+def test_a_fork_of_a_process_that_has_a_kernel_is_told_at_once(kind: str, space: str) -> None:
+    found = json.loads(run(sys.executable, "-c", SCRIPT, kind, space).stdout)
+    assert {state: uses.keys() for state, uses in found.items()} == {"loaded": USES, "launched": USES}
+    for case, (status, told) in ((f"{s}, {u}", end) for s, uses in found.items() for u, end in uses.items()):
+        assert status == 7, case
+        assert told.startswith((f"{kind}: ", space)), case
+        assert f"forked from one that has used {kind}" in told, case
+        assert 'multiprocessing.get_context("spawn")' in told, case
 
 
 FIRST_USED_IN_FORKS = """
