@@ -179,8 +179,9 @@ def test_no_shipped_space_is_warned_of() -> None:
             continue
         space = catalog.load(str(file))
         sizes = {name: 1024 if given is None else given for name, given in space.operation.sizes.items()}
-        for limits in (COMMON_GPU, *devices.common_limits()):
-            for language in space.languages:
-                types = chosen_types.defaults(space.operation)
-                scope = Scope(sizes, space.operation.options, language, limits, types)
-                assert list(surplus_threads.warnings(space, scope)) == []
+        types = chosen_types.defaults(space.operation)
+        scopes = [(language, COMMON_GPU) for language in space.languages]
+        scopes += [("cuda", limits) for limits in devices.common_limits() if "cuda" in space.languages]
+        for language, limits in scopes:
+            scope = Scope(sizes, space.operation.options, language, limits, types)
+            assert list(surplus_threads.warnings(space, scope)) == []
