@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import tuner
 from helpers import ROOT
 from helpers.arrays import SHAPE, arrays
 from helpers.kernels import broken, outcome_of
-from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -48,12 +52,19 @@ block: [block_size_x]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_the_strided_stage_multiplies_any_number_of_dimensions(device: str, tmp_path: Path, tune: Tune) -> None:
+def test_the_strided_stage_multiplies_any_number_of_dimensions(
+    device: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     (tmp_path / "four.yaml").write_text(FOUR_DIMENSIONS)
-    done = tune(tmp_path / "four.yaml", "3x2x17x23x19", "--device", device, "--json")
-    assert done.status == 0, done.err
-    assert done.json["evaluated"] == 8
-    assert done.json["failed"] == {}
+    space, opened = catalog.load(str(tmp_path / "four.yaml")), request.getfixturevalue(device)
+    scope = scope_of(space, opened, "3x2x17x23x19", alpha=1.5, beta=-0.75)
+    bench = Bench(opened, space, scope, Method(repeats=1))
+    configs = list(itertools.product(*space.parameters.values()))
+    assert len(configs) == 8
+    for values in configs:
+        config = dict(zip(space.parameters, values, strict=True))
+        outcome = bench.measure(config)
+        assert outcome.failure is None, f"{config}: {outcome.log}"
 
 
 def test_the_strided_stage_computes_on_arrays_of_a_caller(opencl: Any) -> None:
