@@ -100,8 +100,9 @@ def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage)
     process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == (-signal.SIGKILL if killed == "the command" else 143)
     for _ in range(600):
-        if of_this_test():
-            time.sleep(0.1)
+        if not of_this_test():
+            break
+        time.sleep(0.1)
     assert of_this_test() == []
 
 
