@@ -49,7 +49,7 @@ from tuner.store import rates
 from tuner.store.ceilings_file import StoredCeilings
 
 MIXES = 2  # of the fastest, that take part in the rounds
-ROUND_SECONDS = 3.0
+ROUND_SECONDS, TINY_SECONDS = 3.0, 0.3  # the size `tiny` only shows that the script works
 EXPECTED_SECONDS = 45.0  # for a kernel, before one has been measured
 TUNED, DEFAULT, LIBRARY, CEILING = "tuned", "default", "library", "ceiling"
 
@@ -306,7 +306,8 @@ def main() -> None:
         if options.one is not None:
             problem = next(p for p in problems if dict(p.types) == json.loads(options.one))
             device = devices.open_device(options.device)
-            print(json.dumps(compared(problem, options.size, device, options.results, ROUND_SECONDS)))
+            seconds = TINY_SECONDS if options.size == "tiny" else ROUND_SECONDS
+            print(json.dumps(compared(problem, options.size, device, options.results, seconds)))
             return
         entries = _all(options, problems)
         if options.write:

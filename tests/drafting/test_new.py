@@ -87,7 +87,7 @@ def test_an_answered_draft_tunes(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # times of more are noise here, and bring four times as many rounds
     file = drafted(tmp_path, tune, *ADD[language])
     file.write_text(answered(file.read_text()))
-    done = tune(file, "10000", "--device", device, "--json", "--repeats", "3")
+    done = tune(file, "1000", "--device", device, "--json", "--repeats", "2")
     assert (done.status, done.json["failed"], done.json["evaluated"]) == (0, {}, 5), done.err
 
 

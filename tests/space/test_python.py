@@ -389,7 +389,7 @@ def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
         (tmp_path / name).write_text(page.partition(f"{comment} {name}\n")[2].partition("```")[0])
     file = tmp_path / "spmv.yaml"
     assert tune("validate", file).status == 0
-    done = tune(file, "500", "--device", "opencl")
+    done = tune(file, "100", "--device", "opencl", "--budget", "3", "--repeats", "3")
     assert done.status == 0, done.err
     assert "runs spmv.py:csr and spmv.py:product of " in done.err
 
