@@ -27,13 +27,13 @@ def test_pocl_compiles_each_kernel_once_for_the_block_that_it_is_launched_with(
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     (tmp_path / "pocl").mkdir()
-    process = start("sgemm/03_naive", "64", "--device", "opencl", "--budget", "3", "--json")
+    process = start("sgemm/03_naive", "64", "--device", "opencl", "--budget", "2", "--repeats", "1", "--json")
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
     programs: dict[Path, list[str]] = {}
     for compiled in (tmp_path / "pocl").glob("**/sgemm_naive/*/sgemm_naive.so"):
         programs.setdefault(compiled.parents[1], []).append(compiled.parent.name)
-    assert len(programs) == 3
+    assert len(programs) == 2
     assert all(len(shapes) == 1 for shapes in programs.values())
     assert "0-0-0" not in {shape for shapes in programs.values() for shape in shapes}, "for any block"
 
