@@ -44,10 +44,10 @@ def known(done: Done) -> int:
 
 
 def test_other_lists_of_values_take_over_what_was_measured(run: Run, tmp_path: Path) -> None:
-    assert known(run("{v: [0, 1, 2], w: [0, 1]}")) == 0
-    assert known(run("{v: [0, 1, 2, 3], w: [0, 1]}")) == 6
-    assert known(run("{v: [3, 1], w: [1]}")) == 2
-    assert known(run("{w: [1, 0], v: [3, 2, 1, 0]}")) == 8
+    assert known(run("{v: [0, 1], w: [0, 1]}")) == 0
+    assert known(run("{v: [0, 1, 2], w: [0, 1]}")) == 4
+    assert known(run("{v: [2, 1], w: [1]}")) == 2
+    assert known(run("{w: [1, 0], v: [2, 1, 0]}")) == 6
     measured, copied = (set[Timed]().union(*parts) for parts in zip(*map(timed, logs(tmp_path)), strict=True))
     assert copied
     assert copied <= measured
@@ -138,11 +138,11 @@ def test_studies_in_a_database_take_over_from_one_another(run: Run, postgresql: 
 def test_processes_that_enter_a_new_study_at_once_take_over_each_trial_once(
     run: Run, stage: Stage, postgresql: Server
 ) -> None:
-    url, values = postgresql.database("together"), [*range(20)]
+    url, values = postgresql.database("together"), [*range(12)]
     run(f"{{v: {values}}}", "--storage", url)
-    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 20]}}}")
+    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 12]}}}")
     command = [str(file), "8", "--device", "host", "--full", "--storage", url]
-    processes = [start(*command) for _ in range(4)]
+    processes = [start(*command) for _ in range(3)]
     for process in processes:
         _, err = process.communicate()
         assert process.returncode == 0, err
