@@ -67,7 +67,8 @@ class Draft:
             lines.append(f"  options: {{{usual}}}{asked('what are their usual values?')}")
         if facts.types:
             other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
-            types = ", ".join(f"{word(name)}: [float32, {other}]" for name in facts.types)
+            of = dict.fromkeys(facts.integer_types, "[int32, int64]")
+            types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in facts.types)
             lines.append(f"  types: {{{types}}}{asked('which types are allowed? the first is the default')}")
         return lines
 
@@ -136,7 +137,7 @@ class Draft:
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
         lines = [f"source: {word(path)}"]
         if len(facts.steps) == 1:
-            lines.insert(0, f"kernel: {word(_entry(facts.prototype))}")
+            lines.insert(0, f"kernel: {word(facts.entry(facts.prototype))}")
         return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
 
     def _parameters(self) -> list[str]:
@@ -204,19 +205,13 @@ class Draft:
         for position, step in enumerate(self.facts.steps):
             names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
-            lines.append(f"  - kernel: {word(_entry(step))}")
+            lines.append(f"  - kernel: {word(self.facts.entry(step))}")
             lines.append(f"    arguments: [{names}]{asked('' if names else 'the source does not show them: which?')}")
             if self.facts.has_grid:
                 lines.append(f"    grid: {self._grid(position, block)}")
                 lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
                 lines += [f"    {line}" for line in self._shared_memory(step)]
         return lines
-
-
-def _entry(prototype: Prototype) -> str:
-    """The `kernel` entry: the qualified name, with `<{parameter}, ...>` for a template."""
-    template = ", ".join(f"{{{name}}}" for name in prototype.template or ())
-    return prototype.qualified if prototype.template is None else f"{prototype.qualified}<{template}>"
 
 
 def _usual(name: str) -> str:

@@ -7,6 +7,7 @@ size. Macros with # or ##, and variadic ones, are not expanded either.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ def is_warp(name: str, value: int) -> bool:
     return value in (32, 64) and _WARP.fullmatch(name) is not None
 
 
+@functools.lru_cache(maxsize=8)
 def _macros(code: str) -> dict[str, _Macro]:
     """The macros that may be expanded. Of several definitions, such as one per language, the first that qualifies."""
     found = dict[str, _Macro]()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +15,18 @@ from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import expanded, is_warp
 from tuner.drafting.grids import Grids
 from tuner.drafting.knobs import Knob
+from tuner.drafting.reached import aliases, enumerators, reached
 from tuner.drafting.shapes import Names, Shapes
 from tuner.drafting.undeclared import undeclared
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
-from tuner.paths import read_text
 from tuner.quoting import quoted, shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
-from tuner.space.sources import device_code
-from tuner.space.sources.includes import MAX_SOURCE, inlined, without_comments
+from tuner.space.scope import DEVICE_NAMES
+from tuner.space.sources import device_code, includes
+from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.sources.source import GUARD
 
@@ -32,6 +34,7 @@ _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
 
+MOST_ALIASES = 10  # of a type
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
     "and does not expand macros in argument lists"
@@ -51,18 +54,19 @@ class Facts:
             suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
             raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
         try:
-            whole = read_text(source, MAX_SOURCE)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not a text file in UTF-8"
-            raise RequestError(f"{shown(source)}: cannot be read: {reason}; name a kernel file") from None
+            whole = includes.text_of(source)
+        except OSError as error:
+            raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
         is_cuda = source.suffix == ".cu"
         self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
         try:
-            self.text, self.missing = inlined(source, kernels=() if is_cuda else None), ""
+            parts = includes.parts(source, kernels=() if is_cuda else None)
+            self.text, self.missing = includes.joined(parts), next(includes.faults(parts), "")
         except SpaceError as error:
             self.text, self.missing = self.code, str(error)
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
-        self.steps = [replace(each, body=expanded(each.body, self.code)) for each in chosen]
+        self.reached = reached(without_comments(self.text), chosen)
+        self.steps = [self._plain(each) for each in chosen]
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
@@ -82,6 +86,19 @@ class Facts:
                 f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
             )
         return found[entry]
+
+    def _plain(self, step: Prototype) -> Prototype:
+        """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
+        ours or Python's."""
+        types, body = aliases(without_comments(self.text)), expanded(step.body, without_comments(self.text))
+        if step.parameters is None:
+            return replace(step, body=body)
+        taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
+        renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
+        parameters = tuple(
+            replace(p, name=renamed.get(p.name, p.name), type=_resolved(p.type, types)) for p in step.parameters
+        )
+        return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -122,7 +139,8 @@ class Facts:
     @cached_property
     def sizes(self) -> list[str]:
         """The integer parameters that are probably sizes: not those only tested for equality or by their bits."""
-        whole = [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        scalars = [p for p in self.parameters if not p.is_pointer]
+        whole = [p.name for p in scalars if p.type in self.integer_types or (p.is_pointer is False and _is_whole(p))]
         return [name for name in whole if not roles.is_code(name, self.body)]
 
     @cached_property
@@ -146,8 +164,8 @@ class Facts:
     @property
     def _numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
-        found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
-        return {name: number for name, number in found if not is_warp(name, number)}
+        found = ((name, int(knob.default)) for name, knob in knobs.of_code(without_comments(self.text), ()))
+        return {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
 
     @cached_property
     def body(self) -> str:
@@ -169,9 +187,11 @@ class Facts:
     def knobs(self) -> dict[str, Knob]:
         """The proposed parameters: template parameters, macros, constants, undefined names, flags and unknown block
         sizes."""
-        found = knobs.of_template(self.template_values, self._template_defaults)
+        words = {name: enumerators(without_comments(self.text), kind)[1] for name, kind in self.template_values.items()}
+        found = knobs.of_template(self.template_values, self._template_defaults, words)
         taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
-        found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
+        of_text = knobs.of_code(without_comments(self.text), taken)
+        found |= {name: knob for name, knob in of_text if name in self._numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"
@@ -212,6 +232,35 @@ class Facts:
     def template_values(self) -> dict[str, str]:
         """The non-type template parameters, with their types."""
         return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
+
+    def entry(self, step: Prototype) -> str:
+        """The `kernel` entry of a step: the qualified name, with `<{parameter}, ...>` for a template."""
+        arguments = ", ".join(self._template_argument(name, kind) for name, kind in (step.template or {}).items())
+        return step.qualified if step.template is None else f"{step.qualified}<{arguments}>"
+
+    def _template_argument(self, name: str, kind: str) -> str:
+        """A template argument. The compiler takes no number for an enumeration."""
+        if _is_type(kind) or kind in self._template or Parameter("", kind, False, False).dtype or kind == "bool":
+            return f"{{{name}}}"
+        prefix, words = enumerators(without_comments(self.text), kind)
+        return f"{prefix}{{{name}}}" if words else f"({kind}){{{name}}}"
+
+    @cached_property
+    def integer_types(self) -> list[str]:
+        """The type parameters that must be integers: numbers of such a type are parts of indices or remainders."""
+        found = list[str]()
+        for name in self.types:
+            if re.fullmatch(r"(?i).*(ind(ex|ices)|idx|offset|size|int(eger)?)(_?t(ype)?)?\d*", name):
+                found.append(name)
+                continue
+            declared = set(re.findall(rf"\b{name} (?:const )?(\w+)\b(?! \()", self.body))
+            declared |= {p.name for p in self.parameters if p.type == name and not p.is_pointer}
+            words = "|".join(map(re.escape, sorted(declared)))
+            if declared and re.search(
+                rf"[%&] (?:{words})\b|\b(?:{words}) (?:%|<<|>>|& [^&])|\[ (?:{words}) \]", self.body
+            ):
+                found.append(name)
+        return found
 
     @property
     def _template_defaults(self) -> dict[str, str]:
@@ -309,6 +358,14 @@ class Facts:
     @cached_property
     def _calls(self) -> Calls:
         return Calls(without_comments(self.text), has_references=self.source.suffix == ".cu")
+
+
+def _resolved(kind: str, types: Mapping[str, str]) -> str:
+    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
+    name, depth = kind, 0
+    while name in types and depth < MOST_ALIASES:
+        name, depth = " ".join(types[name].split()), depth + 1
+    return name if Parameter("", name, False, False).dtype else kind
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.space.sources.definitions import is_outside
@@ -37,12 +37,20 @@ class Knob:
     question: str = ""
 
 
-def of_template(kinds: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, Knob]:
-    """Knobs for non-type template parameters: `kinds` are their types, `defaults` their defaults in the source."""
-    return {name: _template_knob(name, kind, defaults.get(name)) for name, kind in kinds.items()}
+def of_template(
+    kinds: Mapping[str, str], defaults: Mapping[str, str], words: Mapping[str, Sequence[str]]
+) -> dict[str, Knob]:
+    """Knobs for non-type template parameters.
+
+    kinds, defaults: their types, and their defaults in the source.
+    words: the enumerators of each parameter whose type is an enumeration.
+    """
+    return {name: _template_knob(name, kind, defaults.get(name), words.get(name)) for name, kind in kinds.items()}
 
 
-def _template_knob(name: str, kind: str, default: str | None) -> Knob:
+def _template_knob(name: str, kind: str, default: str | None, words: Sequence[str] | None) -> Knob:
+    if words:
+        return Knob(tuple(words), next((word for word in words if word == default), words[0]))
     if kind == "bool":
         values = {"true": True, "1": True, "false": False, "0": False}
         return Knob((False, True), values.get(default or "", False))

@@ -8,10 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from tuner.drafting.expansion import expanded
 from tuner.space.sources.prototype import definitions, is_type_word, matching, words
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!include)(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+_MACRO = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(\([^()]*\))?")  # its text declares nothing
 _NO_TYPE = {
     "return", "else", "do", "goto", "case", "delete", "throw", "new", "sizeof", "default", "break", "continue", "and",
     "or", "not", "if", "for", "while",
@@ -41,9 +43,10 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
         return {}  # the namespace may declare any name
     read: dict[str, bool] = {}
     never = set[str]()
-    for prefix, name, _, _, body in definitions(words(code)):
+    for prefix, name, _, _, tokens in definitions(words(code)):
         if not runs(name, prefix):
             continue
+        body = expanded(tokens, text)
         for position, word in enumerate(body):
             if _IDENTIFIER.fullmatch(word) and (use := _use(body, position)):
                 if use == "other":
@@ -72,7 +75,8 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
         names.update(_locals(body))
     names.update(outside - uses)
     for directive in _DIRECTIVE.findall(text):
-        names.update(_IDENTIFIER.findall(directive))
+        macro = _MACRO.match(directive)
+        names.update(_IDENTIFIER.findall(directive if macro is None else macro[0]))
     return names
 
 

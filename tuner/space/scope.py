@@ -127,3 +127,7 @@ class Scope:
     def at(self, sizes: Mapping[str, int]) -> Scope:
         """The same problem at other sizes."""
         return replace(self, sizes=sizes)
+
+
+# What expressions know of the device, besides sizes and options.
+DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)

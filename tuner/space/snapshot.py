@@ -178,13 +178,13 @@ def read(path: Path) -> bytes:
     return _bytes_on_disk(path) if _snapshot is None else _snapshot.read(path)
 
 
-def read_text(path: Path, most: int, errors: str = "strict") -> str:
-    """The text of a UTF-8 file of at most `most` characters.
+def read_text(path: Path, most: int, errors: str = "strict", encoding: str = "utf-8") -> str:
+    """The text of a file of at most `most` characters.
 
     Raises OSError, UnicodeDecodeError, or RequestError if the file is longer.
     """
     data = read(path)
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors=errors).read()
+    text = io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors=errors).read()
     if len(text) > most:
         size = (stamp(path) or (0, 0, len(data)))[2]
         raise RequestError(f"{shown(path)}: {size} bytes; at most {most:,} characters are allowed")

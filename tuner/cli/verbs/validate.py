@@ -59,9 +59,9 @@ def command(
     lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
-    from tuner.space.sources import surplus_threads
+    from tuner.space.sources import agreement, surplus_threads
 
-    data["warnings"] = []
+    data["warnings"] = list(agreement.missing_headers(space))
     for language in space.languages:
         data["warnings"] += surplus_threads.warnings(space, replace(scope, language=language))
     data["warnings"] = list(dict.fromkeys(data["warnings"]))

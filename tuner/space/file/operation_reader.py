@@ -20,12 +20,10 @@ from tuner.space.file.schema import ArgumentModel, SpaceModel
 from tuner.space.file.strides_reader import StridesReader
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation
-from tuner.space.scope import Limits, Scope
+from tuner.space.scope import DEVICE_NAMES
 from tuner.space.values import fills
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import ExpressionReference
-
-DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
 class OperationReader:

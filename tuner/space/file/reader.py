@@ -39,7 +39,6 @@ RESERVED = frozenset(
         typename union unsigned using void volatile while threadIdx blockIdx blockDim gridDim""",
     )
 )
-DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
 def read(path: Path, name: str | None = None) -> Space:

@@ -73,9 +73,16 @@ def warnings(space: Space) -> Iterator[str]:
         texts = {path: source_text.of(space, path) for path in space.sources}
     except SpaceError:
         return  # a missing header is reported when the source is rendered
+    yield from missing_headers(space)
     for fault in faults(space, texts):
         if not fault.fatal:
             yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+
+
+def missing_headers(space: Space) -> Iterator[str]:
+    """A message for each header in quotes that is nowhere, in a file with host code, which may be all that needs it."""
+    for path in space.sources:
+        yield from (f"{fault}; until then it is taken as empty" for fault in source_text.missing(space, path))
 
 
 def clusters(space: Space) -> Iterator[tuple[int, tuple[Expression, ...]]]:

@@ -4,8 +4,8 @@ import errno
 import functools
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner import paths
@@ -20,6 +20,8 @@ _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
+# Headers that a message of the compiler names with the package that has them.
+_OF_CUDA = re.compile(r"<(?:(?:cooperative_groups|cub|cuda|nv|thrust)/|(?:cooperative|cuda_|curand|mma|vector_types))")
 _LINE = re.compile(r'#line (\d+) "(.*)"')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
@@ -36,20 +38,39 @@ def inlined(path: Path, folders: Sequence[Path] = (), kernels: tuple[str, ...] |
 
 @dataclass(frozen=True)
 class SystemInclude:
-    """An include that is left to the compiler, and the #line directive of its position."""
+    """An include that is left to the compiler, and the #line directive of its position.
+
+    fault: the message if the header should have been found and was not.
+    is_optional: without the header, the compiler goes on with a warning. It often belongs to the host code that has
+        been cut; else the compiler names what it misses.
+    """
 
     include: str
     line: str
+    fault: str = ""
+    is_optional: bool = False
 
     def shielded(self, macros: Mapping[str, str] | None) -> str:
         """The include with `macros` undefined around it, because a system header may use their names.
 
         The macros are defined again after it, since NVRTC's push_macro and pop_macro lose them across <mma.h>.
         """
+        text = self._optional() if self.is_optional else self.include
         if not macros:
-            return self.include
+            return f"{text}\n{self.line}" if self.is_optional else text
         undefined = "".join(f"#undef {name}\n" for name in macros)
-        return f"{undefined}{self.line}{self.include}\n{defined(macros)}{self.line}"
+        return f"{undefined}{self.line}{text}\n{defined(macros)}{self.line}"
+
+    def _optional(self) -> str:
+        name = self.name
+        warning = f"#warning {name} is not found, and taken as empty"
+        return f"#if __has_include({name})\n{self.include}\n#else\n{warning}\n#endif"
+
+    @property
+    def name(self) -> str:
+        """The header with its quotes or brackets."""
+        match = _INCLUDE.match(self.include)
+        return "" if match is None else f'"{match[1]}"' if match[1] else f"<{match[2]}>"
 
 
 Parts = list[str | SystemInclude]
@@ -109,6 +130,8 @@ def _parts_of(path: Path, folders: tuple[Path, ...], kernels: tuple[str, ...] | 
         parts = _inlined(path, set(), folders, files)
         if kernels is not None:
             parts = _device_parts(parts, kernels)
+        else:
+            _check_found(parts)
         if len(_cache) >= MOST_CACHED:
             _cache.clear()
         recent = time.time_ns() - SETTLED_NS  # pipes and files changed since then are not cached
@@ -124,14 +147,35 @@ def _device_parts(parts: Parts, kernels: tuple[str, ...]) -> Parts:
     text = joined(parts)
     code = device_code.of(text, kernels)
     if code == text:
+        _check_found(parts)
         return parts
     found, end = Parts(), 0
     for include in (part for part in parts if isinstance(part, SystemInclude)):
         start = code.find(include.include, end)
         if start >= 0:
-            found += [code[end:start], include]
+            is_optional = _OF_CUDA.match(include.name) is None
+            found += [code[end:start], replace(include, is_optional=is_optional)]
             end = start + len(include.include)
     return [*found, code[end:]]
+
+
+def text_of(path: Path) -> str:
+    """The text of a file in UTF-8, else in Latin-1: bytes that are not ASCII stand in comments. Raises OSError."""
+    try:
+        return snapshot.read_text(path, MAX_SOURCE)
+    except UnicodeDecodeError:
+        return snapshot.read_text(path, MAX_SOURCE, encoding="latin-1")
+
+
+def faults(parts: Parts) -> Iterator[str]:
+    """The messages about headers that should have been found."""
+    return (part.fault for part in parts if isinstance(part, SystemInclude) and part.fault)
+
+
+def _check_found(parts: Parts) -> None:
+    """Raise SpaceError for a header that should have been found."""
+    for fault in faults(parts):
+        raise SpaceError(fault)
 
 
 def _inlined(
@@ -140,9 +184,9 @@ def _inlined(
     """The parts of the text. Adds the stamp of every file that was looked up to `files`."""
     files[path] = snapshot.stamp(path)
     try:
-        text = snapshot.read_text(path, MAX_SOURCE).removeprefix("\ufeff")  # a byte order mark
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        text = text_of(path).removeprefix("\ufeff")  # a byte order mark
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # out of file descriptors: not the file's fault
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
@@ -157,7 +201,8 @@ def _inlined(
             return [SystemInclude(match[0], f'#line {line} "{path.name}"\n')]
         if header is None:
             names = ", ".join(map(str, searched))
-            raise SpaceError(f'{path}:{line}: #include "{match[1]}" is not in {names}; add its folder to `include:`')
+            fault = f'{path}:{line}: #include "{match[1]}" is not in {names}; add its folder to `include:`'
+            return [SystemInclude(match[0], f'#line {line} "{path.name}"\n', fault)]
         if (place := snapshot.real(header)) in included:
             return []
         included.add(place)

@@ -179,7 +179,7 @@ def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]
     for part in split(words[: end - 1]):
         *kind, name = _before(part, "=")
         if kind:
-            kinds[name] = " ".join(kind)
+            kinds[name] = " ".join(kind).replace(" :: ", "::")
             defaults |= {name: " ".join(part[part.index("=") + 1 :])} if "=" in part else {}
     return kinds, defaults
 

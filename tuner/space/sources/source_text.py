@@ -55,6 +55,11 @@ def rendered(space: Space, path: Path, macros: Mapping[str, str]) -> str:
     return "".join(text)
 
 
+def missing(space: Space, path: Path) -> list[str]:
+    """A message for each header in quotes that was not found, and without which the compiler goes on."""
+    return list(includes.faults(_parts(space, path)))
+
+
 def is_shipped(path: Path) -> bool:
     """Whether a file comes with this package."""
     return Path(os.path.normpath(path)).is_relative_to(paths.shipped("kernels"))

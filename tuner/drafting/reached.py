@@ -1,0 +1,55 @@
+"""The names that a kernel reads: in its body, and in the functions, macros, constants and types that it uses."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tuner.space.sources.prototype import Prototype, definitions, words
+
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
+_STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{([^{}]*)\}\s*(\w*)")
+_ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
+_TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
+
+
+def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
+    """The names that `steps` read in `code`, which has its headers and no comments."""
+    read = defaultdict[str, set[str]](set)
+    for _, name, inner, _, body in definitions(words(code)):
+        read[name].update(body, inner)
+    for name, text in _DEFINE.findall(code):
+        read[name].update(re.findall(r"[A-Za-z_]\w*", text))
+    for name, text in _CONSTANT.findall(code):
+        read[name].update(re.findall(r"[A-Za-z_]\w*", text))
+    for name, text, alias in _STRUCT.findall(code):
+        for each in filter(None, (name, alias)):
+            read[each].update(re.findall(r"[A-Za-z_]\w*", text))
+    waiting = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
+    waiting.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
+    found = set[str]()
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= read.get(name, set()) - found
+    return frozenset(found)
+
+
+def aliases(code: str) -> dict[str, str]:
+    """The types for which `code` has other names, as in `typedef float real;`."""
+    found = {alias or name: kind or text for kind, alias, name, text in _ALIAS.findall(code)}
+    return {**dict(_TYPE_MACRO.findall(code)), **found}
+
+
+def enumerators(code: str, kind: str) -> tuple[str, list[str]]:
+    """The prefix and the names of the enumerators of an enumeration; none if `code` does not define it."""
+    name = re.escape(kind.rpartition("::")[2])
+    match = re.search(rf"\benum\s+(class\s+|struct\s+)?{name}\b[^;{{}}]*\{{([^{{}}]*)\}}", code)
+    is_scoped = match is not None and match[1] is not None
+    match = match or re.search(rf"\btypedef\s+enum\s*(\w*)\s*\{{([^{{}}]*)\}}\s*{name}\b", code)
+    if match is None:
+        return "", []
+    return f"{kind}::" if is_scoped else "", re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", match[2])
