@@ -7,21 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from helpers.drafts import guessed
 from helpers.processes import Tune
 from tuner.space.file.yamlfile import read
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
-SHAPE = "which shape? slowest dimension first, such as [rows, columns]"
+SHAPE = "a guess"
 ROLE = "in, out or inout?"
 
 
 def drafted(folder: Path, tune: Tune, code: str, name: str = "f.cu") -> dict[str, tuple[list[str | int], str, str]]:
-    """Of each array of a draft: its shape, its role, and what it asks."""
+    """Of each array of a draft: its shape, its role, and what it asks, SHAPE last."""
     (folder / name).write_text(code)
     assert tune("new", folder / name).status == 0
     arguments = read(folder / "f.yaml").data["operation"]["arguments"]
-    lines = re.findall(r"    - \{name: (\w+),[^#\n]*(?:# \? (.*))?", (folder / "f.yaml").read_text())
-    return {a["name"]: (a["shape"], a["role"], dict(lines)[a["name"]]) for a in arguments if "shape" in a}
+    text = (folder / "f.yaml").read_text()
+    asks = dict(re.findall(r"    - \{name: (\w+),[^#\n]*(?:# \? (.*))?", text))
+    for name in guessed(text):
+        asks[name] = "; ".join(filter(None, [asks[name], SHAPE]))
+    return {a["name"]: (a["shape"], a["role"], asks[a["name"]]) for a in arguments if "shape" in a}
 
 
 ROLES = {

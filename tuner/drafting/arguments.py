@@ -27,7 +27,10 @@ class DraftedArguments:
     def lines(self) -> list[str]:
         """The lines of the key `arguments`."""
         ask = "the source does not show them; write all, as {name: x, dtype: float32, shape: [n], role: in}"
-        ask = "" if self.facts.parameters else ask
+        guesses = [name_of(p) for p in self.facts.parameters if p.is_pointer and self._is_guess(p)]
+        if self.facts.parameters:
+            shapes = "shapes of these are guesses" if len(guesses) > 1 else "shape of this is a guess"
+            ask = f"the {shapes}: {', '.join(guesses)}; slowest dimension first" if guesses else ""
         return [
             f"  arguments:{asked(ask)}",
             *map(self._argument, self.facts.parameters),
@@ -73,8 +76,6 @@ class DraftedArguments:
                 asks.append("atomics return its indices, so its order varies: declare what is compared in `derive:`")
             if self._blocks(parameter.name) and role != "scratch":
                 asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
-            elif self.facts.shapes.shape(parameter.name) is None and not self._blocks(parameter.name):
-                asks.append("which shape? slowest dimension first, such as [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
                 body, asks = body + fill, asks + more
@@ -82,6 +83,11 @@ class DraftedArguments:
             name_of(parameter) != parameter.name
         )
         return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
+
+    def _is_guess(self, array: Parameter) -> bool:
+        """Whether nothing in the source tells the shape of an array."""
+        is_known = self.facts.shapes.shape(array.name) is not None or bool(self._blocks(array.name))
+        return not is_known and not self.facts.is_local(array)
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.drafting.facts import Facts
+from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 
@@ -42,6 +43,7 @@ class Draft:
             "operation:",
             *self._sizes(),
             *self.arguments.lines(),
+            *self._derive(),
             *self._reference(),
             self._work(),
             *self._kernel(),
@@ -56,20 +58,20 @@ class Draft:
         if self._is_fixed():
             ask = "the source fixes all extents, but a space file needs a size: is this one, of 1, right?"
             default = " 1"
-        if facts.sizes:
-            ask = "are these the sizes? `tune FILE SIZE` sets them; a number here is a default"
+        about = "  # `tune FILE SIZE` sets them; a number here is a default"
         if facts.shapes.new_sizes:
-            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
-        lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
+            about += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
+        known = facts.sizes or facts.shapes.new_sizes
+        lines = [f"  sizes:{about if known else asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
         if facts.options:
             whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
             usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
-            lines.append(f"  options: {{{usual}}}{asked('what are their usual values?')}")
+            lines.append(f"  options: {{{usual}}}  # write their usual values")
         if facts.types:
             other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
             of = dict.fromkeys(facts.integer_types, "[int32, int64]")
             types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in facts.types)
-            lines.append(f"  types: {{{types}}}{asked('which types are allowed? the first is the default')}")
+            lines.append(f"  types: {{{types}}}  # the allowed types; the first is the default")
         return lines
 
     def _is_fixed(self) -> bool:
@@ -78,11 +80,25 @@ class Draft:
         known = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
         return bool(known) and all(known) and not self.facts.sizes and not shapes.new_sizes
 
+    @cached_property
+    def _derived(self) -> dict[str, str]:
+        """The values to compare in place of outputs whose shape varies with a parameter: their sums, by output."""
+        knobs, written = self.facts.knobs, [p for p in self.arguments.arrays if self.facts.role(p)[0] != "in"]
+        words = {name_of(p): set(re.findall(r"\w+", " ".join(self.arguments.shape(p.name)))) for p in written}
+        return {name: f"{name}_total" for name, each in words.items() if each & knobs.keys()}
+
+    def _derive(self) -> list[str]:
+        if not self._derived:
+            return []
+        ask = "its shape varies with a parameter: which value of it does not?"
+        each = ", ".join(f"{name}: sum({output})" for output, name in self._derived.items())
+        return [f"  derive: {{{each}}}{asked(ask)}"]
+
     def _reference(self) -> list[str]:
         arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
             self.facts.constants, "in"
         )
-        outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
+        outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
         expression = self._expression(inputs, outputs[0]) if inputs else f"zeros({', '.join(self.extents)})"

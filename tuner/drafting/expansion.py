@@ -50,11 +50,15 @@ def is_warp(name: str, value: int) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _macros(code: str) -> dict[str, _Macro]:
-    """The macros that may be expanded. Of several definitions, such as one per language, the first that qualifies."""
+    """The macros that may be expanded. Of several definitions, such as one per language, the first that qualifies.
+
+    A macro that is a number in one of its definitions may be a knob.
+    """
     found = dict[str, _Macro]()
+    numbers = {name for name, parameters, text in _DEFINE.findall(code) if not parameters and text.strip().isdecimal()}
     for name, parameters, text in _DEFINE.findall(code):
         text = text.replace("\\\n", " ")
-        if "#" in text or "..." in parameters:
+        if "#" in text or "..." in parameters or (name in numbers and not text.strip().isdecimal()):
             continue
         macro = _Macro(tuple(re.findall(r"\w+", parameters)) if parameters else None, tuple(words(text)))
         if parameters or _is_expandable(name, macro.words):

@@ -15,7 +15,7 @@ from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import expanded, is_warp
 from tuner.drafting.grids import Grids
 from tuner.drafting.knobs import Knob
-from tuner.drafting.reached import aliases, enumerators, reached
+from tuner.drafting.reached import aliases, enumerators, extents_of_members, reached
 from tuner.drafting.shapes import Names, Shapes
 from tuner.drafting.undeclared import undeclared
 from tuner.errors import RequestError, SpaceError
@@ -27,6 +27,7 @@ from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import device_code, includes
 from tuner.space.sources.includes import without_comments
+from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.sources.source import GUARD
 
@@ -70,7 +71,7 @@ class Facts:
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
-        found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
+        found = {p.qualified: p for p in prototypes(self._taken) if p.name != "main"}
         names = shown(", ".join(found))
         if entry is None and len(found) == 1:
             return next(iter(found.values()))
@@ -86,6 +87,19 @@ class Facts:
                 f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
             )
         return found[entry]
+
+    @cached_property
+    def _taken(self) -> str:
+        """The text, without the branches that a compiler takes only if it is told to, where they declare a kernel in
+        two ways."""
+        names = [prototype.qualified for prototype in prototypes(self.text)]
+        if len(names) == len(set(names)):
+            return self.text
+        code = without_comments(self.text)
+        for name in sorted(flags.names(code)):
+            rest = remainder(code, name, None)
+            code = code if rest is None else "\n".join(rest.lines)
+        return code
 
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
@@ -165,7 +179,8 @@ class Facts:
     def _numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in knobs.of_code(without_comments(self.text), ()))
-        return {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
+        numbers = {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
+        return {name: value for name, value in numbers.items() if not roles.is_case(name, self.body)}
 
     @cached_property
     def body(self) -> str:
@@ -218,7 +233,9 @@ class Facts:
         def runs(name: str, prefix: Collection[str]) -> bool:
             return name in names or "__device__" in prefix or (self.source.suffix != ".cu" and name != "main")
 
-        return undeclared(self.code, without_comments(self.text), runs, bounds)
+        code = without_comments(self.text)
+        found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
+        return {name: is_truth for name, is_truth in found.items() if name in self.reached}
 
     @property
     def words(self) -> dict[str, str]:

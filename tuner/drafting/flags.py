@@ -12,6 +12,13 @@ _OF_OTHERS = re.compile(r"_.*|N?DEBUG|WIN32|cl(?:es)?_\w+|FP_FAST_\w+")  # of co
 _OFF_AND_ON = (False, True)
 
 
+def names(code: str) -> Iterator[str]:
+    """The names whose existence `code` tests and that it does not define: a build may define them."""
+    for name in flags.tested(code):
+        if not re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", code, re.M) and not is_known(name):
+            yield name
+
+
 def of_code(code: str, text: str) -> Iterator[tuple[str, Knob]]:
     """Knobs for the names whose existence `code` tests. `text` is `code` with its headers inlined.
 

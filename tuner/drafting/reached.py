@@ -29,6 +29,7 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
         for each in filter(None, (name, alias)):
             read[each].update(re.findall(r"[A-Za-z_]\w*", text))
     waiting = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
+    waiting.update(p.type for step in steps for p in step.parameters or ())
     waiting.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
     found = set[str]()
     while waiting:
@@ -36,6 +37,12 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
         found.add(name)
         waiting |= read.get(name, set()) - found
     return frozenset(found)
+
+
+def extents_of_members(code: str, names: frozenset[str]) -> list[str]:
+    """The extents of arrays in the structs of these names."""
+    structs = [text for name, text, alias in _STRUCT.findall(code) if name in names or alias in names]
+    return [extent for text in structs for extent in re.findall(r"\[([^\[\]]*)\]", text)]
 
 
 def aliases(code: str) -> dict[str, str]:

@@ -81,6 +81,14 @@ def is_code(name: str, body: str) -> bool:
     return 0 < uses == len(re.findall(rf"{equal}|{bits}", body))
 
 
+def is_case(name: str, body: str) -> bool:
+    """Whether a constant is only one of the values that something is compared with, so that it is no knob."""
+    uses = len(re.findall(rf"(?<!\. )\b{name}\b", body))
+    return (
+        0 < uses == len(re.findall(rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] =|\bcase {name} :", body))
+    )
+
+
 def is_divisor(names: Collection[str], body: str) -> bool:
     """Whether an element of an array is a divisor."""
     return re.search(rf"[/%] {_element(names, body)}", body) is not None

@@ -42,5 +42,6 @@ def command(source: Path, entry: str | None, output: Path | None, as_json: bool)
             f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"
         ) from None
     count = text.count("  # ? ")
-    message = f"{file}: written, with {count} open questions; `tune validate {file}` lists them"
+    questions = "an open question" if count == 1 else f"{count} open questions"
+    message = f"{file}: written, with {questions}; `tune validate {file}` lists {'it' if count == 1 else 'them'}"
     console.answer(as_json, {"file": str(file), "questions": count}, message)
