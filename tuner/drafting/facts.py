@@ -71,7 +71,7 @@ class Facts:
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
-        found = {p.qualified: p for p in prototypes(self._taken) if p.name != "main"}
+        found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
         names = shown(", ".join(found))
         if entry is None and len(found) == 1:
             return next(iter(found.values()))
@@ -89,22 +89,20 @@ class Facts:
         return found[entry]
 
     @cached_property
-    def _taken(self) -> str:
-        """The text, without the branches that a compiler takes only if it is told to, where they declare a kernel in
-        two ways."""
-        names = [prototype.qualified for prototype in prototypes(self.text)]
-        if len(names) == len(set(names)):
-            return self.text
+    def _of_plain_build(self) -> dict[str, Prototype]:
+        """The kernels as a compiler sees them that is not told to define any macro."""
         code = without_comments(self.text)
         for name in sorted(flags.names(code)):
             rest = remainder(code, name, None)
             code = code if rest is None else "\n".join(rest.lines)
-        return code
+        return {prototype.qualified: prototype for prototype in prototypes(code)}
 
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
         types, body = aliases(without_comments(self.text)), expanded(step.body, without_comments(self.text))
+        if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
+            step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
         if step.parameters is None:
             return replace(step, body=body)
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}

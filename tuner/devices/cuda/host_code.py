@@ -38,6 +38,9 @@ _CONSTANTS = {  # patterns of names, and the header that declares them
     r"CHAR_BIT|U?(SCHAR|CHAR|SHRT|INT|LONG|LLONG)_(MIN|MAX)": "climits",
     r"offsetof": "cstddef",
 }
+_TAKEN_AS_EMPTY = re.compile(
+    r"^[^\n]*#warning directive: (\S+) is not found, and taken as empty\n[^\n]*#warning[^\n]*\n[ ^]*\n\n?", re.MULTILINE
+)
 _HINTS = [  # patterns of NVRTC's messages, and advice
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
@@ -96,9 +99,14 @@ def explained(log: str) -> str:
     """NVRTC's log, with advice appended to the messages that host code causes; each advice appears once. Drops NVRTC's
     own advice, an option that would compile host code for the device."""
     given, lines = set[str](), list[str]()
-    for line in log.splitlines():
+    empty = list(dict.fromkeys(_TAKEN_AS_EMPTY.findall(log)))
+    for line in _TAKEN_AS_EMPTY.sub("", log).splitlines():
         text = line.partition(". Consider using -default-device")[0]
         hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+        if empty and " error: " in text:
+            lines.append(f"{text}; not found, and taken as empty: {', '.join(empty)}")
+            empty.clear()
+            continue
         lines.append(text if hint is None or hint in given else f"{text}; {hint}")
         given |= {hint} if hint else set()
     return "\n".join(lines)

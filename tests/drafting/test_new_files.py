@@ -1,0 +1,151 @@
+"""`tune new` reads files as people have them: their own names of types, enumerations, headers, macros and encodings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from helpers.drafts import guessed
+from helpers.processes import Tune
+from tuner.space.file.yamlfile import read
+
+I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"  # noqa: E741
+
+
+def drafted(folder: Path, tune: Tune, code: str | bytes, name: str = "f.cu", *options: str) -> tuple[Any, str]:
+    (folder / name).write_bytes(code if isinstance(code, bytes) else code.encode())
+    (folder / "f.yaml").unlink(missing_ok=True)
+    done = tune("new", folder / name, *options)
+    assert done.status == 0, done.err
+    return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
+
+
+def compiled(folder: Path, tune: Tune, text: str) -> None:
+    """The draft compiles once its questions are answered, as somebody would who trusts it."""
+    answered = re.sub(r"  # \? .*", "", text)
+    (folder / "f.yaml").write_text(re.sub(r"^  reference:$", "  reference: none", answered, flags=re.MULTILINE))
+    done = tune("validate", folder / "f.yaml", "--compile")
+    assert done.status == 0, done.err
+
+
+def test_a_type_has_the_dtype_for_which_it_is_another_name(tmp_path: Path, tune: Tune) -> None:
+    code = (
+        "typedef double real;\nusing whole = unsigned int;\n#define DATA float\ntypedef real number;\n"
+        f"__global__ void f(number *y, const DATA *x, const whole *k, int n) {{ {I} if (i < n) y[i] = x[i] + k[i]; }}\n"
+    )
+    data, text = drafted(tmp_path, tune, code)
+    assert [a["dtype"] for a in data["operation"]["arguments"]] == ["float64", "float32", "uint32", "int32"]
+    compiled(tmp_path, tune, text)
+
+
+def test_parameters_of_templates_are_what_their_kinds_are(tmp_path: Path, tune: Tune) -> None:
+    """Enumerators by name, scoped ones too; a cast for an enumeration of a library; integers for an index."""
+    code = """\
+#include <cub/block/block_scan.cuh>
+enum Mode { SUM, MAX = 3 };
+enum class Order { UP, DOWN };
+template <typename T, typename Index, Mode mode, Order order, cub::BlockScanAlgorithm scan>
+__global__ void f(T *y, Index n) {
+    Index i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && i % 2 == 0) y[i] = mode == SUM ? T(int(order)) : T(int(scan));
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["kernel"] == "f<{T}, {Index}, {mode}, Order::{order}, (cub::BlockScanAlgorithm){scan}>"
+    assert (data["parameters"]["mode"], data["parameters"]["order"]) == (["SUM", "MAX"], ["UP", "DOWN"])
+    assert data["operation"]["types"] == {"T": ["float32", "float64"], "Index": ["int32", "int64"]}
+    assert list(data["operation"]["sizes"]) == ["n"]
+    compiled(tmp_path, tune, text)
+
+
+def test_knobs_are_what_the_kernel_reads(tmp_path: Path, tune: Tune) -> None:
+    """Of an included header, through macros and structs; none that another kernel reads, and no code of a case."""
+    (tmp_path / "tile.h").write_text("#define TILE 16\n#define UNUSED 8\nconst int OFTEN = 2;\n")
+    code = f"""\
+#include "tile.h"
+#define ADD 0
+#define SCALE 1
+#define OTHER 4
+#define at(i) ((i) * BY_BUILD)
+struct Node {{ int keys[ORDER]; }};
+__global__ void f(float *y, const Node *nodes, int mode, int n) {{
+    {I}
+    if (i < n) y[i] = (mode == ADD ? TILE : mode == SCALE ? OFTEN : 0) + at(i) + nodes[i].keys[0];
+}}
+__global__ void g(float *y) {{ y[0] = OTHER + HIDDEN; }}
+"""
+    data, _ = drafted(tmp_path, tune, code, "f.cu", "--entry", "f")
+    assert {*data["parameters"]} == {"TILE", "OFTEN", "BY_BUILD", "ORDER", "block_size_x"}
+
+
+def test_a_scalar_has_another_name_than_a_word_of_expressions(tmp_path: Path, tune: Tune) -> None:
+    head = "__global__ void f(float *y, const float *in, int len, float lambda)"
+    code = f"{head} {{ {I} if (i < len) y[i] = lambda * in[i]; }}"
+    data, text = drafted(tmp_path, tune, code)
+    assert list(data["operation"]["sizes"]) == ["len_"]
+    assert data["operation"]["options"] == {"lambda_": 1.0}
+    assert guessed(text) == []
+    compiled(tmp_path, tune, text)
+
+
+def test_headers_of_host_code_may_be_missing_and_those_of_the_kernel_are_named(tmp_path: Path, tune: Tune) -> None:
+    code = f"""\
+#include "measure.h" // for the host
+#include <papi/counters.hpp>
+#include <vector>
+__global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = 2; }}
+int main() {{ start(); }}
+"""
+    _, text = drafted(tmp_path, tune, code)
+    assert 'measure.h" is not in' in text, "a header may declare what a knob would be"
+    compiled(tmp_path, tune, text)
+    done = tune("validate", tmp_path / "f.yaml", "--compile")
+    assert 'f.cu:1: #include "measure.h" is not in' in done.err
+    (tmp_path / "f.cu").write_text(code.replace("= 2", "= VALUE"))
+    done = tune("validate", tmp_path / "f.yaml", "--compile")
+    assert done.status == 2
+    headers = '"measure.h", <papi/counters.hpp>'
+    assert f'identifier "VALUE" is undefined; not found, and taken as empty: {headers}' in done.err
+    (tmp_path / "f.cu").write_text(code.replace("int main() { start(); }\n", ""))
+    done = tune("validate", tmp_path / "f.yaml")
+    assert (done.status, done.err.count("\n")) == (2, 1), "nothing but the kernel can need it"
+
+
+def test_a_comment_in_latin_1_hinders_nothing(tmp_path: Path, tune: Tune) -> None:
+    code = f"// gr\u00f6\u00dfe\n__global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = 2; }}\n"
+    _, text = drafted(tmp_path, tune, code.encode("latin-1"))
+    compiled(tmp_path, tune, text)
+
+
+def test_of_two_declarations_the_one_counts_that_a_plain_build_takes(tmp_path: Path, tune: Tune) -> None:
+    code = """\
+#ifdef USE_IMAGE
+__kernel void f(image2d_t x, __global float *y, int n) {
+#else
+__kernel void f(__global const float *x, __global float *y, int n, int width) {
+#endif
+    int i = get_global_id(0);
+    if (i < n) y[i] = x[i] * width;
+}
+"""
+    data, _ = drafted(tmp_path, tune, code, "f.cl")
+    assert [a["name"] for a in data["operation"]["arguments"]] == ["x", "y", "n", "width"]
+    assert "width" not in data["parameters"]
+
+
+def test_an_output_whose_shape_varies_is_compared_by_its_sum(tmp_path: Path, tune: Tune) -> None:
+    code = """\
+#define BLOCK 128
+__global__ void f(float *parts, const float *x, int n) {
+    __shared__ float all[BLOCK];
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    all[threadIdx.x] = i < n ? x[i] : 0;
+    __syncthreads();
+    if (threadIdx.x == 0) { float sum = 0; for (int j = 0; j < BLOCK; j++) sum += all[j]; parts[blockIdx.x] = sum; }
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["derive"] == {"parts_total": "sum(parts)"}
+    assert "what must parts_total hold?" in text
+    compiled(tmp_path, tune, text)
