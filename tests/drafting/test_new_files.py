@@ -149,3 +149,27 @@ __global__ void f(float *parts, const float *x, int n) {
     assert data["operation"]["derive"] == {"parts_total": "sum(parts)"}
     assert "what must parts_total hold?" in text
     compiled(tmp_path, tune, text)
+
+
+def test_a_size_of_the_problem_that_the_source_defines_is_a_size(tmp_path: Path, tune: Tune) -> None:
+    """By its name or its value, in an index or a bound; what an array of the kernel's own has as extent is none."""
+    code = """\
+#define WIDTH 512
+#define POINTS 4096
+#define ROWS 8
+#define LENGTH 16
+__global__ void f(float *y, const float *x) {
+    __shared__ float part[LENGTH];
+    int c = blockIdx.x * block_size_x + threadIdx.x, r = blockIdx.y * ROWS + threadIdx.y;
+    part[threadIdx.x % LENGTH] = __ldg(x + r * WIDTH + c);
+    if (c < POINTS) y[r * WIDTH + c] = part[0] * block_size_y;
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"] == {"WIDTH": 512, "POINTS": 4096}
+    arrays = {a["name"]: (a["shape"], a["role"]) for a in data["operation"]["arguments"]}
+    assert arrays == {"y": (["POINTS", "WIDTH"], "out"), "x": (["POINTS", "WIDTH"], "in")}
+    assert {*data["parameters"]} == {"ROWS", "LENGTH", "block_size_x", "block_size_y"}
+    assert data["default"]["block_size_x"] * data["default"]["block_size_y"] <= 1024
+    assert "WIDTH: 512  # the source defines it: here, each run sets it" in text
+    compiled(tmp_path, tune, text)

@@ -102,6 +102,27 @@ def test_a_flag_that_the_file_sets_is_unset_by_false(tmp_path: Path, tune: Tune)
 
 ANOTHER = "static float g(void) { const int SCALE = 2; return SCALE; }\n"
 OWN = TIMES.replace("{ for", "{ const int SCALE = 3; for")
+
+
+def test_a_size_that_the_file_defines_is_that_of_the_run(tmp_path: Path, tune: Tune) -> None:
+    """As a default under #ifndef, too. Code of another size is another build, and a variable of its name stays."""
+    code = (
+        "#define WIDTH 4096\n#ifndef DEPTH\n#define DEPTH 17\n#endif\n"
+        "void f(float *y, const float *x, int n) {\n    for (int i = 0; i < WIDTH; i++) {\n"
+        "        const int HEIGHT = i * 0;\n        y[i] = x[i] + WIDTH + DEPTH + HEIGHT;\n    }\n}\n"
+    )
+    (tmp_path / "f.c").write_text(code)
+    sizes = {"WIDTH": 4096, "DEPTH": 3, "HEIGHT": 7}
+    arrays = [array("y", "float32", ["WIDTH"], "out"), array("x", "float32", ["WIDTH"])]
+    file = written(tmp_path, code, arrays, "x + WIDTH + DEPTH", sizes={**sizes, "n": 1}, extent=["WIDTH"])
+    for size in ("WIDTH=64", "WIDTH=32,DEPTH=5"):
+        done = tune(file, size, "--device", "host", "--json")
+        assert (done.status, done.json["best"]["verified"]) == (0, "expression"), done.err
+    own = Version.of(catalog.load(str(file)))
+    (tmp_path / "f.c").write_text(code.replace("4096", "512").replace("17", "1"))
+    assert Version.of(catalog.load(str(file))) == own
+
+
 FAULTS = {
     "two values": (
         "#define SCALE 4\n\n#undef SCALE\n#define SCALE 8\n" + TIMES, "line 1 defines it as 4, and line 4 as 8"

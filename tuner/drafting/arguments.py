@@ -91,7 +91,18 @@ class DraftedArguments:
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
-        return self.facts.shapes.shape(name) or self._blocks(name) or self.guess
+        return self.facts.shapes.shape(name) or self._blocks(name) or self._of_macros(name) or self.guess
+
+    def _of_macros(self, name: str) -> list[str]:
+        """The shape of an array whose rows are as long as a size that the source defines; empty if there is none."""
+        macros = self.facts.size_macros
+        pattern = rf"\b{re.escape(name)} (?:\[ ([^\[\]]*) \]|\+ ([^;\[\]]*?) \))"
+        for index in ("".join(each) for each in re.findall(pattern, self.facts.body)):
+            strides = [stride for stride in re.findall(r"\* (\w+)", index) if stride in macros]
+            if strides:
+                others = [size for size in macros if size not in strides]
+                return [*(others or strides)[:1], strides[0]]
+        return []
 
     @cached_property
     def guess(self) -> list[str]:

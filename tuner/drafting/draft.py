@@ -31,7 +31,7 @@ class Draft:
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.facts, self.source, self.output = Facts(source, entry), source, output
-        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes] or ["n"]
+        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes, *self.facts.size_macros] or ["n"]
         self.arguments = DraftedArguments(self.facts, self.extents)
 
     def text(self) -> str:
@@ -61,8 +61,15 @@ class Draft:
         about = "  # `tune FILE SIZE` sets them; a number here is a default"
         if facts.shapes.new_sizes:
             about += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
-        known = facts.sizes or facts.shapes.new_sizes
-        lines = [f"  sizes:{about if known else asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
+        known = facts.sizes or facts.shapes.new_sizes or facts.size_macros
+        lines = [f"  sizes:{about if known else asked(ask)}"]
+        why = "  # the source defines it: here, each run sets it; under `parameters:`, it is a knob"
+        lines += [
+            f"    {word(name)}: {facts.size_macros[name]}{why}"
+            if name in facts.size_macros
+            else f"    {word(name)}:{default}"
+            for name in self.extents
+        ]
         if facts.options:
             whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
             usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
@@ -78,7 +85,8 @@ class Draft:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
         shapes = self.facts.shapes
         known = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
-        return bool(known) and all(known) and not self.facts.sizes and not shapes.new_sizes
+        has_sizes = self.facts.sizes or shapes.new_sizes or self.facts.size_macros
+        return bool(known) and all(known) and not has_sizes
 
     @cached_property
     def _derived(self) -> dict[str, str]:
@@ -197,7 +205,10 @@ class Draft:
         """The grid of a step, with a question unless the source determines it."""
         inferred = self.facts.grids.of(step, block)
         used = set(re.findall(r"\w+", " ".join(each or "" for each in inferred)))
+        written = [p for p in self.arguments.arrays if self.facts.role(p)[0] != "in"]
         guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
+        if self.facts.size_macros and written:
+            guess = self.arguments.shape(written[0].name)
         left = [size for size in reversed(guess) if size not in used]
         blocks = list[str]()
         for axis, each in enumerate(inferred):

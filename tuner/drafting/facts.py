@@ -192,6 +192,20 @@ class Facts:
         return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
 
     @cached_property
+    def size_macros(self) -> dict[str, int]:
+        """The macros and constants that are probably sizes: no extents of the kernel's own arrays, by their names or
+        values, and part of an index or a bound."""
+        arrays = "|".join(re.escape(p.name) for p in self.parameters if p.is_pointer) or "-"
+        own = " ".join(re.findall(rf"\b(?!(?:{arrays}) )\w+ ((?:\[ [^\[\]]* \] )+)", self.body + " "))
+        extents = set(re.findall(r"[A-Za-z_]\w*", own))
+        read = set(re.findall(r"(?:\* |< |<= )([A-Za-z_]\w*)", self.body.replace("< =", "<=")))
+        # What blocks or threads are apart by is a tile.
+        tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
+        extents.update(tiles)
+        found = {name: value for name, value in self._numbers.items() if knobs.is_size(name, value)}
+        return {name: value for name, value in found.items() if name in read - extents - self.fixed.keys()}
+
+    @cached_property
     def options(self) -> list[str]:
         """The scalar parameters that are no sizes, including those of unknown type."""
         return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
@@ -202,13 +216,21 @@ class Facts:
         sizes."""
         words = {name: enumerators(without_comments(self.text), kind)[1] for name, kind in self.template_values.items()}
         found = knobs.of_template(self.template_values, self._template_defaults, words)
-        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
+        taken = {
+            *arithmetic.FUNCTIONS,
+            *(p.name for p in self.parameters),
+            *self.types,
+            *found,
+            *self.fixed,
+            *self.size_macros,
+        }
         of_text = knobs.of_code(without_comments(self.text), taken)
         found |= {name: knob for name, knob in of_text if name in self._numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
+        found = knobs.launchable(found)
         if not self.missing:  # a missing header may define them
             head = f"#define {GUARD} 1\n" if self.source.suffix == ".cu" else ""
             of_flags = flags.of_code(self.code, head + without_comments(self.text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.space.sources.definitions import is_outside
 
@@ -20,11 +20,20 @@ _CONSTANT = re.compile(
     r"|^[ \t]*enum\s*\{\s*(?P<enumerator>\w+)\s*=\s*(?P<number>\d+)\s*,?\s*\}\s*;",
     re.MULTILINE,
 )
+_BLOCK = (64, 128, 256, 512)  # guessed threads of a block along one axis
 _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
 _BLOCK_NAME = re.compile(
     r"(?i)k?_?(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
+)
+
+
+_SIZE_NAME = re.compile(
+    r"(?i)(?:^|_)(?:n|m|k|n[xyzijk]|width|height|rows?|cols?|columns|dim[xyz]?|length|len|count|size|points|num_\w+)(?:_|$)"
+)
+_OF_A_TILE = re.compile(
+    r"(?i)block|thread|tile|warp|wave|group|wg|unroll|step|chunk|vec|radius|local|bins|batch|stage|items|per_|coarse|pad"
 )
 
 
@@ -62,8 +71,17 @@ def _template_knob(name: str, kind: str, default: str | None, words: Sequence[st
 
 def guessed(name: str, why: str) -> Knob:
     """A knob with guessed values, and a question that says `why`."""
-    values, default = ((64, 128, 256, 512), 256) if axis_of(name) else ((1, 2, 4, 8), 1)
+    values, default = (_BLOCK, 256) if axis_of(name) else ((1, 2, 4, 8), 1)
     return Knob(values, default, f"which values may it have? {why}")
+
+
+def launchable(knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """Knobs whose guessed values are small enough that a block of several axes can be launched."""
+    guesses = [name for name, knob in knobs.items() if axis_of(name) and knob.values == _BLOCK]
+    if len(guesses) < 2:
+        return dict(knobs)
+    values, default = ((8, 16, 32), 16) if len(guesses) == 2 else ((4, 8, 16), 8)
+    return {**knobs, **{name: replace(knobs[name], values=values, default=default) for name in guesses}}
 
 
 def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
@@ -86,6 +104,11 @@ def axis_of(name: str) -> str:
     """The axis (x, y or z) if this name looks like a block size, such as `block_size_y`; else empty."""
     match = _BLOCK_NAME.fullmatch(name)
     return (match[4].lower() or "x") if match else ""
+
+
+def is_size(name: str, value: int) -> bool:
+    """Whether a number is probably a size of the problem: by its name, or because no block is as large."""
+    return _OF_A_TILE.search(name) is None and (value > MOST_AROUND or _SIZE_NAME.search(name) is not None)
 
 
 def named_block(knobs: Collection[str], dimensions: int) -> list[str]:

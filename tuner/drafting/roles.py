@@ -21,6 +21,7 @@ _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
 def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
     """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
+    body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
     element, word = rf"(?:(?<!\. )\b{name} {_INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
     adds = rf"{element}{_PARTS}(?:{_COMPOUND}|{_STEP_BEHIND})|{_STEP_AHEAD}{element}"
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):

@@ -10,7 +10,7 @@ from tuner.space.config import Config
 from tuner.space.expressions import braces
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.sources import rendering
+from tuner.space.sources import rendering, source_text
 
 MOST_CACHED = 4096
 FACTOR = 1009  # a prime: sizes times it have the same parity and divisibility by tiles, but other values
@@ -28,7 +28,8 @@ class SizedCode:
         self._space = space
         options = [option for options in space.compile_options.values() for option in options]
         in_braces = {name for text in (*options, *(step.kernel for step in space.steps)) for name in braces.names(text)}
-        self._names = sorted((space.sized_names & space.derived.keys()) - (rendering.unused(space) - in_braces))
+        derived = (space.sized_names & space.derived.keys()) - (rendering.unused(space) - in_braces)
+        self._names = sorted(derived | source_text.defined_sizes(space))
         self.parameters = space.parameters_behind(self._names)  # the parameters on which the values depend
         self._cache: dict[tuple[Any, ...], Code] = {}
 

@@ -33,7 +33,7 @@ def text(target: Target, name: str) -> str:
     values = rendering.macros(instance)
     before = {file: file.read_bytes().decode("utf-8", "surrogateescape") for file in _files(space)}
     names = frozenset(source_text.macro_names(space))
-    found = {file: definitions.of(content, names, with_defaults=True) for file, content in before.items()}
+    found = {file: definitions.of(content, names, with_defaults=names) for file, content in before.items()}
     defined = frozenset[str]().union(*(each.names for each in found.values()))
     if not defined:
         listed = shown(", ".join(file.name for file in before))

@@ -81,10 +81,10 @@ class Definitions:
 
 
 @functools.lru_cache(maxsize=64)
-def of(text: str, names: frozenset[str], with_defaults: bool = False) -> Definitions:
+def of(text: str, names: frozenset[str], with_defaults: frozenset[str] = frozenset()) -> Definitions:
     """The definitions of `names` in a text with headers included.
 
-    with_defaults: a definition where the macro is undefined counts, too.
+    with_defaults: the names of which a definition where the macro is undefined counts, too.
     """
     if not any(name in text for name in names):
         return Definitions((), {})

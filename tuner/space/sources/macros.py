@@ -69,7 +69,8 @@ def _defined(space: Space, path: Path, code: str) -> Iterator[MacroFault]:
     """Macros whose names the source gives a meaning that no configuration can replace."""
     found = source_text.defined_in(space, path)
     for name, fault in sorted(found.faults.items()) if found else ():
-        yield (key(space, name), name), f"{path.name}: {fault}"
+        if name in macro_names(space):  # a variable may have the name of a size
+            yield (key(space, name), name), f"{path.name}: {fault}"
     depth, left = 0, set(macro_names(space)) - (found.names | found.faults.keys() if found else set())
     for directive, defined, kind, declared in _DEFINITION.findall(code):
         depth += (directive == "if") - (directive == "endif")

@@ -47,7 +47,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     unneeded = unused(space)
     macros = {name: value for name, value in macros.items() if name not in unneeded}
     for path in space.sources:
-        text = f"{head}{source_text.rendered(space, path, macros)}"
+        text = f"{head}{source_text.rendered(space, path, macros, instance.problem.sizes)}"
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(

@@ -37,11 +37,13 @@ def of(space: Space, path: Path) -> str:
 
 def canonical(space: Space, path: Path) -> str:
     """The text that identifies the code: what a configuration replaces has its own name as its value."""
-    return _replaced(space, path, {name: name for name in macro_names(space)})
+    return _replaced(space, path, {name: name for name in (*macro_names(space), *space.operation.sizes)})
 
 
-def rendered(space: Space, path: Path, macros: Mapping[str, str]) -> str:
-    """The text of one configuration, after its macros. Those that the file defines are in its lines instead."""
+def rendered(space: Space, path: Path, macros: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+    """The text of one configuration, after its macros. Those that the file defines are in its lines instead, and so are
+    the sizes that it defines."""
+    values = {**{name: str(size) for name, size in sizes.items()}, **macros}
     found = defined_in(space, path)
     outside = {name: value for name, value in macros.items() if found is None or name not in found.names}
     text, start = [f'{includes.defined(outside)}#line 1 "{path.name}"\n'], 0
@@ -50,7 +52,7 @@ def rendered(space: Space, path: Path, macros: Mapping[str, str]) -> str:
             text.append(part.shielded(outside))
             start += len(part.include)
         else:
-            text.append(part if found is None else found.replaced(part, macros, start))
+            text.append(part if found is None else found.replaced(part, values, start))
             start += len(part)
     return "".join(text)
 
@@ -71,7 +73,15 @@ def defined_in(space: Space, path: Path) -> Definitions | None:
         return None
     from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
 
-    return definitions.of(includes.joined(_parts(space, path)), frozenset(macro_names(space)))
+    macros = macro_names(space)
+    sizes = frozenset(space.operation.sizes).difference(macros)
+    return definitions.of(includes.joined(_parts(space, path)), sizes.union(macros), with_defaults=sizes)
+
+
+def defined_sizes(space: Space) -> frozenset[str]:
+    """The sizes that the sources define as macros or constants, so that each size has code of its own."""
+    found = filter(None, (defined_in(space, path) for path in space.sources))
+    return frozenset(name for each in found for name in each.names if name in space.operation.sizes)
 
 
 def _replaced(space: Space, path: Path, values: Mapping[str, str]) -> str:
