@@ -149,7 +149,8 @@ def test_shipped_kernels_leave_their_parameters_to_the_space() -> None:
     """So a launch of theirs need not look for definitions, and their records stay valid."""
     for space in map(catalog.load, catalog.names()):
         for path in space.sources:
-            found = definitions.of(inlined(path, space.include), frozenset(macro_names(space)))
+            macros, sizes = frozenset(macro_names(space)), frozenset(space.operation.sizes)
+            found = definitions.of(inlined(path, space.include), macros | sizes, with_defaults=sizes - macros)
             assert (found.names, found.faults) == (frozenset(), {}), path
 
 

@@ -91,9 +91,8 @@ def of(text: str, names: frozenset[str], with_defaults: frozenset[str] = frozens
     code = blanked(text)
     macros, defaults = _macros(code, names)
     found = sorted([*macros, *_constants(code, names)], key=lambda definition: definition.start)
-    by_name = {
-        name: [each for each in found if each.name == name] for name in (names if with_defaults else names - defaults)
-    }
+    wanted = names - (defaults - with_defaults)
+    by_name = {name: [each for each in found if each.name == name] for name in wanted}
     regions = _conditional(code)
     certain = {name: [d for d in each if not any(d.start in r for r in regions)] for name, each in by_name.items()}
     faults = {name: fault for name, each in by_name.items() if (fault := _fault(text, each, certain[name]))}
