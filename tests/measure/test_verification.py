@@ -12,9 +12,11 @@ from helpers.operations import array, written
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.base import GUARD
 from tuner.errors import WrongResult
 from tuner.measure.benchmark import Bench
 from tuner.measure.bound import Bound
+from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.method import Method
 from tuner.measure.verify.comparison import compare
 from tuner.space.default import first_valid
@@ -235,6 +237,25 @@ def test_what_a_kernel_copies_from_beyond_its_input_to_beyond_its_output_is_seen
     bench = Bench(device, loaded, scope_of(loaded, device, "100"), Method(repeats=1))
     assert bench.measure({"beyond": 0}).failure is None
     assert bench.measure({"beyond": 1}).failure == "writes outside"
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+def test_each_byte_of_a_guard_counts_whatever_the_size_of_its_array(kind: str, request: pytest.FixtureRequest) -> None:
+    """Guards are compared in words of 16 bytes, which the second guard does not begin with."""
+    device: Device = request.getfixturevalue(kind)
+    kernels = BenchKernels(device, ["y"])
+    for nbytes in (1, 15, 16, 17, 4096):
+        array, after = device.allocate(nbytes), GUARD + nbytes
+        check = kernels.check_guards("y", array, 0x5A)
+        for sides in ([0, 7, 16, GUARD - 1], [after, after + 15, after + 16, after + GUARD - 2, after + GUARD - 1]):
+            content = np.full(GUARD + after, 0x5A, np.uint8)
+            content[GUARD:after] = 0
+            content[sides] ^= 4
+            device.write(array.whole, content)
+            kernels.clear()
+            check()
+            counts = kernels.counts()["y"]
+            assert (counts.before, counts.after) == ((4, 0) if sides[0] == 0 else (0, 5)), (nbytes, sides)
 
 
 @pytest.mark.slow

@@ -227,14 +227,38 @@ KERNEL void evict(const unsigned char *array, unsigned int *can, long bytes) {
 
 #endif
 
+// Counts the bytes that are not 0.
+FUNCTION unsigned int bytes_of(unsigned int bits) {
+    unsigned int count = 0;
+    for (; bits != 0; bits >>= 8) {
+        count += (bits & 255u) != 0;
+    }
+    return count;
+}
+
+FUNCTION unsigned int changed_bytes(uint4 word, unsigned int expected) {
+    const unsigned int x = word.x ^ expected, y = word.y ^ expected, z = word.z ^ expected, w = word.w ^ expected;
+    return (x | y | z | w) == 0 ? 0 : bytes_of(x) + bytes_of(y) + bytes_of(z) + bytes_of(w);
+}
+
 // Counts bytes other than `expected` in the guards of an array of `bytes` bytes. `guarded` is the array with its
-// guards, each of `guard` bytes.
-KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *counters, int slot, long guard,
-                         long bytes, int expected) {
+// guards, each of `guard` bytes, a multiple of 16.
+KERNEL void check_guards(GLOBAL const uint4 *guarded, GLOBAL unsigned int *counters, int slot, long guard, long bytes,
+                         int expected) {
+    const unsigned int fill = 0x01010101u * (unsigned int)expected;
+    const long first = (16 - bytes % 16) % 16; // bytes of the second guard that lie in the last word of the array
+    GLOBAL const uint4 *words = guarded + WORDS(guard + bytes + first);
+    GLOBAL const unsigned char *last = (GLOBAL const unsigned char *)guarded + guard + bytes; // the second guard
+    const long count = WORDS(guard - first);
     unsigned int before = 0, after = 0;
-    for (long i = FIRST; i < guard; i += STRIDE) {
-        before += guarded[i] != expected;
-        after += guarded[guard + bytes + i] != expected;
+    for (long i = FIRST; i < WORDS(guard); i += STRIDE) {
+        before += changed_bytes(guarded[i], fill);
+    }
+    for (long i = FIRST; i < count; i += STRIDE) {
+        after += changed_bytes(words[i], fill);
+    }
+    for (long i = FIRST; i < guard - 16 * count; i += STRIDE) { // what its words do not hold
+        after += last[i < first ? i : 16 * count + i] != expected;
     }
     if (before) {
         ADD(counters + slot + 2, before);
