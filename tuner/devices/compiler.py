@@ -222,6 +222,8 @@ class Compiler(ABC):
                 raise BuildError(log, "compile memory") from None
         except (OSError, MemoryError) as error:
             trouble = environment.of_error(error)
+            if trouble.reason == environment.NO_SPACE:  # in the words in which a compiler's log would say it
+                trouble = environment.of_log(str(error), what, self.folders()) or trouble
         raise trouble
 
     def keep(self, source: Source, build: Build) -> None:
