@@ -18,6 +18,7 @@ from tuner.space import parsing
 from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.sources import rendering
+from tuner.space.sources.source import Source
 
 
 @pytest.mark.slow
@@ -47,6 +48,16 @@ def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:
     assert build.binary.decode() == step.source.text
     with pytest.raises(LaunchError, match="loading sgemm_naive: its build was exported by an earlier version"):
         opencl.load(replace(build, binary=b"poclbin\xff\xfe"), step.source)
+
+
+def test_what_pocl_has_compiled_is_loaded_without_compiling_it_again(opencl: Device) -> None:
+    """Unless kernels may have global variables, whose values a program would keep between the runs that load it."""
+    is_kept = opencl.context.devices[0].max_global_variable_size == 0
+    first, second = (Source(f"__kernel void f(__global int *y) {{ y[0] = {v}; }}", ("f",), ()) for v in (1, 2))
+    builds = {source: opencl.build(source) for source in (first, second)}
+    programs = {source: opencl.load(build, source) for source, build in builds.items()}
+    assert programs[first] is not programs[second]
+    assert all((opencl.load(builds[source], source) is program) == is_kept for source, program in programs.items())
 
 
 STRUCTS = """

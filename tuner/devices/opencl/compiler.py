@@ -15,6 +15,8 @@ from tuner.devices.opencl import BACKEND, cuda_words, parameters
 from tuner.errors import BuildError
 from tuner.space.sources.source import Source
 
+MOST_PROGRAMS = 16  # that are kept: more than the finals load
+
 
 class OpenCLCompiler(Compiler):
     """The driver's compiler, in a context of the open device.
@@ -33,6 +35,10 @@ class OpenCLCompiler(Compiler):
         """`settings` are those of the runtime that change its code."""
         self.architecture = architecture
         self._context, self._name, self._is_pocl, self._settings = context, name, is_pocl, settings
+        # The latest programs by text and options: PoCL takes about 0.05 s to find what it compiled. Programs with
+        # variables of their own are not kept, because such a variable has its first value after each loading.
+        self._programs: dict[tuple[str, tuple[str, ...]], cl.Program] = {}
+        self._keeps_programs = is_pocl and all(device.max_global_variable_size == 0 for device in context.devices)
 
     def name(self) -> str:
         return f"{self._name}{', by source' if self._is_pocl else ''}{self._settings.identity}"
@@ -48,18 +54,27 @@ class OpenCLCompiler(Compiler):
         return [*super().folders(), Path(os.environ.get("POCL_CACHE_DIR") or caches)]
 
     def compile(self, source: Source) -> Build:
-        program = self._built(source)
+        program = self._built(source, source.text)
         defined: Any = program.get_info(cl.program_info.KERNEL_NAMES)
         for kernel in source.kernels:
             if kernel not in defined.split(";"):
                 raise BuildError(missing_kernel(source, kernel))
         binary = source.text.encode() if self._is_pocl else _binary_of(program)
-        interface = parameters.interface(program, source.kernels, lambda more: self._built(source, more))
+        interface = parameters.interface(program, source.kernels, lambda more: self._built(source, source.text + more))
         return Build(binary, {k: self._figures(program, k) for k in source.kernels}, interface=interface)
 
-    def _built(self, source: Source, more: str = "") -> cl.Program:
+    def loaded(self, text: str, source: Source) -> cl.Program:
+        """The program of a build of PoCL, which is the `text` of a source. Raises BuildError."""
+        return self._programs.get((text, tuple(source.options))) or self._built(source, text)
+
+    def _built(self, source: Source, text: str) -> cl.Program:
         options = parameters.ARGUMENT_INFO, *self.setting_options
-        return build_program(cl.Program(self._context, source.text + more), source, *options)
+        program = build_program(cl.Program(self._context, text), source, *options)
+        if self._keeps_programs:
+            # The mapping is replaced, never changed, so that threads need no lock.
+            latest = [*self._programs.items()][1 - MOST_PROGRAMS :]
+            self._programs = {**dict(latest), (text, tuple(source.options)): program}
+        return program
 
     def _figures(self, program: cl.Program, kernel: str) -> Figures:
         (device,) = self._context.devices

@@ -21,7 +21,6 @@ from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND, arrays, processor_settings
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
-from tuner.devices.opencl.parameters import ARGUMENT_INFO
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
@@ -106,8 +105,7 @@ class OpenCLDevice(Device):
         action = f"loading {source.kernel}"
         try:
             if self.compiles_at_launch:  # PoCL finds what it compiled by the same text and options
-                options = ARGUMENT_INFO, *self.compiler.setting_options
-                return build_program(cl.Program(self.context, build.binary.decode()), source, *options)
+                return self.compiler.loaded(build.binary.decode(), source)
             return build_program(cl.Program(self.context, [self._device], [build.binary]), source)
         except cl.Error as error:  # built for another device, or by another version of the driver
             raise launch_error(action, error) from None
