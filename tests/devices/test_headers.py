@@ -7,17 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nvidia
 import pytest
 
+from helpers.forked import HOST, Forks, forks
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from tuner.devices import build_cache
 
 pytestmark = pytest.mark.slow
 RIGHT, WRONG = "#define FACTOR 1\n", "#define FACTOR 3\n"
+Result = Callable[..., int]
 LAUNCH = """
 import numpy as np, tuner, sys
 kernel = tuner.load(sys.argv[1], 8, device=sys.argv[2])
@@ -60,10 +63,17 @@ def header(folder: Path, text: str) -> Path:
     return folder / "factor.h"
 
 
-def result(file: Path, device: str = "host") -> int:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LAUNCH, file, device], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+@pytest.fixture(scope="module")
+def launches() -> Iterator[Forks]:
+    """Each launch has a process of its own, which has loaded no kernel."""
+    with forks(*HOST, "pyopencl.array") as started:
+        yield started
+
+
+@pytest.fixture
+def result(launches: Forks) -> Result:
+    """What a kernel computes in a new process."""
+    return lambda file, device="host": int(launches.run(LAUNCH, file, device))
 
 
 def compiled(tmp_path: Path) -> int:
@@ -74,7 +84,7 @@ def compiled(tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("variable", ["CPATH", "C_INCLUDE_PATH", "CC"])
 def test_a_header_that_the_compiler_finds_by_itself_counts(
-    variable: str, knob: Path, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str, knob: Path, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     found = header(tmp_path / "found", RIGHT)
     value = f"{os.environ['CC']} -isystem {found.parent}" if variable == "CC" else str(found.parent)
@@ -116,7 +126,7 @@ def test_trials_of_another_header_are_not_those_of_this_one(
 
 @pytest.mark.parametrize("place", ["LIBRARY_PATH", "-L"])
 def test_a_static_library_counts_and_stands_after_the_source(
-    place: str, stage: Stage, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, stage: Stage, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     def archive(factor: int) -> None:
         (tmp_path / "factor.c").write_text(f"float factor(void) {{ return {factor}; }}")
@@ -137,7 +147,9 @@ def test_a_static_library_counts_and_stands_after_the_source(
     assert tune("run", file, "8", "--device", "host").status == 1
 
 
-def test_a_header_of_the_same_size_and_time_counts(knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_of_the_same_size_and_time_counts(
+    knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
+) -> None:
     found = header(tmp_path / "found", RIGHT)
     monkeypatch.setenv("CPATH", str(found.parent))
     os.utime(found, (1e9, 1e9))
@@ -149,7 +161,7 @@ def test_a_header_of_the_same_size_and_time_counts(knob: Path, tmp_path: Path, m
 
 
 def test_a_header_that_comes_to_stand_before_another_counts_and_so_does_the_next_if_it_goes(
-    knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     second.mkdir()
@@ -167,7 +179,7 @@ def test_a_header_that_comes_to_stand_before_another_counts_and_so_does_the_next
 
 
 def test_without_the_headers_and_with_a_new_time_alone_the_build_still_serves(
-    knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    knob: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     found = header(tmp_path / "found", RIGHT)
     monkeypatch.setenv("CPATH", str(found.parent))
@@ -180,7 +192,7 @@ def test_without_the_headers_and_with_a_new_time_alone_the_build_still_serves(
 
 
 def test_a_build_of_an_earlier_version_serves_if_it_includes_nothing(
-    knob: Path, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    knob: Path, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     monkeypatch.setenv("CPATH", str(header(tmp_path / "found", RIGHT).parent))
     plain = tmp_path / "plain"
@@ -200,7 +212,7 @@ def test_a_build_of_an_earlier_version_serves_if_it_includes_nothing(
 
 
 def test_a_file_that_the_assembler_reads_is_not_told_so_the_build_is_not_kept(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     data = tmp_path / "data"
     before = f'__asm__(".data\\nfactor: .incbin \\"{data}\\"\\n.text\\n");\nextern const char factor;'
@@ -225,7 +237,7 @@ __kernel void knob(__global float *C, __global const float *A, __global const fl
 
 
 def test_a_driver_of_opencl_does_not_tell_so_builds_with_headers_are_not_kept(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result
 ) -> None:
     found = header(tmp_path / "found", RIGHT)
     monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", f"-cl-opt-disable -I{found.parent}")
