@@ -73,6 +73,7 @@ class MemoryKernels:
 
     def __init__(self, device: Device, words: int) -> None:
         self._device, self._words = device, np.int64(words)
+        self._functions: dict[tuple[Variant, str], Function] = {}  # reading takes each twice, with other arguments
         self._from, self._to = device.allocate(words * WORD, guard=0), device.allocate(words * WORD, guard=0)
         self._sink = device.upload(np.zeros(1, np.uint32))
         plain = memory_variants(device)[0]
@@ -105,9 +106,10 @@ class MemoryKernels:
         return call
 
     def _bind(self, variant: Variant, kernel: str, arguments: Sequence[object]) -> Call:
-        blocks = variant.blocks or int(self._words) // (variant["THREADS"] * variant["UNROLL"])
-        function = variant.function(self._device, "ceilings.cu", kernel, blocks)
-        return self._device.bind(Work.of(function, arguments))
+        if (variant, kernel) not in self._functions:
+            blocks = variant.blocks or int(self._words) // (variant["THREADS"] * variant["UNROLL"])
+            self._functions[variant, kernel] = variant.function(self._device, "ceilings.cu", kernel, blocks)
+        return self._device.bind(Work.of(self._functions[variant, kernel], arguments))
 
     def _check(self, summing: Call) -> None:
         """Raise WrongResult unless `summing` finds the expected sum of all words."""
