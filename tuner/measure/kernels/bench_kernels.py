@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.devices.base import GUARD, Array, Buffer, Device
+from tuner.devices.base import GUARD, Buffer, Device
 from tuner.measure.bound import Bound
 from tuner.measure.kernels.device_kernels import STORED, Call, DeviceKernels
 from tuner.space.dtypes import DType
@@ -120,8 +120,12 @@ class BenchKernels:
         """The results of all checks, by array. Waits for the device. Raises LaunchError if it has failed."""
         counters = np.empty(len(self._names) * _COUNTERS, dtype=np.uint32)
         self._device.read(self._counters.handle, counters)
-        rows = counters.reshape(-1, _COUNTERS)
-        return {name: _counts(row) for name, row in zip(self._names, rows, strict=True)}
+        # Lists at once: taking numbers from an array one by one is slow, and the counters are read after each run.
+        rows, worst = counters.reshape(-1, _COUNTERS).tolist(), counters[1::_COUNTERS].view(np.float32).tolist()
+        return {
+            name: Counts(wrong, error, before, after, changed, unwritten)
+            for name, (wrong, _, before, after, changed, unwritten), error in zip(self._names, rows, worst, strict=True)
+        }
 
     def _slot(self, name: str) -> tuple[object, np.int32]:
         return self._counters.handle, np.int32(self._names.index(name) * _COUNTERS)
@@ -144,8 +148,3 @@ def macros(dtype: DType, is_tolerant: bool = False) -> str:
     whole = dtype.words.c if dtype.kind == "integer" else "unsigned char"
     wide = "unsigned long" if dtype.name == "uint64" else "long"
     return f"{stored}#define WHOLE {whole}\n#define WIDE {wide}\n"
-
-
-def _counts(row: Array) -> Counts:
-    wrong, worst, before, after, changed, unwritten = row
-    return Counts(int(wrong), float(worst.view(np.float32)), int(before), int(after), int(changed), int(unwritten))
