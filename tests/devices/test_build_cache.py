@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import tuner
 from helpers.arrays import SHAPE, arrays
+from helpers.forked import HOST, Forks, forks
 from helpers.processes import Tune
 from helpers.scripts import HEAVY, LAUNCH
 from tuner import paths
@@ -92,17 +94,23 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
             bundles.read(bundle, "sgemm/03_naive")
 
 
+@pytest.fixture(scope="module")
+def launches() -> Iterator[Forks]:
+    """Each launch has a process of its own, which has loaded no build."""
+    with forks(*HOST, "tuner.devices.opencl.device", "pyopencl.array") as started:
+        yield started
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
 def test_a_damaged_build_is_made_again(
-    damage: str, kernel: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: str, kernel: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: Forks
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
     script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=False)
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        launches.run(script)
         kept = list(build_cache.folder().iterdir())
         assert kept
         for file in kept:
