@@ -11,11 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 HOST = ("numpy", "tuner.launch.kernel", "tuner.store.lookup", "tuner.devices.host.device")
-OPENCL = ("numpy", "tuner.launch.kernel", "tuner.store.lookup", "tuner.devices.opencl.device", "pyopencl.array")
 
 _SERVER = """
 import gc, importlib, json, os, sys, traceback
@@ -36,8 +35,6 @@ for line in sys.stdin:
         for name in started - asked["environment"].keys():
             os.environ.pop(name)
         os.environ.update(asked["environment"])
-        if asked["processors"]:
-            os.sched_setaffinity(0, asked["processors"])
         sys.argv = ["-c", *asked["arguments"]]
         exec(asked["program"], {"__name__": "__main__"})
         status = 0
@@ -52,21 +49,18 @@ for line in sys.stdin:
 
 
 class Forks:
-    """Runs programs in processes that are forked from one process of `python`, which has imported `modules`."""
+    """Runs programs in processes that are forked from one process, which has imported `modules`."""
 
-    def __init__(self, *modules: str, python: str | Path = sys.executable) -> None:
+    def __init__(self, *modules: str) -> None:
         self._server = subprocess.Popen(
-            [python, "-W", "ignore", "-c", _SERVER, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-W", "ignore", "-c", _SERVER, *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
-    def run(
-        self,
-        program: str,
-        *arguments: str | Path,
-        environment: Mapping[str, str] | None = None,
-        processors: tuple[int, ...] = (),
-    ) -> str:
-        """What the program writes, which must succeed, in this environment, or that of the caller."""
+    def run(self, program: str, *arguments: str | Path) -> str:
+        """What the program writes, which must succeed, in the environment of the caller."""
         stdin, stdout = self._server.stdin, self._server.stdout
         assert stdin
         assert stdout
@@ -74,8 +68,7 @@ class Forks:
             asked = {
                 "program": program,
                 "arguments": [str(argument) for argument in arguments],
-                "environment": dict(os.environ if environment is None else environment),
-                "processors": processors,
+                "environment": dict(os.environ),
                 "out": out.name,
                 "err": err.name,
             }
@@ -91,9 +84,9 @@ class Forks:
 
 
 @contextlib.contextmanager
-def forks(*modules: str, python: str | Path = sys.executable) -> Iterator[Forks]:
+def forks(*modules: str) -> Iterator[Forks]:
     """`Forks`, while it is needed."""
-    started = Forks(*modules, python=python)
+    started = Forks(*modules)
     try:
         yield started
     finally:
