@@ -45,6 +45,7 @@ class Draft:
             *self.arguments.lines(),
             *self._derive(),
             *self._reference(),
+            *self._tolerance(),
             self._work(),
             *self._kernel(),
             *self._parameters(),
@@ -121,6 +122,14 @@ class Draft:
         choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
         each = ", ".join(f"{output}: ..." for output in outputs)
         return [f"  reference:{asked(ask)}", choices, f"  # or one for each output: reference: {{{each}}}"]
+
+    def _tolerance(self) -> list[str]:
+        """A comment about the tolerance of sums, whose rounding errors grow with the number of terms."""
+        sums = re.search(r"\+ = ", self.facts.body) and re.search(r"\b(?:for|while) \(", self.facts.body)
+        if not sums or not any(self._is_short(p) for p in self.arguments.arrays if self.facts.role(p)[0] != "in"):
+            return []
+        size = self.extents[-1]
+        return [f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon"]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:
