@@ -107,6 +107,9 @@ int main() {{ start(); }}
     assert done.status == 2
     headers = '"measure.h", <papi/counters.hpp>'
     assert f'identifier "VALUE" is undefined; not found, and taken as empty: {headers}' in done.err
+    (tmp_path / "f.cu").write_text(code.replace("<vector>", "<cub/no_such_part.cuh>").replace("= 2", "= cub::VALUE"))
+    done = tune("validate", tmp_path / "f.yaml", "--compile")
+    assert f"{headers}, <cub/no_such_part.cuh>; pip install nvidia-cuda-cccl" in done.err
     (tmp_path / "f.cu").write_text(code.replace("int main() { start(); }\n", ""))
     done = tune("validate", tmp_path / "f.yaml")
     assert (done.status, done.err.count("\n")) == (2, 1), "nothing but the kernel can need it"

@@ -125,9 +125,14 @@ def test_a_size_that_the_file_defines_is_that_of_the_run(tmp_path: Path, tune: T
 
 FAULTS = {
     "two values": (
-        "#define SCALE 4\n\n#undef SCALE\n#define SCALE 8\n" + TIMES, "line 1 defines it as 4, and line 4 as 8"
+        "#define SCALE 4\n\n#undef SCALE\n#define SCALE 8\n" + TIMES,
+        "line 1 defines it as 4, and line 4 defines it as 8",
     ),
-    "two functions": (ANOTHER + OWN, "line 1 defines it as 2, and line 2 as 3"),
+    "two functions": (ANOTHER + OWN, "line 1 defines it as 2, and line 2 defines it as 3"),
+    "a header": (
+        '#include "scale.h"\n#undef SCALE\n#define SCALE 8\n' + TIMES,
+        "line 3 of scale.h defines it as 4, and line 3 of f.c defines it as 8",
+    ),
     "what is computed": (TIMES.replace("{ for", "{ const int SCALE = n / 2; for"), "line 1 computes it as `n / 2`"),
     "arguments": ("#define SCALE(a) (a)\n" + TIMES.replace("SCALE", "SCALE(2)"), "f.c defines it with arguments"),
     "a constant that is not used": (

@@ -41,7 +41,7 @@ class DraftedArguments:
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
-        if parameter.type in self.facts.types:
+        if parameter.type in self.facts.templates.types:
             dtype = parameter.type
         elif parameter.stars > 1:
             dtype = "uint64"

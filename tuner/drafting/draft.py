@@ -63,22 +63,18 @@ class Draft:
         if facts.shapes.new_sizes:
             about += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
         known = facts.sizes or facts.shapes.new_sizes or facts.size_macros
-        lines = [f"  sizes:{about if known else asked(ask)}"]
         why = "  # the source defines it: here, each run sets it; under `parameters:`, it is a knob"
-        lines += [
-            f"    {word(name)}: {facts.size_macros[name]}{why}"
-            if name in facts.size_macros
-            else f"    {word(name)}:{default}"
-            for name in self.extents
-        ]
+        defaults = {name: f" {number}{why}" for name, number in facts.size_macros.items()}
+        lines = [f"  sizes:{about if known else asked(ask)}"]
+        lines += [f"    {word(name)}:{defaults.get(name, default)}" for name in self.extents]
         if facts.options:
             whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
             usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
             lines.append(f"  options: {{{usual}}}  # write their usual values")
-        if facts.types:
+        if facts.templates.types:
             other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
-            of = dict.fromkeys(facts.integer_types, "[int32, int64]")
-            types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in facts.types)
+            of = dict.fromkeys(facts.templates.integer_types, "[int32, int64]")
+            types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in facts.templates.types)
             lines.append(f"  types: {{{types}}}  # the allowed types; the first is the default")
         return lines
 
@@ -170,7 +166,7 @@ class Draft:
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
         lines = [f"source: {word(path)}"]
         if len(facts.steps) == 1:
-            lines.insert(0, f"kernel: {word(facts.entry(facts.prototype))}")
+            lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}")
         return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
 
     def _parameters(self) -> list[str]:
@@ -241,7 +237,7 @@ class Draft:
         for position, step in enumerate(self.facts.steps):
             names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
-            lines.append(f"  - kernel: {word(self.facts.entry(step))}")
+            lines.append(f"  - kernel: {word(self.facts.templates.entry(step))}")
             lines.append(f"    arguments: [{names}]{asked('' if names else 'the source does not show them: which?')}")
             if self.facts.has_grid:
                 lines.append(f"    grid: {self._grid(position, block)}")

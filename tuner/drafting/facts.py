@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import keyword
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,34 +11,25 @@ from tuner.drafting import flags, knobs, roles
 from tuner.drafting.blocks import Blocks
 from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
-from tuner.drafting.expansion import expanded, is_warp
+from tuner.drafting.expansion import is_warp
 from tuner.drafting.grids import Grids
+from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import Knob
-from tuner.drafting.reached import aliases, enumerators, extents_of_members, reached
+from tuner.drafting.reached import extents_of_members
 from tuner.drafting.shapes import Names, Shapes
+from tuner.drafting.templates import Templates
 from tuner.drafting.undeclared import undeclared
-from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
-from tuner.quoting import quoted, shown
+from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
-from tuner.space.scope import DEVICE_NAMES
-from tuner.space.sources import device_code, includes
-from tuner.space.sources.includes import without_comments
-from tuner.space.sources.preprocessor import remainder
-from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 from tuner.space.sources.source import GUARD
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
-
-MOST_ALIASES = 10  # of a type
-_LOOKED_FOR = (
-    "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
-    "and does not expand macros in argument lists"
-)
 
 
 class Facts:
@@ -49,68 +39,15 @@ class Facts:
     """
 
     def __init__(self, source: Path, entry: str | None) -> None:
-        self.source = source
-        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
-        if not self.languages:
-            suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
-            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
-        try:
-            whole = includes.text_of(source)
-        except OSError as error:
-            raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
-        is_cuda = source.suffix == ".cu"
-        self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
-        try:
-            parts = includes.parts(source, kernels=() if is_cuda else None)
-            self.text, self.missing = includes.joined(parts), next(includes.faults(parts), "")
-        except SpaceError as error:
-            self.text, self.missing = self.code, str(error)
-        chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
-        self.reached = reached(without_comments(self.text), chosen)
-        self.steps = [self._plain(each) for each in chosen]
+        file = KernelFile(source, entry)
+        self.source, self.languages, self.steps, self.reached = source, file.languages, file.steps, file.reached
+        self.code, self.text, self.missing = file.code, file.text, file.missing
         self.prototype = self.steps[0]
 
-    def _chosen(self, entry: str | None) -> Prototype:
-        found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
-        names = shown(", ".join(found))
-        if entry is None and len(found) == 1:
-            return next(iter(found.values()))
-        if entry is None:
-            choose = "choose one with --entry NAME, or list the steps in their order with --entry NAME,NAME"
-            problem = f"several kernels: {names}; {choose}" if found else f"no kernel found; {_LOOKED_FOR}"
-            raise RequestError(f"{shown(self.source)}: {problem}")
-        alike = [p for p in found.values() if p.name == entry]
-        if entry not in found and len(alike) == 1:
-            return alike[0]
-        if entry not in found:
-            raise RequestError(
-                f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
-            )
-        return found[entry]
-
     @cached_property
-    def _of_plain_build(self) -> dict[str, Prototype]:
-        """The kernels as a compiler sees them that is not told to define any macro."""
-        code = without_comments(self.text)
-        for name in sorted(flags.names(code)):
-            rest = remainder(code, name, None)
-            code = code if rest is None else "\n".join(rest.lines)
-        return {prototype.qualified: prototype for prototype in prototypes(code)}
-
-    def _plain(self, step: Prototype) -> Prototype:
-        """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
-        ours or Python's."""
-        types, body = aliases(without_comments(self.text)), expanded(step.body, without_comments(self.text))
-        if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
-            step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
-        if step.parameters is None:
-            return replace(step, body=body)
-        taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
-        renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
-        parameters = tuple(
-            replace(p, name=renamed.get(p.name, p.name), type=_resolved(p.type, types)) for p in step.parameters
-        )
-        return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
+    def templates(self) -> Templates:
+        """The template parameters of the steps."""
+        return Templates(self.steps, self.parameters, self.text)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -151,8 +88,12 @@ class Facts:
     @cached_property
     def sizes(self) -> list[str]:
         """The integer parameters that are probably sizes: not those only tested for equality or by their bits."""
-        scalars = [p for p in self.parameters if not p.is_pointer]
-        whole = [p.name for p in scalars if p.type in self.integer_types or (p.is_pointer is False and _is_whole(p))]
+        integers = self.templates.integer_types
+        whole = [
+            p.name
+            for p in self.parameters
+            if (p.type in integers and not p.is_pointer) or (p.is_pointer is False and _is_whole(p))
+        ]
         return [name for name in whole if not roles.is_code(name, self.body)]
 
     @cached_property
@@ -176,7 +117,7 @@ class Facts:
     @property
     def _numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
-        found = ((name, int(knob.default)) for name, knob in knobs.of_code(without_comments(self.text), ()))
+        found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.text, ()))
         numbers = {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
         return {name: value for name, value in numbers.items() if not roles.is_case(name, self.body)}
 
@@ -214,17 +155,16 @@ class Facts:
     def knobs(self) -> dict[str, Knob]:
         """The proposed parameters: template parameters, macros, constants, undefined names, flags and unknown block
         sizes."""
-        words = {name: enumerators(without_comments(self.text), kind)[1] for name, kind in self.template_values.items()}
-        found = knobs.of_template(self.template_values, self._template_defaults, words)
+        found = self.templates.knobs
         taken = {
             *arithmetic.FUNCTIONS,
             *(p.name for p in self.parameters),
-            *self.types,
+            *self.templates.types,
             *found,
             *self.fixed,
             *self.size_macros,
         }
-        of_text = knobs.of_code(without_comments(self.text), taken)
+        of_text = knobs.of_code(self.text, taken)
         found |= {name: knob for name, knob in of_text if name in self._numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
@@ -233,7 +173,7 @@ class Facts:
         found = knobs.launchable(found)
         if not self.missing:  # a missing header may define them
             head = f"#define {GUARD} 1\n" if self.source.suffix == ".cu" else ""
-            of_flags = flags.of_code(self.code, head + without_comments(self.text))
+            of_flags = flags.of_code(self.code, head + self.text)
             found |= {name: knob for name, knob in of_flags if name not in taken}
         block_extents = self._block(self.prototype, found) if self.has_grid else []
         for axis in ("xyz"[at] for at, extent in enumerate(block_extents) if not extent):
@@ -253,7 +193,7 @@ class Facts:
         def runs(name: str, prefix: Collection[str]) -> bool:
             return name in names or "__device__" in prefix or (self.source.suffix != ".cu" and name != "main")
 
-        code = without_comments(self.text)
+        code = self.text
         found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
         return {name: is_truth for name, is_truth in found.items() if name in self.reached}
 
@@ -264,53 +204,6 @@ class Facts:
         guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
         found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
         return {name: word for name, word in found.items() if uses[name] > (2 if name in guarded else 1)}
-
-    @property
-    def template_values(self) -> dict[str, str]:
-        """The non-type template parameters, with their types."""
-        return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
-
-    def entry(self, step: Prototype) -> str:
-        """The `kernel` entry of a step: the qualified name, with `<{parameter}, ...>` for a template."""
-        arguments = ", ".join(self._template_argument(name, kind) for name, kind in (step.template or {}).items())
-        return step.qualified if step.template is None else f"{step.qualified}<{arguments}>"
-
-    def _template_argument(self, name: str, kind: str) -> str:
-        """A template argument. The compiler takes no number for an enumeration."""
-        if _is_type(kind) or kind in self._template or Parameter("", kind, False, False).dtype or kind == "bool":
-            return f"{{{name}}}"
-        prefix, words = enumerators(without_comments(self.text), kind)
-        return f"{prefix}{{{name}}}" if words else f"({kind}){{{name}}}"
-
-    @cached_property
-    def integer_types(self) -> list[str]:
-        """The type parameters that must be integers: numbers of such a type are parts of indices or remainders."""
-        found = list[str]()
-        for name in self.types:
-            if re.fullmatch(r"(?i).*(ind(ex|ices)|idx|offset|size|int(eger)?)(_?t(ype)?)?\d*", name):
-                found.append(name)
-                continue
-            declared = set(re.findall(rf"\b{name} (?:const )?(\w+)\b(?! \()", self.body))
-            declared |= {p.name for p in self.parameters if p.type == name and not p.is_pointer}
-            words = "|".join(map(re.escape, sorted(declared)))
-            if declared and re.search(
-                rf"[%&] (?:{words})\b|\b(?:{words}) (?:%|<<|>>|& [^&])|\[ (?:{words}) \]", self.body
-            ):
-                found.append(name)
-        return found
-
-    @property
-    def _template_defaults(self) -> dict[str, str]:
-        return {name: text for step in self.steps for name, text in step.defaults.items()}
-
-    @property
-    def types(self) -> list[str]:
-        """The template parameters that are types."""
-        return [name for name, kind in self._template.items() if _is_type(kind)]
-
-    @property
-    def _template(self) -> dict[str, str]:
-        return {name: kind for step in self.steps for name, kind in (step.template or {}).items()}
 
     @property
     def has_grid(self) -> bool:
@@ -394,20 +287,8 @@ class Facts:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(without_comments(self.text), has_references=self.source.suffix == ".cu")
-
-
-def _resolved(kind: str, types: Mapping[str, str]) -> str:
-    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
-    name, depth = kind, 0
-    while name in types and depth < MOST_ALIASES:
-        name, depth = " ".join(types[name].split()), depth + 1
-    return name if Parameter("", name, False, False).dtype else kind
+        return Calls(self.text, has_references=self.source.suffix == ".cu")
 
 
 def _is_whole(parameter: Parameter) -> bool:
     return parameter.dtype is not None and parameter.width == 1 and DTYPES[parameter.dtype].kind == "integer"
-
-
-def _is_type(kind: str) -> bool:
-    return kind.partition(" ")[0] in ("typename", "class")

@@ -98,15 +98,24 @@ def version() -> str:
 def explained(log: str) -> str:
     """NVRTC's log, with advice appended to the messages that host code causes; each advice appears once. Drops NVRTC's
     own advice, an option that would compile host code for the device."""
-    given, lines = set[str](), list[str]()
-    empty = list(dict.fromkeys(_TAKEN_AS_EMPTY.findall(log)))
+    given, lines, empty = set[str](), list[str](), _taken_as_empty(log)
     for line in _TAKEN_AS_EMPTY.sub("", log).splitlines():
         text = line.partition(". Consider using -default-device")[0]
-        hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+        hint = _hint(text)
         if empty and " error: " in text:
-            lines.append(f"{text}; not found, and taken as empty: {', '.join(empty)}")
-            empty.clear()
-            continue
+            hint, empty = empty, ""
         lines.append(text if hint is None or hint in given else f"{text}; {hint}")
         given |= {hint} if hint else set()
     return "\n".join(lines)
+
+
+def _hint(text: str) -> str | None:
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+
+
+def _taken_as_empty(log: str) -> str:
+    """The headers that were not found and taken as empty, with the packages that have them; empty if there are none."""
+    names = list(dict.fromkeys(_TAKEN_AS_EMPTY.findall(log)))
+    hints = dict.fromkeys(_hint(f'cannot open source file "{name[1:-1]}"') for name in names)
+    packages = [hint for hint in hints if hint and hint.startswith("pip install")]
+    return "; ".join([f"not found, and taken as empty: {', '.join(names)}", *packages]) if names else ""

@@ -99,14 +99,12 @@ def of(text: str, names: frozenset[str], with_defaults: frozenset[str] = frozens
     return Definitions(tuple(each for each in found if each.name in by_name.keys() - faults.keys()), faults)
 
 
-def place(text: str, position: int) -> tuple[str, int]:
-    """The name of the file and the line there of a position in a text with headers included; the name of the first
-    file is empty."""
+def _place(text: str, position: int) -> str:
+    """The line of a position in a text with headers included, and the file if the text names one."""
     lines = list(_LINE.finditer(text, 0, position))
-    if not lines:
-        return "", text.count("\n", 0, position) + 1
-    last = lines[-1]
-    return last[2], int(last[1]) + text.count("\n", last.end(), position) - 1
+    first, start, file = (int(lines[-1][1]) - 1, lines[-1].end(), f" of {lines[-1][2]}") if lines else (1, 0, "")
+    line = first + text.count("\n", start, position)
+    return f"line {line}{file}"
 
 
 def is_outside(code: str, position: int) -> bool:
@@ -205,13 +203,10 @@ def _fault(text: str, definitions: list[Definition], certain: list[Definition]) 
     can."""
     computed = next((each for each in definitions if not each.is_constant), None)
     if computed is not None:
-        _, line = place(text, computed.start)
-        return f"line {line} computes it as `{computed.value}`, so it is no constant; rename one of them"
+        where = _place(text, computed.start)
+        return f"{where} computes it as `{computed.value}`, so it is no constant; rename one of them"
     other = next((each for each in certain if each.value != certain[0].value), None)
     if other is None:
         return ""
-    (_, line), (_, further) = place(text, certain[0].start), place(text, other.start)
-    return (
-        f"line {line} defines it as {certain[0].value}, and line {further} as {other.value}, so no one value stands "
-        "for both; give one of them another name"
-    )
+    one, two = (f"{_place(text, each.start)} defines it as {each.value}" for each in (certain[0], other))
+    return f"{one}, and {two}, so no one value stands for both; give one of them another name"

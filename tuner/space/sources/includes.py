@@ -20,8 +20,6 @@ _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends a conditional region
-# Headers that a message of the compiler names with the package that has them.
-_OF_CUDA = re.compile(r"<(?:(?:cooperative_groups|cub|cuda|nv|thrust)/|(?:cooperative|cuda_|curand|mma|vector_types))")
 _LINE = re.compile(r'#line (\d+) "(.*)"')
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
@@ -153,8 +151,7 @@ def _device_parts(parts: Parts, kernels: tuple[str, ...]) -> Parts:
     for include in (part for part in parts if isinstance(part, SystemInclude)):
         start = code.find(include.include, end)
         if start >= 0:
-            is_optional = _OF_CUDA.match(include.name) is None
-            found += [code[end:start], replace(include, is_optional=is_optional)]
+            found += [code[end:start], replace(include, is_optional=True)]
             end = start + len(include.include)
     return [*found, code[end:]]
 

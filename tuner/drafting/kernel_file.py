@@ -1,0 +1,113 @@
+"""The kernels that a file defines, as a draft reads them: with headers, without host code, macros expanded."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tuner.drafting import flags
+from tuner.drafting.expansion import expanded
+from tuner.drafting.reached import aliases, reached
+from tuner.errors import RequestError, SpaceError
+from tuner.languages import LANGUAGES
+from tuner.lockless import cached_property
+from tuner.quoting import quoted, shown
+from tuner.space.expressions import arithmetic
+from tuner.space.scope import DEVICE_NAMES
+from tuner.space.sources import device_code, includes
+from tuner.space.sources.includes import without_comments
+from tuner.space.sources.preprocessor import remainder
+from tuner.space.sources.prototype import Parameter, Prototype, prototypes
+
+MOST_ALIASES = 10  # of a type
+_LOOKED_FOR = (
+    "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
+    "and does not expand macros in argument lists"
+)
+
+
+class KernelFile:
+    """A file, and the kernels that `entry` names, separated by commas; None: the only one.
+
+    code: the file's own text, without comments and without host code.
+    text: the same with headers.
+    missing: the message about a header that was not found; empty if none is missing.
+    steps: the kernels in the order of `entry`.
+    reached: the names that they read.
+
+    Raises RequestError if the file cannot be read, or if it has no kernel `entry`.
+    """
+
+    def __init__(self, source: Path, entry: str | None) -> None:
+        self.source = source
+        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        if not self.languages:
+            suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
+            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
+        try:
+            whole = includes.text_of(source)
+        except OSError as error:
+            raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
+        is_cuda = source.suffix == ".cu"
+        self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
+        try:
+            parts = includes.parts(source, kernels=() if is_cuda else None)
+            self._whole, self.missing = includes.joined(parts), next(includes.faults(parts), "")
+        except SpaceError as error:
+            self._whole, self.missing = self.code, str(error)
+        self.text = without_comments(self._whole)
+        chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        self.reached = reached(self.text, chosen)
+        self.steps = [self._plain(each) for each in chosen]
+
+    def _chosen(self, entry: str | None) -> Prototype:
+        found = {p.qualified: p for p in prototypes(self._whole) if p.name != "main"}
+        names = shown(", ".join(found))
+        if entry is None and len(found) == 1:
+            return next(iter(found.values()))
+        if entry is None:
+            choose = "choose one with --entry NAME, or list the steps in their order with --entry NAME,NAME"
+            problem = f"several kernels: {names}; {choose}" if found else f"no kernel found; {_LOOKED_FOR}"
+            raise RequestError(f"{shown(self.source)}: {problem}")
+        alike = [p for p in found.values() if p.name == entry]
+        if entry not in found and len(alike) == 1:
+            return alike[0]
+        if entry not in found:
+            raise RequestError(
+                f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names or 'none'}"
+            )
+        return found[entry]
+
+    @cached_property
+    def _of_plain_build(self) -> dict[str, Prototype]:
+        """The kernels as a compiler sees them that is not told to define any macro."""
+        code = self.text
+        for name in sorted(flags.names(code)):
+            rest = remainder(code, name, None)
+            code = code if rest is None else "\n".join(rest.lines)
+        return {prototype.qualified: prototype for prototype in prototypes(code)}
+
+    def _plain(self, step: Prototype) -> Prototype:
+        """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
+        ours or Python's."""
+        types, body = aliases(self.text), expanded(step.body, self.text)
+        if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
+            step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
+        if step.parameters is None:
+            return replace(step, body=body)
+        taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
+        renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
+        parameters = tuple(
+            replace(p, name=renamed.get(p.name, p.name), type=_resolved(p.type, types)) for p in step.parameters
+        )
+        return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
+
+
+def _resolved(kind: str, types: Mapping[str, str]) -> str:
+    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
+    name, depth = kind, 0
+    while name in types and depth < MOST_ALIASES:
+        name, depth = " ".join(types[name].split()), depth + 1
+    return name if Parameter("", name, False, False).dtype else kind

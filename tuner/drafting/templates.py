@@ -1,0 +1,64 @@
+"""The template parameters of kernels: which types and values they may have, and how a kernel's name passes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tuner.drafting import knobs
+from tuner.drafting.knobs import Knob
+from tuner.drafting.reached import enumerators
+from tuner.lockless import cached_property
+from tuner.space.sources.prototype import Parameter, Prototype
+
+
+class Templates:
+    """The template parameters of `steps`, whose function parameters are `parameters` and whose source is `text`."""
+
+    def __init__(self, steps: Sequence[Prototype], parameters: Sequence[Parameter], text: str) -> None:
+        self._steps, self._parameters, self._text = steps, parameters, text
+        self._kinds = {name: kind for step in steps for name, kind in (step.template or {}).items()}
+
+    @property
+    def types(self) -> list[str]:
+        """The parameters that are types."""
+        return [name for name, kind in self._kinds.items() if _is_type(kind)]
+
+    @property
+    def knobs(self) -> dict[str, Knob]:
+        """Knobs for the parameters that are values."""
+        values = {name: kind for name, kind in self._kinds.items() if not _is_type(kind)}
+        words = {name: enumerators(self._text, kind)[1] for name, kind in values.items()}
+        defaults = {name: text for step in self._steps for name, text in step.defaults.items()}
+        return knobs.of_template(values, defaults, words)
+
+    def entry(self, step: Prototype) -> str:
+        """The `kernel` entry of a step: the qualified name, with `<{parameter}, ...>` for a template."""
+        arguments = ", ".join(self._argument(name, kind) for name, kind in (step.template or {}).items())
+        return step.qualified if step.template is None else f"{step.qualified}<{arguments}>"
+
+    def _argument(self, name: str, kind: str) -> str:
+        """A template argument. The compiler takes no number for an enumeration."""
+        if _is_type(kind) or kind in self._kinds or Parameter("", kind, False, False).dtype or kind == "bool":
+            return f"{{{name}}}"
+        prefix, words = enumerators(self._text, kind)
+        return f"{prefix}{{{name}}}" if words else f"({kind}){{{name}}}"
+
+    @cached_property
+    def integer_types(self) -> list[str]:
+        """The type parameters that must be integers: numbers of such a type are parts of indices or remainders."""
+        body, found = " ".join(word for step in self._steps for word in step.body), list[str]()
+        for name in self.types:
+            if re.fullmatch(r"(?i).*(ind(ex|ices)|idx|offset|size|int(eger)?)(_?t(ype)?)?\d*", name):
+                found.append(name)
+                continue
+            declared = set(re.findall(rf"\b{name} (?:const )?(\w+)\b(?! \()", body))
+            declared |= {p.name for p in self._parameters if p.type == name and not p.is_pointer}
+            words = "|".join(map(re.escape, sorted(declared)))
+            if declared and re.search(rf"[%&] (?:{words})\b|\b(?:{words}) (?:%|<<|>>|& [^&])|\[ (?:{words}) \]", body):
+                found.append(name)
+        return found
+
+
+def _is_type(kind: str) -> bool:
+    return kind.partition(" ")[0] in ("typename", "class")
