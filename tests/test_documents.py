@@ -247,6 +247,13 @@ def test_the_kernel_of_several_types_tunes(dtype: str, tmp_path: Path, tune: Cal
     assert (done.status, done.json["evaluated"], done.json["failed"]) == (0, 4, {}), done.err
 
 
+def test_the_kernel_that_takes_a_struct_tunes(tmp_path: Path, tune: Callable[..., Done]) -> None:
+    for text in blocks(TEXTS["docs/types.md"], "c", "yaml"):
+        (tmp_path / text.split()[1]).write_text(text)
+    done = tune(tmp_path / "blend.yaml", "10000", "--json", "--repeats", "3")
+    assert (done.status, done.json["evaluated"], done.json["failed"]) == (0, 4, {}), done.err
+
+
 def test_the_page_of_types_has_them_all() -> None:
     table = TEXTS["docs/types.md"].partition("## One kernel")[0]
     assert [name for name in DTYPES if f"`{name}`" not in table] == []

@@ -28,6 +28,7 @@ OF_MODELS = {
     "SpaceModel": "A space file",
     "OperationModel": "operation",
     "ArgumentModel": "An item of arguments",
+    "FieldModel": "An item of fields",
     "StepModel": "An item of steps",
     "RestrictionModel": "An item of restrictions",
     "DivisorsModel": "grid_divisors",

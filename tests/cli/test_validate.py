@@ -69,7 +69,7 @@ def test_without_a_compiler_one_message_says_what_is_missing(
 STRUCT = """
 typedef bool truth;
 typedef short small;
-struct Pair { int n; float b; };
+struct Pair { int n; float b; __device__ int first() { return n; } };
 __constant__ float w[2 * 4];
 __device__ float *memory() { extern __shared__ float part[]; return part; }
 __global__ void f(float *y, Pair p, truth flag, small s, int n) {

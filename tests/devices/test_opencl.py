@@ -83,7 +83,8 @@ typedef float real;
 #define THREE float3
 struct two { float x; int k; };
 #define TWO struct two
-__kernel void f(__global real *y, __global const float *x, four p, TWO q, real r, THREE v, int n) {
+#define FOUR four
+__kernel void f(__global real *y, __global const float *x, FOUR p, TWO q, real r, THREE v, int n) {
     int i = get_global_id(0);
     if (i < n) y[i] = x[i] + 0 * (p.x + q.k + r + v.x);
 }
@@ -103,7 +104,7 @@ DTYPES = {"p": "complex128", "q": "int64", "r": "float32", "v": "complex128"}
 @pytest.mark.parametrize(
     ("name", "dtype", "told"),
     [
-        ("p", "float32", "float32 has 4 bytes, but f takes 16 here; write the type that f declares; pass the members"),
+        ("p", "float32", "float32 has 4 bytes, but f takes 16 here; write the type that f declares, or the `fields:`"),
         ("q", "float32", "float32 has 4 bytes, but f takes 8 here"),
         ("r", "float64", "float64 has 8 bytes, but f takes 4 here"),
         ("v", "complex64", "complex64 has 8 bytes, but f takes 16 here"),

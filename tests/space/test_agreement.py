@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     ),
     "a scalar that is two numbers": (
         CODE.replace("int n)", "float2 n)"), [Y, X], {}, "operation.arguments.2.dtype",
-        "takes `float2 n` here, which is not int32; write complex64 if it is a complex number, else 2 arguments",
+        "which is not int32; write complex64 if it is a complex number, else float2 with 2 values",
     ),
     "a pointer to pointers": (
         CODE.replace("const int *x", "const int *const *x"), [Y, X], {}, "operation.arguments.1.dtype",

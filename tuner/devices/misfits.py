@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import LaunchError, SpaceError
-from tuner.space import chosen_types
+from tuner.space import chosen_types, structs
 
 if TYPE_CHECKING:
     from tuner.devices.interface import Interface
@@ -72,10 +72,17 @@ def _size(argument: Argument, size: int, kernel: str, instance: Instance) -> Ite
             problem = f"is an array, but {kernel} takes {size} bytes here, not a pointer"
             yield key, f"{problem}; remove `shape` and `role`"
         return
+    if argument.fields:
+        language, types = instance.problem.language, instance.problem.types
+        if structs.layout(argument, language, types).dtype.itemsize != size:
+            declared = structs.described(argument, language, types)
+            advice = f"write the fields of the type that {kernel} declares, in its order"
+            yield key, f"has {declared}, but {kernel} takes {size} bytes here; {advice}"
+        return
     dtype = chosen_types.dtype(argument, instance.scope)
     if dtype.itemsize != size:
         sizes = f"{dtype.name} has {dtype.itemsize} bytes, but {kernel} takes {size} here"
-        yield f"{key}.dtype", f"{sizes}; write the type that {kernel} declares; pass the members of a struct one by one"
+        yield f"{key}.dtype", f"{sizes}; write the type that {kernel} declares, or the `fields:` of a struct"
 
 
 def _variable(argument: Argument, interface: Interface, instance: Instance) -> Iterator[tuple[str, str]]:

@@ -181,7 +181,7 @@ class Program:
             return operation.scalars(op, self.scope)
         except SpaceError as error:
             chosen = {*self.space.parameters, *self.space.derived}
-            if not any(value.names & chosen for scalar in op.scalars for value in scalar.value):
+            if not any(value.names & chosen for scalar in op.numbers for value in scalar.value):
                 raise  # no configuration influences it, so the size is at fault
             raise GeometryError(str(error)) from None
 

@@ -6,7 +6,7 @@ import json
 import keyword
 import re
 
-from tuner.drafting import roles
+from tuner.drafting import by_value, roles
 from tuner.drafting.facts import Facts
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
@@ -38,6 +38,10 @@ class DraftedArguments:
         ]
 
     def _argument(self, parameter: Parameter) -> str:
+        if (keys := self._by_value(parameter)) is not None:
+            pair = f", or is it {_complex(str(parameter.dtype))}?" if parameter.is_pair else ""
+            ask = f"which values has it: sizes, options, expressions of them{pair}"
+            return f"    - {keys[0]}{asked(ask)}" + "".join(f"\n      {line}" for line in keys[1:])
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
             asks.append(f"the steps declare it as {' and '.join(types)}, but a name is one argument: rename one")
@@ -47,9 +51,7 @@ class DraftedArguments:
             dtype = "uint64"
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
         elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
-            dtype = _complex(dtype) if parameter.is_pair else dtype
-            pair = "is it a complex number? if not, " if parameter.is_pair else ""
-            asks.append(f"{pair}{parameter.type} is not supported as a scalar: pass its members one by one")
+            asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; if it is a pointer, add a shape and a role"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
@@ -83,6 +85,19 @@ class DraftedArguments:
             name_of(parameter) != parameter.name
         )
         return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
+
+    def _by_value(self, parameter: Parameter) -> list[str] | None:
+        """The lines of a vector or struct that is passed by value; None for any other argument."""
+        if parameter.is_pointer or parameter.type in self.facts.templates.types:
+            return None
+        name = word(name_of(parameter))
+        if parameter.dtype is not None:
+            keys = by_value.vector(parameter) if parameter.width > 1 else None
+            return None if keys is None else [f"{{name: {name}, {keys}}}"]
+        structs = self.facts.structs
+        members = structs.get(parameter.type)
+        fields = None if members is None else by_value.fields(members, structs, self.extents, self._evaluated)
+        return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]
 
     def _is_guess(self, array: Parameter) -> bool:
         """Whether nothing in the source tells the shape of an array."""

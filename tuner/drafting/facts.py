@@ -13,9 +13,9 @@ from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import is_warp
 from tuner.drafting.grids import Grids
-from tuner.drafting.kernel_file import KernelFile
+from tuner.drafting.kernel_file import KernelFile, resolved
 from tuner.drafting.knobs import Knob
-from tuner.drafting.reached import extents_of_members
+from tuner.drafting.reached import aliases, extents_of_members
 from tuner.drafting.shapes import Names, Shapes
 from tuner.drafting.templates import Templates
 from tuner.drafting.undeclared import undeclared
@@ -24,8 +24,10 @@ from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
+from tuner.space.sources import struct_text
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 from tuner.space.sources.source import GUARD
+from tuner.space.sources.struct_text import Member
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
@@ -149,7 +151,8 @@ class Facts:
     @cached_property
     def options(self) -> list[str]:
         """The scalar parameters that are no sizes, including those of unknown type."""
-        return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
+        scalars = [p for p in self.parameters if not p.is_pointer and p.width == 1 and p.type not in self.structs]
+        return [p.name for p in scalars if p.name not in self.sizes]
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
@@ -278,6 +281,16 @@ class Facts:
     def is_struct(self, parameter: Parameter) -> bool:
         """Whether the source defines the type of a parameter as a struct, class or union."""
         return parameter.type in {name for pair in _STRUCT.findall(self.code) for name in pair if name}
+
+    @cached_property
+    def structs(self) -> dict[str, tuple[Member, ...]]:
+        """The members of the structs that the source defines."""
+        types = aliases(self.text)
+
+        def plain(member: Member) -> Member:
+            return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, types)))
+
+        return {name: tuple(map(plain, members)) for name, members in struct_text.definitions(self.code).items()}
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""

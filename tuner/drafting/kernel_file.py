@@ -100,12 +100,12 @@ class KernelFile:
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
         renamed = {p.name: f"{p.name}_" for p in step.parameters if p.name in taken and p.is_pointer is False}
         parameters = tuple(
-            replace(p, name=renamed.get(p.name, p.name), type=_resolved(p.type, types)) for p in step.parameters
+            replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types)) for p in step.parameters
         )
         return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
 
 
-def _resolved(kind: str, types: Mapping[str, str]) -> str:
+def resolved(kind: str, types: Mapping[str, str]) -> str:
     """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
     name, depth = kind, 0
     while name in types and depth < MOST_ALIASES:

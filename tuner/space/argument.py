@@ -14,10 +14,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Field:
+    """A field of a struct.
+
+    dtype: a name in `dtypes.DTYPES`, of the operation's `types`, or of a vector; empty for a struct in the struct.
+    value: the expression of each of its numbers, in order; empty for a struct in the struct.
+    shape: the extents of an array; empty if it is none.
+    offset: its distance from the struct's beginning in bytes; None for C's own.
+    fields: of a struct in the struct.
+    """
+
+    name: str
+    dtype: str = ""
+    value: tuple[Expression, ...] = ()
+    shape: tuple[int, ...] = ()
+    offset: int | None = None
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Everything that it declares, for the hash of a space."""
+        inner = ", ".join(each.text for each in self.fields) or ", ".join(each.text for each in self.value)
+        return f"{self.name}: {self.dtype} {[*self.shape]} at {self.offset} ({inner})"
+
+
+@dataclass(frozen=True)
 class Argument:
     """One argument of the kernel. An array has a shape and a role (in, out, inout, scratch); a scalar has neither.
 
     dtype: a name from `dtypes.DTYPES` or the operation's `types`, or a parameter's; `chosen_types.dtype` resolves it.
+        Of a scalar, also the name of a vector, such as float4. Empty for a struct.
     value: the content: one expression for a scalar, one per element for an array. If empty, a scalar has the value of
         the size or option with its name, and an array is passed by the caller.
     fill: how tuning fills an array that the caller passes; None for the standard fill.
@@ -25,6 +51,7 @@ class Argument:
     zeroed: when scratch, which the launching code allocates, is zeroed: "never", "once" or "each" (before each launch).
     strides: elements between neighbours along each axis, if the kernel takes leading dimensions (see module `strides`);
         empty for a contiguous array.
+    fields: of a struct or vector that is passed by value; see module `structs`.
     """
 
     name: str
@@ -36,6 +63,7 @@ class Argument:
     kind: Kind | None = None
     zeroed: str = "never"
     strides: tuple[Expression, ...] = ()
+    fields: tuple[Field, ...] = ()
 
     @property
     def is_array(self) -> bool:

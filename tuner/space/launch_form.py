@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.space import kinds
-from tuner.space.argument import Argument
+from tuner.space.argument import Argument, Field
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.model import Operation, Restriction, Space, Step
 from tuner.space.values.fills import Fill
@@ -20,7 +20,7 @@ from tuner.space.values.forms import (
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
-VERSION = 8
+VERSION = 9
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -60,6 +60,7 @@ def to_json(space: Space) -> dict[str, Any]:
                     a.kind and kinds.to_json(a.kind),
                     a.zeroed,
                     texts(a.strides),
+                    [_field_data(field) for field in a.fields],
                 ]
                 for a in op.arguments
             ],
@@ -82,6 +83,22 @@ def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     operation = data["operation"]
     fills = [fill for _, _, _, _, _, fill, *_ in operation["arguments"] if fill]
     return [part for part in (*data["steps"], operation["reference"], *fills) if part.get("file")]
+
+
+def _field_data(field: Field) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "dtype": field.dtype,
+        "value": [e.text for e in field.value],
+        "shape": list(field.shape),
+        "offset": field.offset,
+        "fields": [_field_data(each) for each in field.fields],
+    }
+
+
+def _field(data: Mapping[str, Any]) -> Field:
+    value, fields = tuple(map(parse, data["value"])), tuple(map(_field, data["fields"]))
+    return Field(data["name"], data["dtype"], value, tuple(data["shape"]), data["offset"], fields)
 
 
 def _step_data(step: Step) -> dict[str, Any]:
@@ -197,8 +214,9 @@ def from_json(data: Mapping[str, Any]) -> Space:
                 kind and kinds.from_json(kind),
                 zeroed,
                 expressions(strides),
+                tuple(map(_field, fields)),
             )
-            for name, dtype, shape, role, value, fill, kind, zeroed, strides in op["arguments"]
+            for name, dtype, shape, role, value, fill, kind, zeroed, strides, fields in op["arguments"]
         ),
         reference=_reference(op["reference"]),
         tolerance={

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
 from tuner.quoting import shown
+from tuner.space import structs
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.expressions import Expression
@@ -87,15 +88,25 @@ class Operation:
         return tuple(a for a in self.arguments if a.role == "scratch")
 
     @property
+    def by_value(self) -> tuple[Argument, ...]:
+        """The numbers, structs and vectors among the arguments."""
+        return tuple(a for a in self.arguments if a.shape is None and a.kind is None)
+
+    @property
     def scalars(self) -> tuple[Argument, ...]:
         """The arguments that are numbers."""
-        return tuple(a for a in self.arguments if a.shape is None and a.kind is None)
+        return tuple(a for a in self.by_value if not a.fields)
+
+    @property
+    def numbers(self) -> tuple[Argument, ...]:
+        """The numbers that a launch passes: the scalars, and those in structs and vectors."""
+        return tuple(number for argument in self.by_value for number in structs.numbers(argument))
 
     @cached_property
     def takers(self) -> Mapping[str, tuple[Argument, ...]]:
-        """The scalars that pass each size and option: they have its name, or it is their whole `value`."""
-        names = (*self.sizes, *self.options)
-        return {name: tuple(a for a in self.scalars if a.passes == name) for name in names}
+        """The numbers that pass each size and option: they have its name, or it is their whole `value`."""
+        names, numbers = (*self.sizes, *self.options), self.numbers
+        return {name: tuple(a for a in numbers if a.passes == name) for name in names}
 
     def scope(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.quoting import quoted
-from tuner.space import strides
+from tuner.space import strides, structs
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DTYPES, DType
@@ -97,18 +97,22 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
 
 
 def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | None = None) -> list[np.generic]:
-    """The values of the scalar arguments, in order, in their dtypes.
+    """The values of the arguments that are passed by value, in order, in their dtypes.
 
     `leading` has the leading dimensions, by name; if None, arrays are contiguous. Raises SpaceError for a value that
     does not fit.
     """
     names = {**scope.names, **(contiguous(operation, scope) if leading is None else leading)}
-    return [
-        _value(argument, argument.value[0], scope)
-        if argument.value
-        else dtype(argument, scope).scalar(names[argument.name])
-        for argument in operation.scalars
-    ]
+    return [_by_value(argument, scope, names) for argument in operation.by_value]
+
+
+def _by_value(argument: Argument, scope: Scope, names: Mapping[str, Any]) -> np.generic:
+    if argument.fields:
+        numbers = [_value(number, number.value[0], scope) for number in structs.numbers(argument)]
+        return structs.packed(argument, numbers, scope.language, scope.types)
+    if argument.value:
+        return _value(argument, argument.value[0], scope)
+    return dtype(argument, scope).scalar(names[argument.name])
 
 
 def contiguous(operation: Operation, scope: Scope) -> dict[str, int]:

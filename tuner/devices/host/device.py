@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
 import mmap
 import os
 import platform
@@ -265,8 +266,22 @@ def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], No
             return functools.partial(_memset, _address(target), 0, nbytes)
 
 
+@functools.cache
+def _c_type(dtype: np.dtype[Any]) -> Any:
+    """The ctypes type of a struct or of one of its fields, with C's own layout."""
+    if dtype.subdtype is not None:
+        element, shape = dtype.subdtype
+        return _c_type(element) * math.prod(shape)
+    if dtype.fields is None:
+        return _PAIRS[dtype.itemsize] if dtype.kind == "c" else np.ctypeslib.as_ctypes_type(dtype)
+    fields = [(name, _c_type(dtype.fields[name][0])) for name in dtype.names or ()]
+    return type("Struct", (ctypes.Structure,), {"_fields_": fields})
+
+
 def _c_scalar(scalar: np.generic) -> Any:
     """Convert a scalar to a ctypes value that the C calling convention passes like the scalar's type."""
+    if isinstance(scalar, np.void):
+        return _c_type(scalar.dtype).from_buffer_copy(scalar.tobytes())
     dtype, content = dtypes.of(scalar.dtype), scalar.tobytes()
     if dtype.kind == "complex":
         return _PAIRS[dtype.itemsize].from_buffer_copy(content)

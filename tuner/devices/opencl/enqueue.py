@@ -97,7 +97,7 @@ def plain(argument: Any) -> Any:
     bits, Local to pyopencl's LocalMemory; any other argument is unchanged."""
     if isinstance(argument, Local):
         return cl.LocalMemory(argument.nbytes)
-    if not isinstance(argument, np.generic):
+    if not isinstance(argument, np.generic) or isinstance(argument, np.void):  # pyopencl copies the bytes of a struct
         return argument
     dtype = dtypes.of(argument.dtype)
     return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument

@@ -121,7 +121,7 @@ def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
     if a.argument.role == "scratch":
         description["zeroed"] = a.argument.zeroed
     if a.value is not None:
-        description["value"] = [_number(v) for v in a.value.ravel()] if a.shape is not None else _number(a.value)
+        description["value"] = _plain(a.value)
     if a.exported is not None and a.exported.symbol is not None:
         description["symbol"] = a.exported.symbol
     if a.exported is not None and a.exported.of is not None:
@@ -145,7 +145,11 @@ def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:
     }
 
 
-def _number(value: np.generic) -> Any:
-    """`value` as a JSON number; a complex one as [real, imaginary]."""
+def _plain(value: Any) -> Any:
+    """`value` in JSON: a number, [real, imaginary], the list of an array, or the object of a struct."""
+    if isinstance(value, np.ndarray):
+        return [_plain(element) for element in value.ravel()]
+    if isinstance(value, np.void):
+        return {name: _plain(value[name]) for name in value.dtype.names or ()}
     number = value.item()
     return [number.real, number.imag] if isinstance(number, complex) else number

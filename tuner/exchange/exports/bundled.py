@@ -30,9 +30,9 @@ from tuner.store.lookup import Candidate
 class BundledArgument:
     """A kernel argument in one configuration.
 
-    dtype: the element type; None if the argument has no elements.
+    dtype: the element type; None if the argument has no elements, or is a struct.
     shape: the shape of an array; None if the argument has no device memory.
-    value: the value of a scalar, or the contents of a constant array.
+    value: the value of a scalar, struct or vector, or the contents of a constant array.
     exported: how the argument is passed, if it has a `kind` (tensor map, texture, constant).
     """
 
@@ -126,7 +126,8 @@ class BundledBuild:
         for a in op.arguments:
             is_scalar = a.shape is None and a.kind is None
             value = next(scalars) if is_scalar else constants.get(a.name)
-            element = dtype(a, self.scope) if a.shape is not None or is_scalar else None
+            has_elements = a.shape is not None or (is_scalar and not a.fields)
+            element = dtype(a, self.scope) if has_elements else None
             shape = None if a.shape is None else operation.shape(a, self.scope)
             arguments.append(BundledArgument(a, element, shape, value, self._exported(a)))
         return tuple(arguments)

@@ -203,7 +203,9 @@ static void make_arguments(struct program *program) {
         if (argument->encode != NULL) {
             program->values[i] = encoded(argument, program->arrays[argument->of]);
         } else {
-            program->values[i] = argument->bytes ? (void *)&program->arrays[i] : (void *)argument->value;
+            program->values[i] = argument->bytes      ? (void *)&program->arrays[i]
+                                 : argument->contents ? (void *)argument->contents
+                                                      : (void *)argument->value;
         }
     }
 }

@@ -27,7 +27,8 @@ typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *
 
 /* `bytes`: the size of an array in device memory; 0 if the argument has none. `element`: the size of an element in
  * bytes. `type`: NumPy's type character of an element. `value`: the value of a scalar; of an array, the value of each
- * element in the example: 0 if it is only written, else 1. `contents`: the bytes of a constant array, else NULL.
+ * element in the example: 0 if it is only written, else 1. `contents`: the bytes of a constant array, or of a struct or
+ * vector that is passed by value, else NULL.
  * `symbol`: if not NULL, the array is copied before each launch to the variable of this name in the cubins. `encode`:
  * if not NULL, the kernels take the `encoded` bytes that it writes, which stand for the array of argument `of`. */
 struct tuned_argument {
@@ -87,7 +88,7 @@ def _tables(build: BundledBuild, prefix: str) -> str:
     contents = [
         f"static const unsigned char {prefix}_{a.name}[] = {{{_bytes(a.value)}}};\n\n"
         for a in build.arguments
-        if isinstance(a.value, np.ndarray)
+        if isinstance(a.value, np.ndarray | np.void)
     ]
     positions = {a.name: position for position, a in enumerate(build.arguments)}
     encoders = [_encoder(a, f"{prefix}_{a.name}") for a in build.arguments if a.exported and a.exported.encode]
@@ -122,7 +123,7 @@ def _encoder(argument: BundledArgument, name: str) -> str:
 def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str:
     role = "SCALAR" if a.shape is None else _ROLES[a.argument.role or "in"]
     exported = a.exported
-    fields: dict[str, Any] = {"name": f'"{a.name}"', "role": f"TUNED_{'ENCODED' if a.dtype is None else role}"}
+    fields: dict[str, Any] = {"name": f'"{a.name}"', "role": f"TUNED_{'ENCODED' if exported and exported.of else role}"}
     if a.nbytes:
         fields["bytes"] = f"{a.nbytes}u"
     if a.dtype is not None:
@@ -130,7 +131,7 @@ def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str
         fields |= {"element": value.itemsize, "type": f"'{value.dtype.char}'"}
         if role != "SCRATCH":
             fields["value"] = f"{{{_bytes(value)}}}"
-    if isinstance(a.value, np.ndarray):
+    if isinstance(a.value, np.ndarray | np.void):
         fields["contents"] = f"{prefix}_{a.name}"
     if a.argument.zeroed != "never":
         fields["zeroed"] = f"TUNED_{a.argument.zeroed.upper()}"

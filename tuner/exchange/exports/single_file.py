@@ -7,7 +7,7 @@ from tuner.exchange.exports.names import comment
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
 from tuner.languages import LANGUAGES
-from tuner.space import kinds
+from tuner.space import kinds, structs
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import Instance
@@ -74,6 +74,8 @@ def _described(argument: Argument, instance: Instance) -> str:
         settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, instance.scope).items()]
         kind = f"{argument.kind.name} {name}"
         return f"{kind} ({', '.join(settings)})" if settings else kind
+    if argument.fields and not argument.dtype:
+        return f"struct {name} of {structs.described(argument, instance.problem.language, instance.problem.types)}"
     if argument.role != "scratch":
         size = f" ({instance.nbytes(name)} bytes)" if name in instance.space.varying else ""
         return f"{_type(argument, instance)} {name}{size}"
@@ -83,6 +85,8 @@ def _described(argument: Argument, instance: Instance) -> str:
 
 
 def _type(argument: Argument, instance: Instance) -> str:
+    if argument.fields:
+        return argument.dtype or "struct"
     return f"{dtype(argument, instance.scope).name}{'' if argument.shape is None else ' *'}"
 
 

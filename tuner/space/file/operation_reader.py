@@ -12,7 +12,7 @@ from tuner.quoting import quoted, shown
 from tuner.space.argument import Argument, Kind
 from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression, arithmetic
-from tuner.space.file import kind_reader
+from tuner.space.file import kind_reader, struct_reader
 from tuner.space.file.comparison_reader import ComparisonReader
 from tuner.space.file.name_check import check_names
 from tuner.space.file.reference_reader import ReferenceReader
@@ -103,6 +103,7 @@ class OperationReader:
         self._check_options(operation, document, arguments_place)
         self._check_coarse(document, arguments_place, operation)
         kind_reader.check(document, arguments_place, operation, languages)
+        struct_reader.check(document, arguments_place, operation, languages)
         return operation
 
     def _check_keywords(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
@@ -170,7 +171,7 @@ class OperationReader:
                 is_same = len(choices) == 1 and self.types.get(other.dtype, (other.dtype,)) == choices
                 if other.dtype != first.dtype and not is_same:
                     raise document.error(
-                        (*place, operation.arguments.index(other), "dtype"),
+                        (*place, _position(operation, other), "dtype"),
                         f"{other.name} takes the option {name} as {other.dtype}, and {first.name} as {first.dtype}, so "
                         "they may get different numbers; declare one dtype, or an option for each",
                     )
@@ -195,6 +196,9 @@ class OperationReader:
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         """The frozen argument. Raises SpaceError if its keys contradict each other."""
         where = (*place, position)
+        if struct_reader.is_struct(model):
+            names = {*self.scope_names, *self.chosen}
+            return struct_reader.read(document, where, model, names, self.types)
         kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen})
         has_role = (model.role is not None) if kind is None else model.shape is not None
         dtypes = self._dtypes(document, where, model) if kind is None or kind.has_shape else []
@@ -281,6 +285,11 @@ class OperationReader:
         for expression in fill.expressions:
             check_names(document, where, expression, self.model.operation.sizes)
         return fill
+
+
+def _position(operation: Operation, number: Argument) -> int:
+    """The position of the argument that a number is, or is in."""
+    return next(i for i, each in enumerate(operation.arguments) if number.name.split(".")[0] == each.name)
 
 
 def _known_dtypes() -> str:

@@ -194,6 +194,23 @@ class RestrictionModel(StrictModel):
     because: str = Field("", description="the reason, for error messages")
 
 
+class FieldModel(StrictModel):
+    """One field of a struct that is passed by value."""
+
+    name: Identifier = Field(description="its name in the source")
+    dtype: DTypeName | None = Field(None, description="its type, or a vector such as float4; none if it has `fields`")
+    shape: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=4)] | None = Field(
+        None, description="extents, if it is an array"
+    )
+    value: Formulas | None = Field(
+        None, description="one expression for each of its numbers; if omitted, the size or option of its name"
+    )
+    offset: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="bytes from the beginning of the struct; where C puts it, if omitted"
+    )
+    fields: list["FieldModel"] | None = Field(None, description="of a struct in the struct")
+
+
 class PlainArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
@@ -217,6 +234,7 @@ class PlainArgumentModel(StrictModel):
         description="of an array whose rows may be padded: the stride of each axis in elements, the last 1; a scalar "
         "argument named here, which is no size, gets the stride of the array that is passed",
     )
+    fields: list[FieldModel] | None = Field(None, description="of a struct that is passed by value, in its order")
     zeroed: Literal["never", "once", "each"] = Field(
         "never", description="of scratch: when it is set to 0; `once` suffices if each launch leaves it zeroed"
     )

@@ -16,7 +16,7 @@ from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
 from tuner.space.model import Space, Step
-from tuner.space.sources import declared_memory, flag_faults, ignored, macros, source_text
+from tuner.space.sources import declared_memory, flag_faults, ignored, macros, source_text, struct_text
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.uses import files
@@ -55,7 +55,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     for position, step in enumerate(space.steps):
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _forbidden(space, position, prototype, codes[step.source])
-            yield from _argument_faults(space, position, prototype)
+            yield from _argument_faults(space, position, prototype, codes[step.source])
             yield from (Fault(*clash) for clash in macros.name_clashes(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
             yield from (Fault(*fault) for fault in ignored.registers(space, position, prototype))
@@ -139,7 +139,7 @@ def _undeclared(space: Space, code: str) -> Iterator[Fault]:
             yield Fault(("operation", "arguments", position, "shape"), message, fatal=True)
 
 
-def _argument_faults(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
+def _argument_faults(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
     """Disagreements between a step's arguments and the parameters of its kernel."""
     step, parameters = space.steps[position], prototype.parameters
     by_name = {argument.name: argument for argument in space.operation.arguments}
@@ -160,7 +160,7 @@ def _argument_faults(space: Space, position: int, prototype: Prototype) -> Itera
         return
     for argument, parameter in zip(arguments, parameters, strict=True):
         if argument.kind is None:
-            yield from _parameter_faults(space, position, argument, parameter)
+            yield from _parameter_faults(space, position, argument, parameter, code)
 
 
 def _forbidden(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
@@ -179,7 +179,9 @@ def _forbidden(space: Space, position: int, prototype: Prototype, code: str) -> 
             )
 
 
-def _parameter_faults(space: Space, number: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
+def _parameter_faults(
+    space: Space, number: int, argument: Argument, parameter: Parameter, code: str
+) -> Iterator[Fault]:
     """Disagreements between an argument and the parameter that receives it in step `number`."""
     step, position = space.steps[number], space.operation.arguments.index(argument)
     where, is_array = ("operation", "arguments", position), argument.shape is not None
@@ -193,6 +195,10 @@ def _parameter_faults(space: Space, number: int, argument: Argument, parameter: 
             return
         array, scalar = "an array; write its `shape` and `role`", "a scalar; remove `shape` and `role`"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
+    elif not is_array and (message := struct_text.fault(argument, parameter, code, space.operation.types)):
+        yield Fault(where, f"{takes}, {message}", fatal=bool(argument.fields))  # a number may have a struct's bytes
+    elif argument.fields:
+        return
     elif is_array and parameter.stars > 1:
         if DTYPES.get(argument.dtype, DTYPES["uint64"]) in _ADDRESSES:
             return
@@ -228,7 +234,7 @@ def _dtype_advice(parameter: Parameter, is_array: bool) -> str:
     whole = next((dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype), "")
     if not is_array and parameter.width > 1:
         complex_number = f"{whole} if it is a complex number, else " if parameter.is_pair else ""
-        return f"{complex_number}{parameter.width} arguments instead, one for each number"
+        return f"{complex_number}{struct_text.dtype(parameter)} with {parameter.width} values"
     if not parameter.is_pair:
         return str(parameter.dtype)
     return f"{whole}, or {parameter.dtype} with 2 as the last extent of its shape"

@@ -5,7 +5,7 @@ type that is a macro or a typedef, parameters under an #if), it is None here, an
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.space.dtypes import DTYPES
@@ -286,22 +286,24 @@ def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple
         return () if parts else None  # in C, f() takes unspecified arguments
     if "#" in words or lists.intersection(words):
         return None
-    parameters = [_parameter(part, types) for part in parts]
-    for parameter, part in zip(parameters, parts, strict=True):
-        if parameter.is_pointer is None and (not parameter.name or "(" in part):
+    parameters = [parameter(part, types) for part in parts]
+    for each, part in zip(parameters, parts, strict=True):
+        if each.is_pointer is None and (not each.name or "(" in part):
             return None  # a macro that may expand to any number of parameters
     return tuple(parameters)
 
 
-def _parameter(words: list[str], types: set[str]) -> Parameter:
+def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
+    """The parameter, or the member of a struct, that these tokens declare. `types` are macros that may be types."""
     declared = _before(words, "=")
     element = _before(declared, "[")
     plain = [word for word in _before(element, "(") if word not in _QUALIFIERS and word != "*"]
     to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
     name = element[-2] if to_array else plain.pop() if len(plain) > 1 else ""
-    known = [] if types.intersection(plain) else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
+    is_open = any(word in types for word in plain)
+    known = [] if is_open else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
     is_last = bool(known) and plain[-len(known) :] == known  # any earlier word is a qualifier macro such as GLOBAL
-    text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
+    text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not is_open else ""
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
     stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))
     return Parameter(name, text, is_pointer, "const" in element, stars)

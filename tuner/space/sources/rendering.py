@@ -246,7 +246,8 @@ def _optional(argument: Argument) -> tuple[str, ...]:
     """The optional properties of an argument; empty if it declares none."""
     zeroed = () if argument.zeroed == "never" else (f"zeroed {argument.zeroed}",)
     strides = (f"strides {[e.text for e in argument.strides]}",) if argument.strides else ()
-    properties = (*zeroed, *strides)
+    fields = (f"fields [{'; '.join(field.text for field in argument.fields)}]",) if argument.fields else ()
+    properties = (*zeroed, *strides, *fields)
     return properties if argument.kind is None else (*properties, kinds.text(argument.kind))
 
 

@@ -32,7 +32,7 @@ def have_same_arguments(one: Instance, other: Instance) -> bool:
 
 
 def _names_of_arguments(space: Space) -> Iterator[str]:
-    for argument in space.operation.arguments:
+    for argument in (*space.operation.arguments, *space.operation.numbers):
         of_kind = argument.kind.expressions.values() if argument.kind else ()
         yield argument.dtype
         for each in (argument.shape or (), argument.value, argument.strides, *of_kind):

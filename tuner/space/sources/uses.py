@@ -15,7 +15,7 @@ def used_by_space(space: Space) -> set[str]:
         *space.derived.values(), *(expression for step in space.steps for expression in step.expressions),
         *(restriction.that for restriction in space.restrictions),
         *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
-        *(value for argument in space.operation.scalars for value in argument.value),
+        *(value for argument in space.operation.numbers for value in argument.value),
         *(e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
