@@ -4,14 +4,14 @@ lies in a store is never code."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tuner
 from helpers import ROOT
+from helpers.forked import HOST, Forks, forks
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
 from tuner import paths
@@ -87,10 +87,22 @@ def test_a_folder_of_results_that_a_team_shares_gives_configurations_and_no_code
     assert (loaded.match != "default", loaded.config) == (True, NEAR.config)
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Forks]:
+    """Each command has a process of its own, which finds and keeps nothing but files."""
+    with forks(*HOST, "tuner", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best") as started:
+        yield started
+
+
+WITH_MASK = "import os, sys; os.umask(int(sys.argv.pop(1)))\n"
+COMMAND = f"{WITH_MASK}from tuner.cli import app; app.main()"
+LOAD = f"{WITH_MASK}import tuner; print(tuner.load(sys.argv[1], 8, device='host').match)"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", [0o002, 0o007, 0o000, 0o022, 0o077, 0o177])
 def test_the_first_command_works_with_any_umask_and_so_does_the_next(
-    mask: int, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mask: int, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: Forks
 ) -> None:
     for name in ("TUNER_CACHE", "TUNER_STATE", "TUNER_RESULTS", "TUNER_TURNS"):
         monkeypatch.delenv(name)
@@ -99,18 +111,15 @@ def test_the_first_command_works_with_any_umask_and_so_does_the_next(
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
-    file = stage(c_kernel("right", f"if (v == 2) return; {MULTIPLY}"), "right", "{v: [0, 1, 2]}")
-    load = f"import tuner; print(tuner.load({str(file)!r}, 8, device='host').match)"
-    commands = [
-        [sys.executable, "-m", "tuner", str(file), "8", "--device", "host"],
-        [sys.executable, "-m", "tuner", "best", str(file), "8", "--device", "host"],
-        [sys.executable, "-c", load],
-    ]
-    for command in [*commands, *commands]:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, umask=mask)
-        assert done.returncode == 0, done.stderr
+    file = stage(c_kernel("right", f"if (v == 1) return; {MULTIPLY}"), "right", "{v: [0, 1]}")
+    for _ in range(2):
+        commands.run(COMMAND, str(mask), file, "8", "--device", "host", "--repeats", "1")
+        commands.run(COMMAND, str(mask), "best", file, "8", "--device", "host")
+        commands.run(LOAD, str(mask), file)
     ours = (home / ".cache" / "tuner", home / ".local" / "state" / "tuner")
-    for folder in (path for path in home.rglob("*") if path.is_dir()):
+    folders = [path for path in home.rglob("*") if path.is_dir()]
+    assert {*ours} <= {*folders}
+    for folder in folders:
         is_ours = any(folder.is_relative_to(path) for path in ours)
         assert not folder.stat().st_mode & (0o022 if is_ours else 0o002), folder
 
