@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
 import re
@@ -16,7 +18,7 @@ import pytest
 
 from helpers import ROOT
 from helpers.folders import once
-from helpers.processes import PATIENCE_SECONDS
+from helpers.processes import PATIENCE_SECONDS, Tune
 from tuner.catalog import catalog
 from tuner.space.file import schema
 
@@ -94,7 +96,10 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) -> None:
+def test_the_notebook_runs_and_prints_and_draws_what_it_shows(
+    tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands run in this process, which has imported what they need."""
     shown = ROOT / "docs/notebooks/kernel_tuner_tutorial.ipynb"
     copy = tmp_path / shown.name
     text = shown.read_text()
@@ -102,12 +107,20 @@ def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) ->
         assert large in text
         text = text.replace(large, small)
     copy.write_text(text)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(HOOKS / "notebook.py"), str(copy)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
-    assert done.returncode == 0, done.stderr
+
+    def answered(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert command[:3] == [sys.executable, "-m", "tuner"]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            done = tune(*command[3:])
+        return subprocess.CompletedProcess(command, done.status, out.getvalue(), done.err)
+
+    for name in ("TUNER_DEVICE", "TUNER_RESULTS", "TUNER_STATE"):  # which the notebook sets
+        monkeypatch.setenv(name, "")
+    monkeypatch.syspath_prepend(HOOKS)
+    notebook = importlib.import_module("notebook")
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", answered)
+        notebook.run_file(copy)
 
     def outputs(path: Path) -> list[tuple[int, list[str]]]:
         cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]

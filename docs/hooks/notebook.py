@@ -32,6 +32,13 @@ def run(notebook: Notebook, file: str) -> None:
         cell["outputs"] = [*_streams(printed.getvalue()), *_pictures()]
 
 
+def run_file(path: Path) -> None:
+    """Run the notebook in a file, and store its outputs there."""
+    read = json.loads(path.read_text(encoding="utf-8"))
+    run(read, path.name)
+    path.write_text(json.dumps(read, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _code(notebook: Notebook) -> list[Any]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
@@ -72,7 +79,4 @@ def page(notebook: Notebook, name: str) -> tuple[str, dict[str, bytes]]:
 
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    read = json.loads(path.read_text(encoding="utf-8"))
-    run(read, path.name)
-    path.write_text(json.dumps(read, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    run_file(Path(sys.argv[1]))
