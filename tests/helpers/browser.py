@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -101,12 +100,6 @@ class Browser:
         code = {"Tab": 9, "Enter": 13, "ArrowDown": 40}[key]
         for kind in ("rawKeyDown", "keyUp"):
             self._ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
-    def screenshot(self, file: Path) -> Path:
-        """The whole page as a PNG file."""
-        data = self._ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
-        file.write_bytes(base64.b64decode(data))
-        return file
 
     def close(self) -> None:
         self._process.terminate()

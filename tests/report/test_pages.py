@@ -8,19 +8,23 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import vl_convert
 
 from helpers import ROOT, browser, ceilings
 from helpers.browser import Browser
+from helpers.folders import common
 from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
+from tuner.report.pages import vega
 
 pytestmark = pytest.mark.slow
 
@@ -51,18 +55,30 @@ def study(folder: Path, trials: int = 2000) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of 2000 trials."""
-    return study(tmp_path_factory.mktemp("study"))
+@dataclass(frozen=True)
+class Reported:
+    """What one `tune report` has written of a recording."""
+
+    recording: Path
+    page: Path
+    out: str
+    err: str
 
 
 @pytest.fixture(scope="module")
-def page(recorded: Path) -> Path:
-    """Its page."""
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """The report of 2000 trials: the page and the document."""
+    recorded = study(tmp_path_factory.mktemp("study"))
     file = recorded.with_name("study.html")
-    run(sys.executable, "-m", "tuner", "report", "--recording", recorded, "-o", file)
-    return file
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
+        done = run(sys.executable, "-m", "tuner", "report", "--recording", recorded, "-o", file, "--json")
+    return Reported(recorded, file, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def page(reported: Reported) -> Path:
+    return reported.page
 
 
 def check_tables(tab: Browser, width: int) -> None:
@@ -79,15 +95,12 @@ def check_tables(tab: Browser, width: int) -> None:
     assert max(tab.value(f"{cut}.flatMap(each => {heights})"), default=0) < 60
 
 
-def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(
-    page: Path, tmp_path: Path, tab: Browser
-) -> None:
+def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(page: Path, tab: Browser) -> None:
     assert page.stat().st_size < MOST_BYTES
     for width in (NARROW, WIDE):
         colours = set()
         for dark in (False, True):
             visit = tab.visit(page, width, dark)
-            tab.screenshot(tmp_path / f"study-{width}-{'dark' if dark else 'light'}.png")
             assert (visit.requests, visit.errors) == ([], [])
             drawn = tab.value(
                 "[...document.querySelectorAll('.chart')].filter(c => c.querySelector('svg path')).length"
@@ -180,7 +193,6 @@ def test_a_ladder_is_drawn_against_the_library_and_the_ceiling(tmp_path: Path, t
     for width in (NARROW, WIDE):
         for dark in (False, True):
             visit = tab.visit(page, width, dark)
-            tab.screenshot(tmp_path / f"ladder-{width}-{'dark' if dark else 'light'}.png")
             assert (visit.requests, visit.errors) == ([], [])
             assert tab.value("document.documentElement.scrollWidth") == width
             check_tables(tab, width)
@@ -202,16 +214,27 @@ def test_charts_are_pictures_too(tmp_path: Path, tune: Tune) -> None:
     assert (done.status, "write a name in .html, .svg or .png" in done.err) == (2, True)
 
 
-def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> None:
-    done = tune("report", "--recording", recorded, "--json")
-    assert done.status == 0, done.err
-    assert "analysing the trials" in done.err
-    assert any("not that of a search" in note for note in done.json["notes"])
-    found, whole = done.json, recording.read(recorded)
+def test_the_script_of_pages_is_bundled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled: list[str] = []
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda snippet, **_: bundled.append(snippet) or "a script")
+    in_another_process = vega.script.__wrapped__
+    assert [in_another_process(), in_another_process()] == ["a script", "a script"]
+    assert len(bundled) == 1
+    (kept,) = tmp_path.rglob("*.js")
+    kept.write_bytes(kept.read_bytes()[1:])
+    assert in_another_process() == "a script"
+    assert len(bundled) == 2, "a damaged one is not used"
+
+
+def test_what_a_page_says_is_what_was_measured(reported: Reported) -> None:
+    assert "analysing the trials" in reported.err
+    found, whole = json.loads(reported.out), recording.read(reported.recording)
+    assert any("not that of a search" in note for note in found["notes"])
     times = {row: entry.time_ms for row, entry in whole.entries.items() if entry.time_ms is not None}
     best = min(times, key=lambda row: times[row])
     space = catalog.load(whole.kernel)
-    assert found["file"] is None
+    assert found["file"] == str(reported.page)
     assert found["command"] == "tune record sgemm/12_warptiled 4096 --device cuda"
     assert not {"its search", "its finals", "verified"} & found["environment"].keys(), "those are of another search"
     assert "of another search: " in found["environment"]["the store's record"]

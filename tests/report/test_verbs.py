@@ -33,7 +33,7 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert any(" in the finals (" in text for text in said) == (" in the finals (" in tuned.err)
     assert all(text in tuned.err for text in said)
     before = tune("report", BLOCKED, "64", "--json").json
-    assert (before["from"], before["trials"]) == ("ledger", 4)
+    assert (before["from"], before["trials"], before["file"]) == ("ledger", 4, None)
     assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3"
     assert before["environment"]["verified"].startswith("on ")
     times = [step["time_ms"] for step in before["improvements"]]

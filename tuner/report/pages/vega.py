@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import RequestError
+from tuner.devices import build_cache
+from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.report.pages.vega_lite import theme
 
 if TYPE_CHECKING:
@@ -34,11 +37,20 @@ def check() -> None:
 
 @functools.cache
 def script() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
+    """Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`.
+
+    It is kept in the cache, because bundling takes a second, most of the time of a small page.
+    """
     check()
     import vl_convert
 
+    name = f"vega-{metadata.version('vl-convert-python')}-{VERSION}.js"
+    with contextlib.suppress(EnvironmentTrouble):  # without a cache
+        if kept := build_cache.read(name):
+            return kept.decode()
     text: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=VERSION)
+    with contextlib.suppress(EnvironmentTrouble):
+        build_cache.write(name, text.encode())
     return text
 
 
