@@ -232,7 +232,7 @@ FAULTS = {
         mapped("box: []", having(X, X.replace("[n]", "[]"), CUDA)), "of: x has 0 axes; the TMA takes 1 to 5"
     ),
     "a tensor map with a type": (
-        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` uses the dtype of its array; re"
+        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` has no `dtype`; remove this key"
     ),
 }  # fmt: skip
 # What no configuration satisfies: (file, the reason)

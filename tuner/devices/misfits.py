@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ def _misfits(interface: Interface, step: StepSource, position: int, instance: In
         given = ", ".join(argument.name for argument in passed)
         counts = f"{len(passed)} ({given}) for {step.kernel}, which takes {len(sizes)}"
         yield "operation.arguments", f"{counts}; declare all of them, in the kernel's order"
+    objects = interface.objects.get(step.kernel, ("",) * len(sizes or ()))
+    for argument, taken in zip(passed, objects, strict=False):
+        yield from _object(argument, taken, step.kernel)
     for argument, size in zip(passed, sizes or (), strict=False):
         if argument.kind is None and size:
             yield from _size(argument, size, step.kernel, instance)
@@ -62,6 +66,21 @@ def _clusters(declared: tuple[int, ...], step: StepSource) -> Iterator[tuple[str
         yield "cluster", f"is {geometry.cluster}, not {clusters}; remove one of the two"
     elif any(blocks % extent for blocks, extent in zip(geometry.grid, declared, strict=False)):
         yield "grid", f"{geometry.grid} is not whole {clusters}; round it up, or exclude it by a restriction"
+
+
+def _object(argument: Argument, taken: str, kernel: str) -> Iterator[tuple[str, str]]:
+    """The key and the problem, if the kernel takes another object than the file declares; `taken` is its type, empty
+    if it is none."""
+    declared = argument.kind.object_type if argument.kind is not None else ""
+    if declared == taken:
+        return
+    is_same_kind = argument.kind is not None and argument.kind.name in taken
+    if taken:
+        advice = f"write `{'type: ' + taken[5:-2] if is_same_kind else 'kind: ' + re.split('[0-9_]', taken)[0]}`"
+    else:
+        advice = "remove `kind`"
+    found = f"{kernel} takes {taken or 'no ' + declared} here"
+    yield f"operation.arguments.{argument.name}.{'type' if is_same_kind else 'kind'}", f"{found}; {advice}"
 
 
 def _size(argument: Argument, size: int, kernel: str, instance: Instance) -> Iterator[tuple[str, str]]:

@@ -112,6 +112,11 @@ class Dispatcher:
     ) -> None:
         """See `dispatch`. Raises RequestError for sizes and options that the family does not have."""
         op = family.operation
+        if image := next((a.name for a in op.arrays if a.kind is not None and a.kind.object_type), None):
+            raise RequestError(
+                f"dispatch({quoted(family.name)}): {image} is an image, and a dispatcher reads sizes from arrays; load "
+                "the kernel at one size with tuner.load"
+            )
         for name, size in sizes.items():
             if name not in op.sizes or not isinstance(size, int) or size < 1:
                 raise RequestError(

@@ -15,6 +15,7 @@ from tuner.devices.program import Program
 from tuner.errors import WrongResult
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.answers.referee import Referee
+from tuner.measure.images import Images
 from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.verify import input_sets, other_options, precision, strided
 from tuner.measure.verify.comparison import Verdict
@@ -43,10 +44,10 @@ SMALL = 2 << 20
 
 
 class OwnLaunch:
-    """A launch that uses arrays private to its configuration."""
+    """A launch that uses arrays or images private to its configuration."""
 
-    def __init__(self, call: Callable[[], None], own: OwnArrays) -> None:
-        self.own, self._call = own, call
+    def __init__(self, call: Callable[[], None], own: OwnArrays, images: Images) -> None:
+        self.own, self.images, self._call = own, images, call
 
     def __call__(self) -> None:
         self._call()
@@ -88,6 +89,7 @@ class Workbench:
         self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
         self.nominal = nominal(space, self.scope)
         self._own: OwnArrays | None = None  # arrays of the launch that runs next
+        self._images: Images | None = None  # and its images
         self.cache = sharing.cache if sharing is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
@@ -213,20 +215,20 @@ class Workbench:
         self.release()
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
-        buffers = {**self.buffers, **own.buffers}
-        call = self.device.bind(work, [buffers[argument.name].handle for argument in self.op.arrays])
-        if not own.buffers:
+        images = Images(program, {**self.buffers, **own.buffers})
+        call = self.device.bind(work, images.handles)
+        if not own.buffers and not images:
             return call
         own.bound()
-        return OwnLaunch(call, own)
+        return OwnLaunch(call, own, images)
 
     def release(self) -> None:
         """Free the private arrays of the last configuration, because those of two may not fit."""
-        self._own = None
+        self._own = self._images = None
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`, so that its private arrays are prepared and checked too."""
-        self._own = call.own if isinstance(call, OwnLaunch) else None
+        self._own, self._images = (call.own, call.images) if isinstance(call, OwnLaunch) else (None, None)
 
     def pin_inputs(self, runs: int) -> int:
         """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
@@ -283,6 +285,8 @@ class Workbench:
 
     def _verdicts(self) -> list[Verdict]:
         """The verdicts on the outputs of the last run. Raises WrongResult."""
+        if self._images is not None:
+            self._images.collect()
         with self.device.plain_arithmetic():
             return self._judge.verdicts(self._layouts[self._current], self._own)
 
@@ -382,6 +386,8 @@ class Workbench:
         if self._own is not None:
             self._own.prepare()
         self._layouts[index].prepare(fill)
+        if self._images is not None:
+            self._images.fill()
         self._current = index
 
     def _guard(self, name: str) -> int:

@@ -190,6 +190,8 @@ class Kind(ABC):
     roles: the allowed roles of the argument. None among them allows an argument without a role, for which the caller
         passes no array.
     has_shape: whether the argument has a shape.
+    instead: what to use in the other languages, for messages.
+    object_type: the type that a kernel declares for it, if that is an object of the language, such as an image.
     """
 
     name: ClassVar[str]
@@ -197,6 +199,11 @@ class Kind(ABC):
     keys: ClassVar[Mapping[str, Key]] = {}
     roles: ClassVar[tuple[str | None, ...]] = ("in",)
     has_shape: ClassVar[bool] = True
+    instead: ClassVar[str] = "use another kind"
+
+    @property
+    def object_type(self) -> str:
+        return ""
 
     def is_parameter(self, language: str) -> bool:
         """Whether a kernel in `language` takes it as a parameter."""

@@ -49,7 +49,7 @@ def _region(spec: ArraySpec, buffer: cl.Buffer, offset: int) -> cl.Buffer:
     """The sub-buffer of an array that begins at byte `offset`. Raises ArgumentError if the device does not support a
     sub-buffer at this offset."""
     (device,) = buffer.context.devices
-    unit, (whole, start) = device.mem_base_addr_align // 8, _parent(buffer)
+    unit, (whole, start) = device.mem_base_addr_align // 8, parent(buffer)
     if (start + offset) % unit:
         raise ArgumentError(
             f"{spec.argument.name}: begins {start + offset} bytes inside a buffer; on this device, a view must begin "
@@ -61,7 +61,7 @@ def _region(spec: ArraySpec, buffer: cl.Buffer, offset: int) -> cl.Buffer:
 def queue_of(stream: Any, array: Any, own: cl.CommandQueue) -> cl.CommandQueue:
     """`stream`, else the array's queue, else `own`. Raises ArgumentError for a queue of another context, and for an
     out-of-order queue."""
-    queue = (array.queue or own) if stream is None else stream
+    queue = (getattr(array, "queue", None) or own) if stream is None else stream  # an image has no queue
     if queue is own:
         return own
     if not isinstance(queue, cl.CommandQueue) or queue.context != own.context:
@@ -73,11 +73,11 @@ def queue_of(stream: Any, array: Any, own: cl.CommandQueue) -> cl.CommandQueue:
 
 def distance(first: cl.Buffer, second: cl.Buffer) -> int | None:
     """The offset of `second` from `first` in bytes; None unless both are parts of the same buffer."""
-    (whole, start), (other, other_start) = _parent(first), _parent(second)
+    (whole, start), (other, other_start) = parent(first), parent(second)
     return other_start - start if whole == other else None
 
 
-def _parent(buffer: cl.Buffer) -> tuple[cl.Buffer, int]:
+def parent(buffer: cl.Buffer) -> tuple[cl.Buffer, int]:
     """The parent of a sub-buffer, or the buffer itself, and the offset of `buffer` in it in bytes."""
     whole: Any = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) or buffer
     start: Any = buffer.get_info(cl.mem_info.OFFSET)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
@@ -18,14 +18,19 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overla
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
-from tuner.devices.opencl import BACKEND, arrays, processor_settings
+from tuner.devices.opencl import BACKEND, arrays, images, processor_settings
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
+from tuner.space.kinds.image import Image
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.kinds.image import Texels
+    from tuner.space.kinds.sampler import Sampler
 
 
 def _devices() -> list[cl.Device]:
@@ -199,6 +204,22 @@ class OpenCLDevice(Device):
         pattern = np.array(byte, np.uint8)
         _wait(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
 
+    def image(self, texels: Texels) -> cl.Image:
+        """A new image. Raises LaunchError if the device lacks its format, OutOfMemory if it does not fit."""
+        return images.created(self.context, texels)
+
+    def sampler(self, wanted: Sampler) -> cl.Sampler:
+        """A sampler with these settings. Raises LaunchError."""
+        return images.sampler(self.context, wanted)
+
+    def copy_to_image(self, image: cl.Image, buffer: Any, texels: Texels) -> None:
+        """Enqueue a copy of a whole buffer to an image."""
+        images.copy_in(self.queue, image, buffer, texels.extents)
+
+    def copy_from_image(self, buffer: Any, image: cl.Image, texels: Texels) -> None:
+        """Enqueue a copy of an image to a whole buffer."""
+        images.copy_out(self.queue, buffer, image, texels.extents)
+
     @property
     def last_cache(self) -> int | None:
         own = self._device.global_mem_cache_size
@@ -210,7 +231,10 @@ class OpenCLDevice(Device):
         return arrays.layout_of(spec, array)
 
     def handle(self, spec: ArraySpec, array: Any) -> Any:
-        """The buffer of a pyopencl array in this device's context."""
+        """The buffer of a pyopencl array in this device's context, or the image that the kernel takes."""
+        kind = spec.argument.kind
+        if isinstance(kind, Image):
+            return images.image_of(spec, kind, array, self.context)
         return arrays.buffer_of(spec, array, self.context)
 
     def stream(self, stream: Any, array: Any) -> cl.CommandQueue:

@@ -15,6 +15,8 @@ from tuner.space.dtypes import DTYPES
 ARGUMENT_INFO = "-cl-kernel-arg-info"
 _POINTER = 8  # bytes
 _VECTOR = re.compile(r"(\w*?[a-z])(2|3|4|8|16)?")
+# Types of objects, which have no size.
+_OBJECT = re.compile(r"(?:image[123]d\w*|sampler)_t")
 _NUMBERS = {dtype.words.opencl: dtype.itemsize for dtype in DTYPES.values() if not dtype.part}
 
 
@@ -29,12 +31,26 @@ def interface(program: cl.Program, kernels: Iterable[str], build_more: Callable[
         for name in kernels:
             kernel = cl.Kernel(program, name)
             info = [kernel.get_arg_info(i, cl.kernel_arg_info.TYPE_NAME) for i in range(kernel.num_args)]
-            types[name] = [str(each) for each in info]
+            types[name] = [_plain(str(each)) for each in info]
     except cl.Error:
         return None
     sizes = {each: size_of(each) for named in types.values() for each in named}
-    sizes |= _measured([each for each, size in sizes.items() if not size], build_more)
-    return Interface({name: tuple(sizes[each] for each in named) for name, named in types.items()})
+    sizes |= _measured([each for each, size in sizes.items() if not size and not is_object(each)], build_more)
+    objects = {name: tuple(each if is_object(each) else "" for each in named) for name, named in types.items()}
+    return Interface(
+        {name: tuple(sizes[each] for each in named) for name, named in types.items()},
+        objects={name: named for name, named in objects.items() if any(named)},
+    )
+
+
+def is_object(type_name: str) -> bool:
+    """Whether a type is that of an object, such as an image or a sampler."""
+    return _OBJECT.fullmatch(type_name) is not None
+
+
+def _plain(type_name: str) -> str:
+    """A type without the access qualifier of an image, which some drivers put before it."""
+    return last if is_object(last := type_name.rpartition(" ")[2]) else type_name
 
 
 def size_of(type_name: str) -> int:
@@ -68,5 +84,5 @@ def _measured(types: list[str], build_more: Callable[[str], cl.Program]) -> dict
     try:
         program = build_more(text)
         return {each: _required_size(cl.Kernel(program, name)) for each, name in names.items()}
-    except (BuildError, cl.Error):  # an image or a sampler, or a type within a block
+    except (BuildError, cl.Error):  # a type within a block
         return {}

@@ -20,6 +20,7 @@ from tuner.measure.answers import device_answers, python_calls
 from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
+from tuner.measure.images import Images
 from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
@@ -229,7 +230,8 @@ class _Launch:
         work = program.work(self._allocate)
         for argument in op.arrays:
             self._allocate(argument, operation.nbytes(argument, self._scope))
-        self._call = device.bind(work, [self._arrays[a.name][1].handle for a in op.arrays])
+        self._images = Images(program, {name: buffer for name, (_, buffer) in self._arrays.items()})
+        self._call = device.bind(work, self._images.handles)
 
     def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
         buffer = self._device.allocate(nbytes)
@@ -256,7 +258,9 @@ class _Launch:
                 self._device.zero(buffer)
             if argument.role in ("in", "inout"):
                 self._placer.place(self._contents[argument.name], buffer)
+        self._images.fill()
         self._call()
+        self._images.collect()
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
             guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD

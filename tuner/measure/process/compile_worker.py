@@ -18,6 +18,7 @@ from tuner.devices import Device
 from tuner.devices.compiler import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
+from tuner.measure.images import Images
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation, snapshot
 from tuner.space.instance import Instance
@@ -102,6 +103,7 @@ def _launch_once(device: Device, built: Built) -> None:
     steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
     with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
         program = Program(device, replace(built, steps=steps))
-        buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in program.space.operation.arrays]
-        device.bind(program.work(), [buffer.handle for buffer in buffers])()
+        arrays = program.space.operation.arrays
+        images = Images(program, {a.name: device.allocate(operation.nbytes(a, program.scope)) for a in arrays})
+        device.bind(program.work(), images.handles, keep=images)()
         device.synchronize()

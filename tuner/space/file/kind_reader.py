@@ -48,7 +48,7 @@ def read(document: Document, where: Where, model: ArgumentModel, names: Collecti
         need = "needs a `shape`; add it" if entry.has_shape else "has no `shape`; remove it"
         raise document.error((*where, "shape"), f"{model.name}: `kind: {entry.name}` {need}")
     if model.dtype is not None and not entry.has_shape:
-        message = f"{model.name}: `kind: {entry.name}` uses the dtype of its array; remove this key"
+        message = f"{model.name}: `kind: {entry.name}` has no `dtype`; remove this key"
         raise document.error((*where, "dtype"), message)
     kind = kinds.made(entry.name, given)
     for name, values in kind.expressions.items():
@@ -67,7 +67,7 @@ def check(document: Document, place: Where, operation: Operation, languages: Col
             raise document.error(
                 (*place, position, "kind"),
                 f"{argument.kind.name} is for {able} only, and the languages are {', '.join(languages)}; "
-                f"write `languages: [{able}]`, or use another kind",
+                f"write `languages: [{able}]`, or {argument.kind.instead}",
             )
         if (fault := argument.kind.fault(argument, operation)) is not None:
             raise document.error((*place, position, fault[0]), fault[1])

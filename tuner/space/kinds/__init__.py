@@ -1,4 +1,4 @@
-"""Argument kinds: tensor maps, textures, constant and local memory, each a subclass of Kind in its own module."""
+"""Argument kinds, such as textures, images and constant memory, each a subclass of Kind in its own module."""
 
 from __future__ import annotations
 
