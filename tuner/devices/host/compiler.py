@@ -6,7 +6,6 @@ import platform
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,31 +13,25 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import environment, settings
+from tuner.devices.commands import process, search_path
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.conditions import Conditions
 from tuner.devices.headers import Headers, may_read
 from tuner.devices.host import BACKEND
 from tuner.devices.settings import Settings
 from tuner.errors import BuildError, DeviceError
-from tuner.quoting import quoted, shown
+from tuner.quoting import quoted
 from tuner.space.sources.source import Source
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
 
-# The shell sets the limits, so that no Python code runs between fork and exec. A limit that the system lacks is
-# skipped.
-LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
 _LOCAL = "/usr/local/include"  # where a compiler looks for headers that somebody has installed by hand
-_LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
 _UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
 _LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
-_IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
 _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
 _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
-CANNOT_RUN = (126, 127)  # exit statuses of a shell
-MOST_NAME = 100  # characters of the file's name in messages; a name of more than 255 is none
 CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
@@ -112,30 +105,13 @@ class HostCompiler(Compiler):
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-", dir=paths.temporary()) as folder:
-            text, library = Path(folder, f"{source.kernels[0][:MOST_NAME]}.c"), Path(folder, "kernel.so")
+            text, library = Path(folder, f"{source.kernels[0][: process.MOST_NAME]}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
             told = Path(folder, "headers")
             options = [*OPTIONS, "-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
             # Those of the source come last: of a static library, a linker takes only what files before it need.
             command = [*self.command, *options, str(text), *source.options, "-lm"]
-            process = subprocess.run(
-                self._limited(command),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                errors="replace",
-                env={**os.environ, "LC_ALL": "C"},  # tuner parses the log, which must be English
-            )
-            if process.returncode in CANNOT_RUN:
-                said = shown((process.stderr.strip().splitlines() or ["the compiler cannot be run"])[-1])
-                raise environment.trouble(environment.OTHER, f"{command[0]}: {said}")
-            if process.returncode:
-                log = process.stderr.replace(f"{folder}/", "").strip()
-                if process.returncode < 0:
-                    number = -process.returncode
-                    log = f"{log}\n{signal.strsignal(number)} signal terminated program {command[0]}".strip()
-                raise BuildError(log or f"{command[0]} failed")
+            process.run(command, folder, self.allowance)
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
             return Build(library.read_bytes(), headers=self._headers(source, told, text))
@@ -143,21 +119,14 @@ class HostCompiler(Compiler):
     def _headers(self, source: Source, told: Path, text: Path) -> Headers | None:
         """The files that the compiler read, from the Makefile `told` that it wrote; None if it wrote none, or if it may
         have read others. `text` is the file of the source."""
-        from tuner.devices import header_search  # a launch from the cache searches nothing
-
         if not told.is_file():
             return None
-        files = [os.path.abspath(name) for name in _prerequisites(told.read_text(errors="surrogateescape"))]
-        files = [file for file in dict.fromkeys(files) if file != str(text)]
         if _ASSEMBLED in source.text or any(option.startswith(_PROFILES) for option in source.options):
             return None
-        options = [*self.command[1:], *source.options]
-        later, absent = header_search.shadowed(files, _searched(tuple(self.command), tuple(source.options)))
-        named = dict.fromkeys(header_search.files(options), ())
-        try:
-            return Headers.of({**named, **later}, absent)
-        except OSError:
-            return None
+        files = [file for file in search_path.read_files(told) if file != str(text)]
+        relevant = [o for o in source.options if o.startswith("-Wp,") or not o.startswith(_UNRELATED)]
+        searched = search_path.folders([*self.command, *relevant, "-E", "-v", "-x", "c", os.devnull])
+        return search_path.headers(files, searched, [*self.command[1:], *source.options])
 
     def surroundings(self, source: Source) -> str:
         """The folders of headers that environment variables name, and the current one if a folder is relative to it.
@@ -165,60 +134,10 @@ class HostCompiler(Compiler):
         Builds with libraries are marked, because earlier versions named these before the source, where they gave
         nothing.
         """
-        return f"{' libraries last' if any(map(_LIBRARY.match, source.options)) else ''}{self._folders(source)}"
-
-    def _folders(self, source: Source) -> str:
-        named = {name: os.environ[name] for name in _SEARCHED if os.environ.get(name)}
-        options = [option for option in (*self.command[1:], *source.options) if _names_folder(option)]
-        if not named and not options:
-            return ""
-        folders = [folder for value in named.values() for folder in value.split(os.pathsep)]
-        is_relative = options or not all(map(os.path.isabs, folders))
+        libraries = " libraries last" if any(map(_LIBRARY.match, source.options)) else ""
         if not may_read(source.text, source.options):
-            return ""
-        return f" {sorted(named.items())} {os.getcwd() if is_relative else ''}"
-
-    def _limited(self, command: list[str]) -> list[str]:
-        """The command line that runs `command` within the allowance."""
-        if self.allowance is None:
-            return command
-        limits = [str(self.allowance.seconds), str(self.allowance.memory >> 10)]
-        return ["/bin/sh", "-c", LIMITED, "sh", *limits, *command]
-
-
-def _names_folder(option: str) -> bool:
-    """Whether an option of a compiler names a file or folder relative to the current folder."""
-    value = re.sub(r"^(-I|-isystem|-iquote|-idirafter|-include|-imacros|-L|--sysroot)=?", "", option)
-    return option.startswith(("-I", "-i", "-L", "--sysroot")) and not value.startswith("/")
-
-
-def _prerequisites(rule: str) -> list[str]:
-    """The files that a rule of a Makefile, as a compiler writes it, depends on."""
-    words = re.findall(r"(?:\\[ #]|\S)+", rule.partition(":")[2].replace("\\\n", " "))
-    return [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in words]
-
-
-def _searched(command: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders in which a compiler looks for headers, in their order; before them those that do not exist."""
-    relevant = tuple(option for option in options if option.startswith("-Wp,") or not option.startswith(_UNRELATED))
-    return _folders_of(command, relevant, tuple(os.environ.get(name, "") for name in _SEARCHED), os.getcwd())
-
-
-@functools.lru_cache(maxsize=64)
-def _folders_of(command: tuple[str, ...], options: tuple[str, ...], *_surroundings: object) -> tuple[str, ...]:
-    process = subprocess.run(
-        [*command, *options, "-E", "-v", "-x", "c", os.devnull],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    listed = _LIST.search(process.stderr)
-    lines = listed[1].splitlines() if listed else []
-    folders = [os.path.abspath(line.strip()) for line in lines if line.startswith(" ")]
-    return (*map(os.path.abspath, _IGNORED.findall(process.stderr)), *folders)
+            return libraries
+        return f"{libraries}{search_path.surroundings([*self.command[1:], *source.options], _SEARCHED)}"
 
 
 def surrounding(space: "Space") -> str:

@@ -1,0 +1,1 @@
+"""Compilers that are programs: their processes, and the files that they read."""

@@ -1,0 +1,73 @@
+"""The files that a compiler read, as it lists them, and the folders in which it looked for them."""
+
+import functools
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tuner.devices.commands import process
+from tuner.devices.headers import Headers
+
+_LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
+_IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
+
+
+def read_files(rule: Path) -> list[str]:
+    """The files that a compiler read, from the rule of a Makefile that it wrote, each once."""
+    names = _prerequisites(rule.read_text(errors="surrogateescape"))
+    return list(dict.fromkeys(os.path.abspath(name) for name in names))
+
+
+def headers(read: Iterable[str], searched: Sequence[str], options: Sequence[str]) -> Headers | None:
+    """The files that a compiler `read` or that its options name, found in the folders `searched`; None if one has
+    gone."""
+    from tuner.devices import header_search  # a launch from the cache searches nothing
+
+    later, absent = header_search.shadowed(list(read), searched)
+    named = dict.fromkeys(header_search.files(options), ())
+    try:
+        return Headers.of({**named, **later}, absent)
+    except OSError:
+        return None
+
+
+def surroundings(options: Iterable[str], variables: Iterable[str]) -> str:
+    """The folders of headers that environment variables name, and the current one if a folder is relative to it; empty
+    if there are none."""
+    named = {name: os.environ[name] for name in variables if os.environ.get(name)}
+    is_relative = any(map(_is_relative, options))
+    if not named and not is_relative:
+        return ""
+    folders = [folder for value in named.values() for folder in value.split(os.pathsep)]
+    is_relative = is_relative or not all(map(os.path.isabs, folders))
+    return f" {sorted(named.items())} {os.getcwd() if is_relative else ''}"
+
+
+def folders(command: Sequence[str], variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The folders in which a compiler looks for headers, in their order; before them those that do not exist.
+
+    `command` makes it list them, as `cc -E -v` does; `variables` is its environment.
+    """
+    return _folders_of(tuple(command), tuple(sorted(variables.items())), os.getcwd())
+
+
+def _is_relative(option: str) -> bool:
+    """Whether an option of a compiler names a file or folder relative to the current folder."""
+    value = re.sub(r"^(-I|-isystem|-iquote|-idirafter|-include|-imacros|-L|--sysroot)=?", "", option)
+    return option.startswith(("-I", "-i", "-L", "--sysroot")) and not value.startswith("/")
+
+
+def _prerequisites(rule: str) -> list[str]:
+    """The files that a rule of a Makefile, as a compiler writes it, depends on."""
+    words = re.findall(r"(?:\\[ #]|\S)+", rule.partition(":")[2].replace("\\\n", " "))
+    return [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in words]
+
+
+@functools.lru_cache(maxsize=64)
+def _folders_of(command: tuple[str, ...], variables: tuple[tuple[str, str], ...], _current: str) -> tuple[str, ...]:
+    _, log = process.told(command, dict(variables))
+    listed = _LIST.search(log)
+    lines = listed[1].splitlines() if listed else []
+    found = [os.path.abspath(line.strip()) for line in lines if line.startswith(" ")]
+    return (*map(os.path.abspath, _IGNORED.findall(log)), *found)
