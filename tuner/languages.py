@@ -25,6 +25,7 @@ class Language:
     has_cpp_names: kernels may be templates, and may be in namespaces.
     counts_threads: the driver takes a launch's global size in threads; if false, in blocks.
     has_clusters: a launch may be cooperative, and its blocks may form clusters.
+    compilers: those that a space file may choose from, the default first.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Language:
     has_cpp_names: bool = False
     counts_threads: bool = False
     has_clusters: bool = False
+    compilers: tuple[str, ...] = ()
 
 
 # With portable.h, one file is valid CUDA and OpenCL, so each of the two languages accepts both suffixes.
@@ -44,7 +46,14 @@ LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (
         Language(
-            "cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True, has_cpp_names=True, has_clusters=True
+            "cuda",
+            "CUDA",
+            ".cu",
+            (".cu", ".cl"),
+            has_compute_capability=True,
+            has_cpp_names=True,
+            has_clusters=True,
+            compilers=("nvrtc", "nvcc"),
         ),
         Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False, counts_threads=True),
         Language("c", "C", ".c", (".c",), has_grid=False),

@@ -13,6 +13,7 @@ from tuner.space.scope import Limits
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.devices.compiler import Compiler
+    from tuner.space.model import Space
 
 UNLIMITED = 2**31 - 1
 
@@ -54,7 +55,9 @@ class Backend:
     widest: limits that no device of an architecture exceeds. A configuration that exceeds them is valid nowhere.
     may_be_processor: whether a device of this kind may be the CPU that also runs the compilers.
     follows_context: whether each caller opens the device anew, in the context that is current at that time.
-    toolchain: the common prefix of its toolchains' names, or None.
+    surrounding: returns a digest of the headers and libraries that a space uses from folders of the user's, on which
+        its studies depend; empty if it uses none, or if unknown.
+    toolchains: the prefixes of its toolchains' names.
     common: the architectures to compile for if no device is present.
     binaries: the suffix of its binaries if they run on every device of their architecture, else None.
     """
@@ -74,7 +77,8 @@ class Backend:
     widest: Callable[[str], Limits] = widest_processor
     may_be_processor: bool = False
     follows_context: bool = False
-    toolchain: str | None = None
+    surrounding: Callable[[Space], str] = lambda space: ""
+    toolchains: tuple[str, ...] = ()
     common: tuple[str, ...] = ("",)
     binaries: str | None = None
 

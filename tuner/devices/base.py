@@ -105,6 +105,11 @@ class Device(ABC):
     def toolchain(self) -> str:
         """Compiler and driver with their versions, on which times depend besides source and device."""
 
+    def toolchain_of(self, compiler: str) -> str:
+        """The toolchain of kernels whose space file chooses this compiler; empty for the default. Raises DeviceError if
+        it is missing."""
+        return self.toolchain
+
     def build(self, source: Source) -> Build:
         """The build of `source`, from the cache or the compiler. Raises BuildError with the compiler's log, DeviceError
         if the cache has no build and the compiler is missing."""

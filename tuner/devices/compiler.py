@@ -123,26 +123,35 @@ class Compiler(ABC):
 
         return [Path(tempfile.gettempdir())]
 
+    def chosen(self, compiler: str) -> Compiler:
+        """The compiler that a space file chooses by this name, for the same architecture and within the same allowance;
+        this one for an empty name."""
+        return self
+
     def source_key(self, source: Source) -> str:
         """The common prefix of the cache names of all builds of `source` for this architecture."""
         return paths.digest(self.kind, self.architecture, source.digest)
 
     def key(self, source: Source) -> str:
         """The cache name of a build. It covers everything that changes the result of `compile`."""
-        return f"{self.source_key(source)}-{paths.digest(self.name() + self.surroundings(source))}"
+        chosen = self.chosen(source.compiler)
+        return f"{self.source_key(source)}-{paths.digest(chosen.name() + chosen.surroundings(source))}"
 
     def cached(self, source: Source) -> Build | None:
         """The build of `source` in the cache; None if there is none. Raises as `name` does."""
         return _from_cache(self.key(source), source)
 
     def build(self, source: Source) -> Build:
-        """The build of `source`, from the cache or newly compiled.
+        """The build of `source` by the compiler that it chooses, from the cache or newly compiled.
 
         A build in the cache serves only if none of the files has changed that the compiler read for it. If the compiler
         is missing and its builds are portable, a cached build of another compiler version is used. Raises BuildError
         with the compiler's log, DeviceError if there is neither a build nor a compiler, EnvironmentTrouble if the
         machine caused the failure.
         """
+        return self.chosen(source.compiler)._build(source)
+
+    def _build(self, source: Source) -> Build:
         try:
             self._check_pinned()
             if (build := _from_cache(self.key(source), source)) is not None:

@@ -43,12 +43,14 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "killed (program": KILLED,
     "terminated signal terminated": KILLED,
     "terminated with signal 9": KILLED,
+    "died due to signal 9": KILLED,  # nvcc
 }
 _DIAGNOSTIC = re.compile(r"\S+(:\d+:(\d+:)?|\(\d+\):) (error|warning|note): |\S+: In function |\s*\d*\s*\|")
 _OF_SOURCE = re.compile(
     r"(?:(?::\d+){1,2}:|\(\d+\):) (?:fatal |catastrophic )?error\b"  # at a line: gcc, clang, NVRTC
     r"|\berror: \S+?(?::\d+){2}: "  # PoCL
-    r"|ptxas error *:|undefined reference to |undefined symbol: |multiple definition of "
+    r"|ptxas error *:|^ptxas [^;]*; error *:|nvcc fatal *: (?:Unknown|Unsupported) "
+    r"|undefined reference to |undefined symbol: |multiple definition of "
     r"|^the source has no kernel "  # see `missing_kernel`
     r"|error: (?:unrecognized|unknown|unsupported|invalid) (?:command|argument|option|value)"
 )

@@ -20,7 +20,7 @@ from tuner.space.values.forms import (
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
-VERSION = 9
+VERSION = 10
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -41,6 +41,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "derived": {name: e.text for name, e in space.derived.items()},
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
+        "compiler": space.compiler,
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
@@ -241,6 +242,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         derived={name: parse(text) for name, text in data["derived"].items()},
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
+        compiler=data["compiler"],
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),

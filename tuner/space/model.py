@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
+from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space import structs
@@ -280,7 +281,8 @@ class Space:
     """Everything that a space file declares: the operation, the steps, the parameters and their restrictions.
 
     Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
-    see `braces`.
+    see `braces`. `compiler` is the one that the file chooses for the language that has several (see
+    `Language.compilers`); empty for the default.
     """
 
     name: str
@@ -293,6 +295,7 @@ class Space:
     derived: Mapping[str, Expression]
     default: Mapping[str, Value]
     compile_options: Mapping[str, tuple[str, ...]]
+    compiler: str = ""
     alignment: int = 1
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from
@@ -302,6 +305,10 @@ class Space:
         """The required alignment of the caller's array `argument`, in bytes, apart from its element size."""
         own = [a.kind.alignments(a).get(argument, 1) for a in self.operation.arguments if a.kind is not None]
         return max(self.alignment, *own, 1)
+
+    def compiler_of(self, language: str) -> str:
+        """The compiler that the file chooses for a language; empty for the language's default."""
+        return self.compiler if self.compiler in LANGUAGES[language].compilers[1:] else ""
 
     @property
     def most_aligned(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tuner import devices
 from tuner.catalog import kernel_names
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
@@ -183,7 +184,7 @@ def explored(
             method.protocol,
             types=task.types,
             conditions=crew.device.conditions,
-            headers=_headers(space, crew.device.kind),
+            headers=devices.BACKENDS[crew.device.kind].surrounding(space),
         )
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -209,14 +210,6 @@ def explored(
                 yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
-
-
-def _headers(space: Space, kind: str) -> str:
-    """A digest of the headers and libraries that a space uses from elsewhere; empty if it uses none, or if unknown."""
-    from tuner.devices import host
-    from tuner.devices.host import compiler
-
-    return compiler.surrounding(space) if kind == host.BACKEND.kind else ""
 
 
 def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Callable[[str], None]) -> Pool:

@@ -5,10 +5,16 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tuner import paths
 from tuner.devices.commands import process
 from tuner.devices.headers import Headers
 
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+
+_LOCAL = "/usr/local/include"  # where a compiler looks for headers that somebody has installed by hand
 _LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
 _IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
 
@@ -50,6 +56,20 @@ def folders(command: Sequence[str], variables: Mapping[str, str] = os.environ) -
     `command` makes it list them, as `cc -E -v` does; `variables` is its environment.
     """
     return _folders_of(tuple(command), tuple(sorted(variables.items())), os.getcwd())
+
+
+def contents(space: "Space", options: Sequence[str], variables: Iterable[str]) -> str:
+    """A digest of the headers that the sources of a space include from folders of the user's, which `options` and
+    environment `variables` name, and of the files that `options` name; empty without any."""
+    from tuner.devices import header_search
+    from tuner.space.sources.includes import inlined
+
+    listed = [folder for name in variables for folder in os.environ.get(name, "").split(os.pathsep)]
+    search = header_search.HeaderSearch([*header_search.folders(options), *filter(None, listed), _LOCAL])
+    for path in space.sources:
+        search.of_text(inlined(path, space.include))
+    files = [file for file in (*search.read, *header_search.files(options)) if os.access(file, os.R_OK)]
+    return paths.digest(*(Path(file).read_bytes() for file in files)) if files else ""
 
 
 def _is_relative(option: str) -> bool:

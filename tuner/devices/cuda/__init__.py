@@ -1,4 +1,4 @@
-"""The backend for NVIDIA GPUs, which uses NVRTC, the CUDA driver, and PyCUDA or cuda-bindings."""
+"""The backend for NVIDIA GPUs, which uses NVRTC or nvcc, the CUDA driver, and PyCUDA or cuda-bindings."""
 
 from tuner.devices.backend import Backend, deferred
 from tuner.devices.cuda import architectures
@@ -17,7 +17,8 @@ BACKEND = Backend(
     widest=architectures.widest,
     lacks=deferred(f"{__name__}.chosen_gpu", "lacks"),
     follows_context=True,
-    toolchain="NVRTC ",
+    surrounding=deferred(f"{__name__}.nvcc", "surrounding"),
+    toolchains=("NVRTC ", "nvcc "),
     common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),
     binaries=".cubin",
 )

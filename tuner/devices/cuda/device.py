@@ -18,7 +18,6 @@ from tuner.devices.compiler import Build
 from tuner.devices.cuda import (
     BACKEND,
     chosen_gpu,
-    compiler,
     driver,
     launch_settings,
     launches,
@@ -63,7 +62,7 @@ class CudaDevice(Device):
         self.package = self._gpu.package
         # From Hopper on, matrix instructions such as wgmma exist only in the architecture-specific target, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
-        self.compiler = NvrtcCompiler(self.architecture)
+        self.compiler: NvrtcCompiler = NvrtcCompiler(self.architecture)
         self.conditions = launch_settings.conditions()
         self.memory = self.free_memory()
         self.units = get("MULTIPROCESSOR_COUNT")
@@ -85,8 +84,12 @@ class CudaDevice(Device):
 
     @property
     def toolchain(self) -> str:
+        return self.toolchain_of("")
+
+    def toolchain_of(self, compiler: str) -> str:
         version = self._gpu.driver_version()
-        return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
+        chosen = self.compiler.chosen(compiler)
+        return f"{chosen.toolchain}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, build: Build, source: Source) -> tuple[launches.Module, Build]:
         forking.use(self.kind)

@@ -44,7 +44,8 @@ _TAKEN_AS_EMPTY = re.compile(
 _HINTS = [  # patterns of NVRTC's messages, and advice
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
-        "include the parts that a kernel uses, such as cub/block/block_scan.cuh; cub.cuh and thrust are for the host",
+        "include the parts that a kernel uses, such as cub/block/block_scan.cuh, or write `compiler: nvcc` in the "
+        "space file; cub.cuh and thrust are for the host",
     ),
     (r'cannot open source file "curand', "pip install nvidia-curand"),
     (r'cannot open source file "(?:cub|cuda|nv|thrust)/', "pip install nvidia-cuda-cccl"),

@@ -8,6 +8,7 @@ BACKEND = Backend(
     count=deferred(f"{__name__}.compiler", "count"),
     open=deferred(f"{__name__}.device", "HostDevice"),
     compiler=deferred(f"{__name__}.compiler", "default"),
+    surrounding=deferred(f"{__name__}.compiler", "surrounding"),
     needs="gcc",
     remedy="install a C compiler, or set CC to one",
     may_be_processor=True,

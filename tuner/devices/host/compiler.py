@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
-_LOCAL = "/usr/local/include"  # where a compiler looks for headers that somebody has installed by hand
 _UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
 _LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
 _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
@@ -143,16 +142,8 @@ class HostCompiler(Compiler):
 def surrounding(space: "Space") -> str:
     """A digest of the headers that the sources of a space include from folders of the user's, and of the libraries that
     its options name: files that people change, and that are no part of the space. Empty without any."""
-    from tuner.devices import header_search
-    from tuner.space.sources.includes import inlined
-
     options = [*(find_command() or [""])[1:], *space.compile_options.get("c", ())]
-    listed = [folder for name in _SEARCHED for folder in os.environ.get(name, "").split(os.pathsep)]
-    search = header_search.HeaderSearch([*header_search.folders(options), *filter(None, listed), _LOCAL])
-    for path in space.sources:
-        search.of_text(inlined(path, space.include))
-    files = [file for file in (*search.read, *header_search.files(options)) if os.access(file, os.R_OK)]
-    return paths.digest(*(Path(file).read_bytes() for file in files)) if files else ""
+    return search_path.contents(space, options, _SEARCHED)
 
 
 def default(_architecture: str = "") -> HostCompiler:

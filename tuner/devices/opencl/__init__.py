@@ -12,5 +12,5 @@ BACKEND = Backend(
     package="pyopencl",
     modules=("pyopencl",),
     may_be_processor=True,
-    toolchain="OpenCL ",
+    toolchains=("OpenCL ",),
 )

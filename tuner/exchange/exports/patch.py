@@ -92,7 +92,7 @@ def _of_host(space: Space, files: Mapping[Path, str], defined: frozenset[str]) -
     word = re.compile(rf"\b(?:{'|'.join(sorted(defined))})\b")
     places = list[str]()
     for path in [path for path in space.sources if path in files]:
-        device = includes.lines(includes.blanked(source_text.of(space, path)), path.name)
+        device = includes.lines(includes.blanked(source_text.device(space, path)), path.name)
         for number, line in enumerate(includes.blanked(files[path]).splitlines(), 1):
             if word.search(line) and not device.get(number, "").strip() and not _DEFINE.match(line):
                 places.append(f"  {path.name}:{number}: {line.strip()}")

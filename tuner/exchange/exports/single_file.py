@@ -1,6 +1,7 @@
 """Export of one configuration's source as a file that compiles on its own."""
 
 from tuner import devices
+from tuner.devices.cuda.common import STANDARD
 from tuner.devices.host.compiler import OPTIONS
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange.exports.names import comment
@@ -17,7 +18,10 @@ from tuner.space.sources.source import StepSource
 from tuner.space.texts import config_text
 
 # Without these, the compiler would build a different program from the measured one: single-threaded, for any CPU.
-_FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
+_FLAGS = {
+    "c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC"))),
+    "nvcc": ("nvcc", STANDARD),
+}
 
 
 def export(request: ExportRequest) -> Export:
@@ -59,7 +63,8 @@ def text(target: Target) -> str:
         for argument in problem.space.operation.arguments
         if not _is_parameter(argument, instance)
     ]
-    if options := [*_FLAGS.get(target.scope.language, ()), *rendered[0].options]:
+    compiler = rendered[0].compiler or target.scope.language
+    if options := [*_FLAGS.get(compiler, ()), *rendered[0].options]:
         lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
 

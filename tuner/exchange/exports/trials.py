@@ -104,7 +104,7 @@ def of_recording(recording: Recording) -> Trials:
 def with_device(problem: Problem, trials: Trials) -> Trials:
     """`trials` with the device's kind and architecture, as far as the toolchain and the store determine them."""
     usable = devices.kinds_of(problem.space)
-    matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
+    matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchains)]
     kind = trials.kind or next(iter(matches), usable[0] if len(usable) == 1 else "")
     same = [d for d in stored_devices(problem) if d.name == trials.recording.device and kind in ("", d.kind)]
     kinds = {d.kind for d in same} or {kind}

@@ -45,11 +45,11 @@ class _Builder:
     """A compiler, and the space and problem that it builds for."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._set_task(task)
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
-        self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
-        self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
+        self._usual = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
+        self._allowance = self._usual.allowance = Allowance(**task["allowance"])
+        self._set_task(task)
         self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the limits that this process began with
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
 
@@ -59,6 +59,7 @@ class _Builder:
         self._scope = self._space.operation.scope(
             task["sizes"], task["options"], task["language"], limits, task["types"]
         )
+        self._compiler = self._usual.chosen(self._space.compiler_of(task["language"]))
         self._latest: Built | None = None
         self._pinned = task["compiler"]
 

@@ -79,8 +79,7 @@ def explained(space: Space, died: WorkerDied) -> WorkerDied:
 class Supervisor:
     """A worker on one device, for one task after another. The caller must `close` it.
 
-    `start` and `switch_to` set `device`, which describes the open device, `scope`, the problem on it, and `compiler`,
-    the name of the compiler, which must not change while the supervisor is used.
+    `start` and `switch_to` set `device`, which describes the open device, and `scope`, the problem on it.
     `missed_cases` are warnings about conditions that the inputs do not decide, `notes` are on the method; `get_ready`
     sets both.
     """
@@ -97,7 +96,13 @@ class Supervisor:
         self.missed_cases: list[str] = []
         self.notes: list[str] = []
         self._killed, self._starting = False, threading.Lock()
-        self.compiler: str | None = None  # its `name` when the first worker started
+        self._compilers: dict[str, str | None] = {}  # the `name` of each chosen compiler at its first task
+
+    @property
+    def compiler(self) -> str | None:
+        """The name of the compiler that the task's space chooses, which must not change while the supervisor is used;
+        None before its first task, and if the compiler is missing."""
+        return self._compilers.get(self.task.space.compiler)
 
     def start(self) -> None:
         """Start the worker, which opens the device.
@@ -141,7 +146,7 @@ class Supervisor:
     def _hand_over(self, task: dict[str, Any]) -> None:
         began = time.perf_counter()
         reply = self._ask_starting({**task, "follows": self._follows, "compiler": self.compiler})
-        self.compiler = reply.pop("compiler")
+        self._compilers[self.task.space.compiler] = reply.pop("compiler")
         self.device = DeviceInfo.from_json(reply)
         logger.debug(
             "%s: %s is ready for a task after %.3f s", self._device_id, self.device.name, time.perf_counter() - began

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
@@ -78,7 +78,9 @@ def _serve(
         language, limits = device.language, device.limits
         scope = space.operation.scope(task["sizes"], task["options"], language, limits, task["types"])
         feasibility.check(device, space, scope, method)
-        channel.reply({**asdict(device.info), "compiler": device.compiler.pin(task["compiler"])})
+        chosen = space.compiler_of(language)
+        about = replace(device.info, toolchain=device.toolchain_of(chosen))
+        channel.reply({**asdict(about), "compiler": device.compiler.chosen(chosen).pin(task["compiler"])})
         predecessor = workbenches.take(space, scope)
         # meanwhile, the supervisor enumerates the configurations
         with channel.reporting_to(requests):

@@ -140,6 +140,7 @@ class _SpaceBuilder:
             derived=derived,
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
+            compiler=self.source_reader.compiler(languages),
             alignment=model.alignment,
             source_note=model.source_note,
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
@@ -152,7 +153,7 @@ class _SpaceBuilder:
         only_fatal: ignore disagreements with which the kernel can be launched.
         """
         try:
-            texts = {path: source_text.of(space, path) for path in space.sources}
+            texts = {path: source_text.device(space, path) for path in space.sources}
         except SpaceError as error:
             if only_fatal:  # a missing header is reported when the source is rendered
                 return

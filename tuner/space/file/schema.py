@@ -174,10 +174,12 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     LanguageName: TypeAlias = str
+    CompilerName: TypeAlias = str
     RoutineName: TypeAlias = str
     KindName: TypeAlias = str
 else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
+    CompilerName = Literal[tuple(name for language in LANGUAGES.values() for name in language.compilers)]
     KindName = Literal[("array", *kinds.table())]
 
 
@@ -351,6 +353,9 @@ class SpaceModel(GeometryModel):
     requires: RequirementsModel | None = Field(None, description="requirements on the device")
     alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="alignment of arrays in bytes")
     default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
+    compiler: CompilerName | None = Field(
+        None, description="of CUDA: nvrtc compiles device code only; nvcc compiles the whole file"
+    )
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
         {}, description="language: options of its compiler"
     )

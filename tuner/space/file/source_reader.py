@@ -89,6 +89,20 @@ class SourceReader:
             )
         return tuple(names)
 
+    def compiler(self, languages: Sequence[str]) -> str:
+        """The chosen compiler; empty for the default of its language. That must be one of the languages."""
+        chosen = self.model.compiler
+        if chosen is None:
+            return ""
+        language = next(each for each in LANGUAGES.values() if chosen in each.compilers)
+        if language.name not in languages:
+            raise self.document.error(
+                ("compiler",),
+                f"{chosen} compiles {language.title}, and the languages are {', '.join(languages)}; remove this key, "
+                f"or write `languages: [{language.name}]`",
+            )
+        return "" if chosen == language.compilers[0] else chosen
+
     def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
         """Raise SpaceError if the source of the step at `where` is not in the languages of the first step."""
         own = self._languages_of(source)

@@ -70,7 +70,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
 def warnings(space: Space) -> Iterator[str]:
     """A message for each fault that is not fatal: with such a fault, a search may be useless."""
     try:
-        texts = {path: source_text.of(space, path) for path in space.sources}
+        texts = {path: source_text.device(space, path) for path in space.sources}
     except SpaceError:
         return  # a missing header is reported when the source is rendered
     yield from missing_headers(space)
@@ -92,7 +92,7 @@ def clusters(space: Space) -> Iterator[tuple[int, tuple[Expression, ...]]]:
     """
     for number, step in enumerate(space.steps):
         try:
-            text = source_text.of(space, step.source)
+            text = source_text.device(space, step.source)
             prototype = _prototype(space, step, text, without_comments(text)) if "__cluster_dims__" in text else None
             extents = tuple(expressions.parse(extent) for extent in (prototype.cluster if prototype else ()))
         except SpaceError:  # a missing header is reported when the source is checked

@@ -49,7 +49,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     for path in space.sources:
         text = f"{head}{source_text.rendered(space, path, macros, instance.problem.sizes)}"
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
-        sources[path] = Source(text, tuple(own), options)
+        sources[path] = Source(text, tuple(own), options, space.compiler_of(instance.problem.language))
     return tuple(
         StepSource(sources[step.source], kernel, geometry, step.arguments)
         for step, kernel, geometry in zip(space.steps, kernels, geometries, strict=True)
@@ -235,6 +235,7 @@ def _code(
         "geometry": [e.text for e in (*first.grid, *first.block, first.shared_memory)],
         **steps,
         **({"flags": undefined} if undefined else {}),
+        **({"compiler": space.compiler} if space.compiler else {}),
     }
 
 

@@ -18,16 +18,20 @@ class Source:
     """The text of one configuration, its kernels, and its compiler options. Equal Sources give equal builds.
 
     kernels: the names as the source spells them, such as `add<64>`; a build maps them to names in its binary.
+    compiler: the one that the space file chooses; empty for the default of the language.
     """
 
     text: str
     kernels: tuple[str, ...]
     options: tuple[str, ...]
+    compiler: str = ""
 
     @property
     def digest(self) -> str:
-        """A hash of text, kernel names and options; it does not depend on compiler or device."""
-        return paths.digest(*self.options, *self.kernels, self.text)
+        """A hash of text, kernel names, options and chosen compiler; it does not depend on its version, nor on a
+        device."""
+        chosen = (f"compiler {self.compiler}",) if self.compiler else ()
+        return paths.digest(*chosen, *self.options, *self.kernels, self.text)
 
     @property
     def kernel(self) -> str:

@@ -29,10 +29,16 @@ def macro_names(space: Space) -> tuple[str, ...]:
 def of(space: Space, path: Path) -> str:
     """The text of one of `space.sources`, with includes expanded (see `includes.parts`), for checks.
 
-    If the space is for CUDA alone, host code is left out, so neither the compiler nor the identity of the code sees it.
-    Macros that the file defines and a configuration replaces (see `definitions`) are not defined.
+    If the space is for CUDA alone, host code is left out, so neither the compiler nor the identity of the code sees it;
+    but nvcc compiles the whole file. Macros that the file defines and a configuration replaces (see `definitions`) are
+    not defined.
     """
     return _replaced(space, path, {})
+
+
+def device(space: Space, path: Path) -> str:
+    """The text of one of `space.sources` without its host code, also if the compiler gets that."""
+    return _device(of(space, path), space, path)
 
 
 def canonical(space: Space, path: Path) -> str:
@@ -73,9 +79,13 @@ def defined_in(space: Space, path: Path) -> Definitions | None:
         return None
     from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
 
-    macros = macro_names(space)
+    text, macros = includes.joined(_parts(space, path)), macro_names(space)
     sizes = frozenset(space.operation.sizes).difference(macros)
-    return definitions.of(includes.joined(_parts(space, path)), sizes.union(macros), with_defaults=sizes)
+    names = sizes.union(macros)
+    if _has_whole(space, path):  # host code may have variables of its own with these names
+        found = definitions.of(_device(text, space, path), names, with_defaults=sizes)
+        names = found.names.union(found.faults)
+    return definitions.of(text, names, with_defaults=sizes)
 
 
 def defined_sizes(space: Space) -> frozenset[str]:
@@ -90,8 +100,31 @@ def _replaced(space: Space, path: Path, values: Mapping[str, str]) -> str:
 
 
 def _parts(space: Space, path: Path) -> includes.Parts:
-    """The text of a kernel file in parts. Kernels that ship have no host code, and their launches need not look for
-    it."""
-    may_have_host_code = tuple(space.languages) == ("cuda",) and not is_shipped(path)
-    kernels = tuple(braces.pattern(step.kernel) for step in space.steps if step.source == path)
-    return includes.parts(path, space.include, kernels if may_have_host_code else None)
+    """The text of a kernel file in parts."""
+    is_cut = _may_have_host_code(space, path) and not _has_whole(space, path)
+    return includes.parts(path, space.include, _kernels(space, path) if is_cut else None)
+
+
+def _may_have_host_code(space: Space, path: Path) -> bool:
+    """Kernels that ship have no host code, and their launches need not look for it."""
+    return tuple(space.languages) == ("cuda",) and not is_shipped(path)
+
+
+def _has_whole(space: Space, path: Path) -> bool:
+    """Whether the compiler gets a file with its host code. The identity of the code then has it, too: what kernels do
+    may depend on it, as on functions that `--expt-relaxed-constexpr` lets kernels call."""
+    return space.compiler_of("cuda") != "" and _may_have_host_code(space, path)
+
+
+def _device(text: str, space: Space, path: Path) -> str:
+    """A text of one of `space.sources` without the host code that it still has."""
+    if not _has_whole(space, path):
+        return text
+    from tuner.space.sources import device_code  # only a file with host code needs it
+
+    return device_code.of(text, _kernels(space, path))
+
+
+def _kernels(space: Space, path: Path) -> tuple[str, ...]:
+    """The patterns of the names of a file's kernels."""
+    return tuple(braces.pattern(step.kernel) for step in space.steps if step.source == path)

@@ -59,7 +59,7 @@ def _text(space: Space, step: Step) -> str:
 
     Template parameters are replaced by the names that the kernel's name passes for them.
     """
-    rest = remainder(without_comments(source_text.of(space, step.source)), "__OPENCL_VERSION__", None)
+    rest = remainder(without_comments(source_text.device(space, step.source)), "__OPENCL_VERSION__", None)
     if rest is None or "##" in "".join(rest.lines):
         return ""
     code = "\n".join(rest.lines)

@@ -35,7 +35,7 @@ class StudyKey:
 
     `device` is the device's name, `signature` the identity of the space (`identity.of`), `protocol` the version of the
     timing protocol, and `types` the chosen types. `headers` is a digest of the headers that are no part of the space
-    (`devices.host.compiler.surrounding`), empty without any. Whatever else times depend on is in `conditions`.
+    (`Backend.surrounding`), empty without any. Whatever else times depend on is in `conditions`.
     """
 
     sizes: dict[str, int]
