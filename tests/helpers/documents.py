@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
-from collections.abc import Iterator
 
 import click
 
@@ -36,19 +36,20 @@ def code_spans(text: str) -> list[str]:
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose(text))]
 
 
-def shell_commands(text: str) -> Iterator[list[str]]:
+@functools.cache
+def shell_commands(text: str) -> tuple[list[str], ...]:
     """The commands of a page, as words: of its shell blocks, and those of `tune` in its sentences."""
     lines = "".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
-    for line in [*lines, *(span for span in code_spans(text) if span.startswith("tune "))]:
-        for command in line.split(" && "):
-            words = shlex.split(command.partition(" > ")[0].removeprefix(".venv/bin/"), comments=True)
-            if words:
-                yield words
+    lines += [span for span in code_spans(text) if span.startswith("tune ")]
+    commands = (command.partition(" > ")[0] for line in lines for command in line.split(" && "))
+    split = (shlex.split(command.removeprefix(".venv/bin/"), comments=True) for command in commands)
+    return tuple(words for words in split if words)
 
 
-def commands_of(program: str, text: str) -> list[str]:
+@functools.cache
+def commands_of(program: str, text: str) -> tuple[str, ...]:
     """The commands of a page that begin with `program`, without it, in their order, each once."""
-    return list(dict.fromkeys(shlex.join(words[1:]) for words in shell_commands(text) if words[0] == program))
+    return tuple(dict.fromkeys(shlex.join(words[1:]) for words in shell_commands(text) if words[0] == program))
 
 
 def all_commands_of(program: str) -> list[str]:

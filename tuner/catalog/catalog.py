@@ -29,14 +29,18 @@ class CatalogEntry:
 
 def names() -> list[str]:
     """The names of the shipped kernels, `family/stage`, sorted."""
-    root = paths.shipped("spaces")
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml") if is_space(path))
+    root = os.path.join(paths.shipped("spaces"), "")
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if is_space(name))
+    return sorted(file.removeprefix(root).replace(os.sep, "/").removesuffix(".yaml") for file in files)
 
 
 def shipped() -> list[CatalogEntry]:
     """The kernels that ship with tuner."""
-    root = paths.shipped("spaces")
-    return [CatalogEntry(name, root / f"{name}.yaml", "tuner") for name in names()]
+    return [CatalogEntry(name, _shipped_file(name), "tuner") for name in names()]
+
+
+def _shipped_file(name: str) -> Path:
+    return paths.shipped("spaces") / f"{name}.yaml"
 
 
 def own() -> tuple[list[CatalogEntry], list[str]]:
@@ -137,11 +141,10 @@ def find(kernel: str) -> tuple[Path, str]:
         if not os.path.isfile(path):
             raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {_near_file(path)}")
         return path, kernel_names.of(path)
-    builtin = shipped()
-    if matches := _named(builtin, kernel):
-        return matches[0].file, kernel
+    if kernel in names():
+        return _shipped_file(kernel), kernel
     user_kernels, problems = own()
-    candidates = [*builtin, *user_kernels]
+    candidates = [*shipped(), *user_kernels]
     matches = _matches(candidates, kernel)
     if not matches:
         wheel_kernels, more = of_wheels()

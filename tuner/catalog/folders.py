@@ -35,7 +35,7 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
             problems.append(f"{where}: has more than {MOST_ENTRIES:,} files; the rest is ignored; name subfolders")
             entries.pop()
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if is_space(Path(entry.name)) and os.path.isfile(entry.path):
+            if is_space(entry.name) and os.path.isfile(entry.path):
                 yield Path(entry.path)
             elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__")):
                 queue.append(Path(entry.path))
@@ -43,6 +43,7 @@ def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
             return
 
 
-def is_space(path: Path) -> bool:
+def is_space(name: str) -> bool:
     """Whether a file with this name counts as a space file."""
-    return path.suffix in SUFFIXES and path.stem != "operation" and not path.name.startswith(("_", "."))
+    stem, suffix = os.path.splitext(name)
+    return suffix in SUFFIXES and stem != "operation" and not name.startswith(("_", "."))
