@@ -1,18 +1,26 @@
-"""Bayesian optimisation over a pool: a Gaussian process, and the log expected improvement of every configuration."""
+"""Bayesian optimisation over a pool: a Gaussian process, and the log expected improvement of every configuration.
 
+What needs SciPy, which takes long to import, is imported when the model is used first: a short search ends before.
+"""
+
+from __future__ import annotations
+
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.covariance import Covariance, Encoding
 from tuner.search.pool import Pool, farthest_points
-from tuner.search.posterior import Posterior, log_expected_improvement
 from tuner.search.proposer import Proposer
 from tuner.space.config import Value
+
+if TYPE_CHECKING:
+    from tuner.search.covariance import Covariance
+    from tuner.search.posterior import Posterior
 
 Array = NDArray[Any]
 Values = tuple[float, ...]
@@ -57,7 +65,7 @@ class PoolGP(Proposer):
         whose product is the number of threads per block."""
         super().__init__(pool)
         self._rng = np.random.default_rng(seed)
-        self._covariance = Covariance(Encoding(pool, block))
+        self._block = block
         self._values: dict[int, Values | None] = {}  # the results, by row
         # Predicted costs of outstanding rows; NaN, which counts as the mean cost, if the model did not choose the row.
         self._guesses: dict[int, float] = {}
@@ -76,6 +84,12 @@ class PoolGP(Proposer):
         self._fitted_at = 0
         self._improvement = np.zeros(0)
         self._threads = ThreadpoolController()
+
+    @functools.cached_property
+    def _covariance(self) -> Covariance:
+        from tuner.search.covariance import Covariance, Encoding
+
+        return Covariance(Encoding(self.pool, self._block))
 
     def likely(self, count: int) -> list[int]:
         rows = [row for row in self._queue if self.free[row]][:count]
@@ -119,6 +133,8 @@ class PoolGP(Proposer):
 
     def _most_promising(self) -> int:
         """The free candidate with the largest expected improvement."""
+        from tuner.search.posterior import log_expected_improvement
+
         costs = self._costs()
         centre, scale = float(np.mean(list(costs.values()))), float(np.std(list(costs.values()))) or 1.0
         standard = {row: (cost - centre) / scale for row, cost in costs.items()}
@@ -173,6 +189,8 @@ class PoolGP(Proposer):
 
     def _rebuild(self, costs: Mapping[int, float]) -> Posterior:
         """A new posterior over newly drawn candidates."""
+        from tuner.search.posterior import Posterior
+
         self._training = self._sample(costs, MOST_TRAINING) + list(self._guesses)
         self._considered = {*costs, *self._guesses}
         self._candidates = self._draw_candidates(costs)

@@ -15,6 +15,7 @@ from tuner.quoting import quoted
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
+from tuner.search.pool_gp import START, PoolGP
 from tuner.search.proposer import FixedOrder, Proposer
 from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
@@ -120,8 +121,6 @@ def _of_kernel_tuner(name: str) -> Strategy:
 
 
 def _gaussian_process(work: Assignment) -> Proposer:
-    from tuner.search.pool_gp import PoolGP  # SciPy takes long to import
-
     return PoolGP(work.pool, work.seed, work.hints.warm, work.hints.block)
 
 
@@ -155,8 +154,9 @@ def check(name: str | None, objectives: int = 1) -> None:
 
 
 def may_model(name: str | None, budget: Budget) -> bool:
-    """Whether a search may use the Gaussian process. If so, import it ahead of time, because the import is slow."""
-    return (name == "optuna" or (name is None and budget != UNLIMITED)) and budget.evaluations != 1
+    """Whether a search probably uses the Gaussian process. If so, import it ahead of time, because that is slow."""
+    is_short = budget.evaluations is not None and budget.evaluations <= START
+    return (name == "optuna" or (name is None and budget != UNLIMITED)) and not is_short
 
 
 def choose(name: str | None, budget: Budget, configurations: int) -> str:

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 # Optuna, SciPy and Kernel Tuner take a second or more to import. A thread imports them while workers open devices.
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
-SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.pool_gp")
+SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.posterior")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
