@@ -116,6 +116,10 @@ using whole = unsigned int;
 std::function<int()> make() {{ return [] {{ return 1; }}; }}
 {twice("real(TWICE) * x[whole(i)]")}""",
     "types of the C library": f"#include <stdlib.h>\nint main(void) {{ return 0; }}\n{twice('x[(uint) i] * 2')}",
+    "names of std that most headers bring": f"""\
+#include <iostream>
+int main() {{ std::cout << 1; }}
+{twice("std::is_same<decltype(x[i]), const float &>::value ? 2 * x[i] : std::numeric_limits<float>::max()")}""",
     "limits of a type in a kernel": f"""\
 #include <limits>
 int main() {{}}

@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner import paths
+from tuner.space.sources.device_code import STANDARD
 from tuner.space.sources.source import GUARD
 
 _C = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 # C++ headers that libcu++ has for the device, as <cuda/std/limits>.
 _DEVICE = ("algorithm", "array", "complex", "limits", "tuple", "type_traits", "utility")
+# What every other header of C++ has, because host compilers include it with most of them.
+_WITH_ALL = ("limits", "type_traits", "utility")
 # Headers of which no kernel needs anything. NVRTC knows the types of CUDA's own.
 _HOST_HEADERS = """
-    atomic bitset cctype cerrno charconv chrono cinttypes codecvt condition_variable csetjmp csignal cstdarg
-    cstdbool ctime cwchar deque exception execution filesystem forward_list fstream functional future
-    initializer_list iomanip ios iosfwd iostream istream iterator list locale map memory mutex new numeric optional
-    ostream queue random ratio regex set shared_mutex span sstream stack stdexcept streambuf string string_view
-    system_error thread typeindex typeinfo unordered_map unordered_set valarray variant vector ctype.h dirent.h
-    dlfcn.h errno.h fcntl.h fenv.h getopt.h inttypes.h libgen.h locale.h malloc.h memory.h pthread.h sched.h
-    setjmp.h signal.h stdarg.h stdbool.h strings.h sys/mman.h sys/param.h sys/resource.h sys/stat.h sys/time.h
-    sys/timeb.h sys/types.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h cublasLt.h cudnn.h
-    cufft.h curand.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h nvtx3/nvToolsExt.h
-    cuda.h cuda_gl_interop.h
+    atomic cctype cerrno charconv cinttypes condition_variable csetjmp csignal cstdarg cstdbool ctime cwchar
+    exception execution initializer_list new optional stdexcept system_error typeindex typeinfo variant ctype.h
+    dirent.h dlfcn.h errno.h fcntl.h fenv.h getopt.h inttypes.h libgen.h locale.h malloc.h memory.h pthread.h
+    sched.h setjmp.h signal.h stdarg.h stdbool.h strings.h sys/mman.h sys/param.h sys/resource.h sys/stat.h
+    sys/time.h sys/timeb.h sys/types.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h
+    cublasLt.h cudnn.h cufft.h curand.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h
+    nvtx3/nvToolsExt.h cuda.h cuda_gl_interop.h
 """
 _CUB = tuple(
     [f"block/block_{part}" for part in ("adjacent_difference", "discontinuity", "exchange", "histogram", "load")]
@@ -71,22 +71,23 @@ def headers() -> Mapping[str, bytes]:
     """The text of each header, by name.
 
     Each of the C headers declares the types and constants of all of them. A C++ header that libcu++ has is that one, in
-    the namespace std. The headers of the host are empty.
+    the namespace std; another one declares what is in most of them. The headers of the host are empty.
     """
     standard = Path(__file__).with_name("standard.h").read_bytes()
     return {
         **dict.fromkeys(_HOST_HEADERS.split(), b"\n"),
+        **{name: _in_std(*_WITH_ALL).encode() for name in STANDARD},
         **{name: _in_std(name).encode() for name in _DEVICE},
         **{name: standard for part in _C for name in (f"{part}.h", f"c{part}")},
         "cub/cub.cuh": "".join(f"#include <cub/{part}.cuh>\n" for part in _CUB).encode(),
     }
 
 
-def _in_std(name: str) -> str:
-    """A header of libcu++, if it is installed, with its names in std."""
+def _in_std(*names: str) -> str:
+    """Headers of libcu++, if it is installed, with their names in std."""
+    includes = "".join(f"#include <cuda/std/{name}>\n" for name in names)
     return (
-        f"#if __has_include(<cuda/std/{name}>)\n#include <cuda/std/{name}>\n"
-        "namespace std { using namespace cuda::std; }\n#endif\n"
+        f"#if __has_include(<cuda/std/{names[0]}>)\n{includes}namespace std {{ using namespace cuda::std; }}\n#endif\n"
     )
 
 

@@ -29,10 +29,16 @@ _DIRECTIVE = re.compile(r"[ \t]*#(?:/\*.*?\*/|[^\n\\]|\\\r?\n|\\.)*", re.DOTALL)
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(.*)", re.DOTALL)
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b(.*)", re.DOTALL)
+# The headers of C++ that declare names of std, without those that libcu++ itself includes.
+STANDARD = (
+    "algorithm", "array", "bitset", "chrono", "codecvt", "complex", "deque", "filesystem", "forward_list",
+    "fstream", "functional", "future", "iomanip", "ios", "iosfwd", "iostream", "istream", "iterator", "limits",
+    "list", "locale", "map", "memory", "mutex", "numeric", "ostream", "queue", "random", "ratio", "regex",
+    "set", "shared_mutex", "span", "sstream", "stack", "streambuf", "string", "string_view", "thread", "tuple",
+    "type_traits", "unordered_map", "unordered_set", "utility", "valarray", "vector",
+)  # fmt: skip
 # An include of a library, and the namespace without which nothing of it is used.
-_LIBRARY = re.compile(
-    r"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:algorithm|array|complex|limits|tuple|type_traits|utility)>)"
-)
+_LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.join(STANDARD)})>)")
 _DEVICE = frozenset({"__global__", "__device__", "__constant__", "__managed__", "__shared__"})
 # Words whose parentheses hold no parameters.
 _ATTRIBUTES = frozenset(
