@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.devices import figures
 from tuner.devices.base import Buffer, Device
 from tuner.devices.figures import Figures
-from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
+from tuner.devices.work import Action, Copy, Encoded, Function, Local, Passed, Run, Work, Zero, scheduled
 from tuner.errors import GeometryError, LaunchError, OutOfMemory, ResourceError, SpaceError
 from tuner.space import operation
 from tuner.space.sources.rendering import render
@@ -32,11 +32,17 @@ class Built:
     instance: Instance
     steps: tuple[StepSource, ...]
     builds: Mapping[Source, Build]
+    in_order: bool = True  # if false, each step is launched once, whatever the loops of the space say
+
+    @property
+    def launched(self) -> list[StepSource]:
+        """The steps that the configuration launches."""
+        return [step for number, step in enumerate(self.steps) if number in self.instance.launched]
 
     @property
     def figures(self) -> Figures:
         """The figures of a launch: the maximum of registers and memory over all steps, and the sum of spills."""
-        each = [self._figures(step).launched(step.geometry) for step in self.steps]
+        each = [self._figures(step).launched(step.geometry) for step in self.launched]
         return Figures(
             registers=_over(max, [f.registers for f in each]),
             spills=_over(sum, [f.spills for f in each]),
@@ -48,13 +54,13 @@ class Built:
     def occupancy(self) -> float | None:
         """The lowest occupancy of any step, 0 to 1; None if the occupancy of a step is unknown."""
         limits = self.instance.problem.limits
-        each = [figures.occupancy(self._figures(step), step.geometry, limits) for step in self.steps]
+        each = [figures.occupancy(self._figures(step), step.geometry, limits) for step in self.launched]
         known = [share for share in each if share is not None]
         return min(known) if len(known) == len(each) else None
 
     def check(self) -> None:
         """Raise ResourceError if one block of a step does not fit the device."""
-        for step in self.steps:
+        for step in self.launched:
             try:
                 figures.check(self._figures(step), step.geometry, self.instance.problem.limits)
             except ResourceError as error:
@@ -146,7 +152,7 @@ class Program:
         scratch memory that is zeroed once.
         """
         call = self.device.bind(work, handles, stream, keep)
-        if not self.owns_memory and len(work.actions) == 1:
+        if not self.owns_memory and len(work.actions) == 1 and isinstance(work.actions[0], Run):
             return call
         zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
         # On the same stream: actions that a failed launch has enqueued may still write.
@@ -202,13 +208,14 @@ class _Assembly:
         self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate, constants: Mapping[str, Buffer]
     ) -> None:
         self.device, self.instance = program.device, program._built.instance
-        self._steps, self._loaded = program._built.steps, loaded
+        self._built, self._loaded = program._built, loaded
         self._positions = {a.name: position for position, a in enumerate(program.space.operation.arrays)}
         self._arguments: list[Any] = [Passed(position) for position in self._positions.values()]
         self._parameters = dict(self._positions)  # the position of each argument, by name
         self._before: list[Copy | Zero] = []
         self._keep = program, loaded
         self._scratch: list[tuple[Buffer, str]] = []
+        self._functions: dict[StepSource, Function] = {}
         self._constants, self._allocate = {**program._constants, **constants}, allocate
 
     def work(self, scalars: Sequence[Any]) -> Work:
@@ -226,14 +233,26 @@ class _Assembly:
                 self._add(argument.name, self._constants[argument.name].handle)
             elif argument.shape is None:
                 self._add(argument.name, next(rest))
-        runs = [
-            Run(
-                self.device.function(self._loaded[step.source], step.kernel, step.geometry),
-                tuple(self._parameters[name] for name in step.arguments if name in self._parameters),
-            )
-            for step in self._steps
-        ]
-        return Work(tuple(self._arguments), (*self._before, *runs), tuple(self._scratch), self._keep)
+        actions = self._actions()
+        return Work(tuple(self._arguments), (*self._before, *actions), tuple(self._scratch), self._keep)
+
+    def _actions(self) -> list[Action]:
+        schedule, steps = self.instance.schedule if self._built.in_order else None, self._built.steps
+        if schedule is None:
+            return [self._run(step, {}) for step in steps]
+        return scheduled(
+            schedule, lambda number, arrays: self._run(steps[number], arrays), self._parameters, self.instance.nbytes
+        )
+
+    def _run(self, step: StepSource, arrays: Mapping[str, str]) -> Run:
+        """The run of a step, with the arrays that stand for others."""
+        names = [arrays.get(name, name) for name in step.arguments if name in self._parameters]
+        return Run(self._function(step), tuple(self._parameters[name] for name in names))
+
+    def _function(self, step: StepSource) -> Function:
+        if step not in self._functions:
+            self._functions[step] = self.device.function(self._loaded[step.source], step.kernel, step.geometry)
+        return self._functions[step]
 
     def passed(self, name: str) -> Passed:
         return Passed(self._positions[name])

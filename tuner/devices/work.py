@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.errors import LaunchError
+
 if TYPE_CHECKING:
     from tuner.space.model import Geometry
+    from tuner.space.schedule import Unrolled
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,65 @@ class Zero:
 
 
 @dataclass(frozen=True)
+class Launched:
+    """A launch of a series: the number of its run, its grid, and the scalars that stand for others, by position."""
+
+    run: int
+    grid: tuple[int, int, int]
+    scalars: tuple[tuple[int, np.generic], ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """An action: many launches. `order` has their numbers in `launches`, which has each distinct one once."""
+
+    runs: tuple[Run, ...]
+    launches: tuple[Launched, ...]
+    order: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An action: copy `nbytes` bytes from the argument at position `source` to the one at position `target`."""
+
+    target: int
+    source: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class While:
+    """An action: passes, before each of which the int32 at position `flag` is set to 0, until one leaves it 0.
+
+    The passes are those of `passes` in turn. An odd number of passes is followed by `moves`. If the flag is not 0 after
+    `most` passes, the launch fails. The host reads the flag after each pass, so the action waits for its stream.
+    """
+
+    name: str  # of the flag
+    flag: int
+    passes: tuple[Series, ...]
+    most: int
+    moves: tuple[Move, ...]
+
+    def run(self, start: Callable[[int], bool], move: Callable[[], None]) -> None:
+        """Run the passes. `start` runs one by its number in `passes` and says whether the flag is not 0 afterwards;
+        `move` runs the moves. Raises LaunchError after too many passes."""
+        done = 0
+        while start(done % len(self.passes)):
+            done += 1
+            if done == self.most:
+                raise LaunchError(
+                    f"`while: {self.name}`: {self.name} is not 0 after {done} passes, and `most:` allows no more; the "
+                    "kernels set it for too long, or `most:` is too low"
+                )
+        if done % 2 == 0:  # the last pass counts, too
+            move()
+
+
+Action = Run | Copy | Zero | Series | Move | While
+
+
+@dataclass(frozen=True)
 class Work:
     """One launch. An argument is Passed, Encoded, Local, a NumPy scalar, or a memory handle; the actions share them.
 
@@ -79,7 +142,7 @@ class Work:
     """
 
     arguments: tuple[Any, ...]
-    actions: tuple[Run | Copy | Zero, ...]
+    actions: tuple[Action, ...]
     scratch: tuple[tuple[Any, str], ...] = ()
     keep: object = None
 
@@ -91,7 +154,17 @@ class Work:
     @property
     def kernel(self) -> str:
         """The names of its kernels, for messages."""
-        return ", ".join(dict.fromkeys(action.function.kernel for action in self.actions if isinstance(action, Run)))
+        return ", ".join(dict.fromkeys(run.function.kernel for action in self.actions for run in _runs(action)))
+
+    @property
+    def launches(self) -> int:
+        """How many kernels it launches; those of one or two passes of a `while`."""
+        return sum(_launches(action) for action in self.actions)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a launch waits for its stream, so that no graph can capture it."""
+        return any(isinstance(action, While) for action in self.actions)
 
     def positions(self, kind: type) -> list[int]:
         """The positions of the arguments of a type."""
@@ -101,3 +174,60 @@ class Work:
     def scalars(self) -> list[int]:
         """The positions of the scalars."""
         return self.positions(np.generic)
+
+
+def _runs(action: Action) -> Sequence[Run]:
+    match action:
+        case Run():
+            return (action,)
+        case Series(runs):
+            return runs
+        case While(passes=passes):
+            return [run for series in passes for run in series.runs]
+    return ()
+
+
+def _launches(action: Action) -> int:
+    match action:
+        case Series(order=order):
+            return len(order)
+        case While(passes=passes):
+            return sum(map(_launches, passes))
+    return 1
+
+
+def scheduled(
+    schedule: Unrolled,
+    run: Callable[[int, Mapping[str, str]], Run],
+    positions: Mapping[str, int],
+    nbytes: Callable[[str], int],
+) -> list[Action]:
+    """The actions of a configuration with loops.
+
+    run: the run of a step, given its number and the arrays that stand for others. positions: those of the arguments.
+    nbytes: the size of an array.
+    """
+    numbers: dict[tuple[int, frozenset[int]], int] = {}
+    runs: list[Run] = []
+    launches: list[Launched] = []
+    for launch in schedule.launches:
+        key = launch.step, launch.swapped
+        if key not in numbers:
+            numbers[key] = len(runs)
+            runs.append(run(launch.step, schedule.arrays(launch)))
+        scalars = tuple((positions[name], value) for name, value in launch.scalars)
+        launches.append(Launched(numbers[key], launch.grid, scalars))
+
+    def series(order: Sequence[int]) -> Series:
+        used = {number: place for place, number in enumerate(dict.fromkeys(order))}
+        return Series(tuple(runs), tuple(launches[number] for number in used), array("I", map(used.__getitem__, order)))
+
+    actions: list[Action] = []
+    for stretch in schedule.stretches:
+        passes = tuple(map(series, stretch.passes))
+        moves = tuple(Move(positions[to], positions[source], nbytes(to)) for to, source in stretch.copies)
+        if stretch.flag:
+            actions.append(While(stretch.flag, positions[stretch.flag], passes, stretch.most, moves))
+        else:
+            actions += [*passes, *moves]
+    return actions

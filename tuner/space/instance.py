@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.lockless import cached_property
@@ -16,6 +16,9 @@ from tuner.space.default import check_launchable, first_valid
 from tuner.space.model import Geometry, Restriction, Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
+
+if TYPE_CHECKING:
+    from tuner.space.schedule import Unrolled
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,37 @@ class Instance:
 
     @cached_property
     def geometries(self) -> tuple[Geometry, ...]:
-        """The geometry of each step.
+        """The geometry of each step, with its largest grid.
 
         Raises ExpressionError if one cannot be computed, has an extent below 1, or has negative shared memory.
         """
-        return tuple(step.geometry(self.names) for step in self.space.steps)
+        if (schedule := self.schedule) is None:
+            return tuple(step.geometry(self.names) for step in self.space.steps)
+        grids: dict[int, tuple[int, int, int]] = {}
+        for launch in schedule.launches:
+            x, y, z = map(max, grids.get(launch.step, (1, 1, 1)), launch.grid)
+            grids[launch.step] = x, y, z
+        skipped = Geometry((1, 1, 1), (1, 1, 1), 0)
+        return tuple(
+            step.geometry(self.names, grids[number]) if number in grids else skipped
+            for number, step in enumerate(self.space.steps)
+        )
+
+    @cached_property
+    def schedule(self) -> Unrolled | None:
+        """All launches in order; None if each step is launched once. Raises ExpressionError."""
+        if not self.space.order:
+            return None
+        from tuner.space import schedule  # imported only for loops
+
+        return schedule.unrolled(self.space, self.space.names(self.config, self.problem), self.scope)
+
+    @cached_property
+    def launched(self) -> frozenset[int]:
+        """The numbers of the steps that are launched. Raises ExpressionError."""
+        if (schedule := self.schedule) is None:
+            return frozenset(range(len(self.space.steps)))
+        return frozenset(launch.step for launch in schedule.launches)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.space import kinds
+from tuner.space import kinds, loops
 from tuner.space.argument import Argument, Field
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.model import Operation, Restriction, Space, Step
@@ -35,6 +35,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "name": space.name,
         "title": space.title,
         "steps": [_step_data(step) for step in space.steps],
+        "order": loops.to_json(space.order),
         "languages": list(space.languages),
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [[r.that.text, r.because] for r in space.restrictions],
@@ -75,6 +76,7 @@ def to_json(space: Space) -> dict[str, Any]:
             "derive": {name: e.text for name, e in op.derive.items()},
             "accept": list(op.accept),
             "types": {name: list(allowed) for name, allowed in op.types.items()},
+            "loop_names": sorted(op.loop_names),
         },
     }
 
@@ -112,6 +114,7 @@ def _step_data(step: Step) -> dict[str, Any]:
         "shared_memory": step.shared_memory.text,
         "cluster": step.cluster and [e.text for e in step.cluster],
         "cooperative": step.cooperative,
+        "when": step.when and step.when.text,
     }
 
 
@@ -125,6 +128,7 @@ def _step(data: Mapping[str, Any]) -> Step:
         shared_memory=parse(data["shared_memory"]),
         cluster=data["cluster"] and _three(data["cluster"]),
         cooperative=data["cooperative"],
+        when=data["when"] and parse(data["when"]),
     )
 
 
@@ -230,6 +234,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         derive={name: ArrayExpression(text) for name, text in op["derive"].items()},
         accept=tuple(op["accept"]),
         types={name: tuple(allowed) for name, allowed in op["types"].items()},
+        loop_names=frozenset(op["loop_names"]),
     )
     return Space(
         name=data["name"],
@@ -247,4 +252,5 @@ def from_json(data: Mapping[str, Any]) -> Space:
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
         include=tuple(Path(folder) for folder in data["include"]),
+        order=loops.from_json(data["order"]),
     )

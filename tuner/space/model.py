@@ -25,6 +25,7 @@ from tuner.space.scope import Computed, Limits, Scope, Taken
 from tuner.space.values.tolerance import Tolerance
 
 if TYPE_CHECKING:
+    from tuner.space.loops import Loop, Order
     from tuner.space.values.forms import Reference
     from tuner.space.values.python_function import PythonFunction
 
@@ -48,6 +49,7 @@ class Operation:
     derive: values computed from outputs and compared in their place, by name.
     accept: the mutants that verification need not reject.
     types: the dtypes that each type name allows, the default first.
+    loop_names: the loop variables of the space's steps, which the values of scalars may read.
     """
 
     sizes: Mapping[str, int | None]
@@ -62,6 +64,12 @@ class Operation:
     derive: Mapping[str, Expression] = field(default_factory=dict)
     accept: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    loop_names: frozenset[str] = frozenset()
+
+    @cached_property
+    def looped(self) -> tuple[Argument, ...]:
+        """The scalars whose values read loop variables, and so change from launch to launch."""
+        return tuple(a for a in self.scalars if a.value and a.value[0].names & self.loop_names)
 
     @cached_property
     def arrays(self) -> tuple[Argument, ...]:
@@ -142,7 +150,8 @@ class Operation:
             dtypes = {chosen.get(argument.dtype, argument.dtype) for argument in arguments}
             if len(dtypes) == 1:  # a size that arguments of several dtypes take stays as it is
                 (taken[name],) = dtypes
-        return taken, {a.name: (a.value[0], chosen.get(a.dtype, a.dtype)) for a in self.scalars if a.value}
+        computed = [a for a in self.scalars if a.value and a not in self.looped]
+        return taken, {a.name: (a.value[0], chosen.get(a.dtype, a.dtype)) for a in computed}
 
     @property
     def strided(self) -> tuple[Argument, ...]:
@@ -217,7 +226,8 @@ Extents = tuple[Expression, Expression, Expression]
 class Step:
     """One kernel launch of a configuration.
 
-    `arguments` are names, in the kernel's order. `kernel` may contain names in braces; see `braces`.
+    `arguments` are names, in the kernel's order. `kernel` may contain names in braces; see `braces`. If `when` is not
+    true, the step is skipped.
     """
 
     kernel: str
@@ -228,15 +238,26 @@ class Step:
     shared_memory: Expression
     cluster: Extents | None = None
     cooperative: bool = False
+    when: Expression | None = None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """The expressions of its geometry."""
         return (*self.grid, *self.block, self.shared_memory, *(self.cluster or ()))
 
-    def geometry(self, names: Mapping[str, Any]) -> Geometry:
-        """Its geometry for these values of names. Raises ExpressionError if it cannot be launched at all."""
-        grid, block, cluster = (_extents(extents, names) for extents in (self.grid, self.block, self.cluster or ()))
+    def blocks(self, names: Mapping[str, Any]) -> tuple[int, int, int]:
+        """Its grid for these values of names. Raises ExpressionError if it cannot be launched."""
+        if min(grid := _extents(self.grid, names)) < 1:
+            raise ExpressionError(self._fault(names))
+        return grid
+
+    def geometry(self, names: Mapping[str, Any], grid: tuple[int, int, int] | None = None) -> Geometry:
+        """Its geometry for these values of names. Raises ExpressionError if it cannot be launched at all.
+
+        grid: the grid, if it follows from more than these names.
+        """
+        grid = grid or _extents(self.grid, names)
+        block, cluster = (_extents(extents, names) for extents in (self.block, self.cluster or ()))
         shared = self.shared_memory.integer(names)
         if min(grid + block + cluster) < 1 or shared < 0:
             raise ExpressionError(self._fault(names))
@@ -282,7 +303,8 @@ class Space:
 
     Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
     see `braces`. `compiler` is the one that the file chooses for the language that has several (see
-    `Language.compilers`); empty for the default.
+    `Language.compilers`); empty for the default. `order` has the numbers of steps, and loops of
+    them; it is empty if each step is launched once.
     """
 
     name: str
@@ -300,6 +322,27 @@ class Space:
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from
     include: tuple[Path, ...] = ()  # folders of the user's own headers
+    order: Order = ()
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops of its steps."""
+        if not self.order:
+            return ()
+        from tuner.space.loops import loops_in  # imported only for loops
+
+        return tuple(loops_in(self.order))
+
+    @cached_property
+    def loop_names(self) -> frozenset[str]:
+        """The loop variables."""
+        return self.operation.loop_names
+
+    @cached_property
+    def loop_expressions(self) -> tuple[Expression, ...]:
+        """The expressions that decide which launches there are, besides grids: those of loops, and conditions."""
+        conditions = [step.when for step in self.steps if step.when is not None]
+        return (*(e for loop in self.loops for e in loop.expressions), *conditions)
 
     def alignment_of(self, argument: str) -> int:
         """The required alignment of the caller's array `argument`, in bytes, apart from its element size."""
@@ -325,7 +368,7 @@ class Space:
         """Its kernel files, each once."""
         return tuple(dict.fromkeys(step.source for step in self.steps))
 
-    def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
+    def names(self, config: Mapping[str, Value], scope: Scope) -> dict[str, Any]:
         """The value of every name that an expression of this space may use: scope, configuration, derived values.
 
         A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
@@ -354,7 +397,8 @@ class Space:
         conditions = [restriction.that for restriction in self.restrictions]
         kinds = [e for a in arguments if a.kind for values in a.kind.expressions.values() for e in values]
         geometry = [expression for step in self.steps for expression in step.expressions]
-        expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds)
+        looped = [*self.loop_expressions, *(e for a in self.operation.looped for e in a.value)]
+        expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds, *looped)
         return frozenset(name for each in expressions for name in each.names) & self.operation.options.keys()
 
     @property
@@ -380,7 +424,9 @@ class Space:
     @cached_property
     def _fixed_extents(self) -> list[_Extent]:
         """The numbers of its geometries that depend on sizes, options or the device, but on no configuration."""
-        extents = [extent for step in self.steps for extent in step.extents if extent.expression.names]
+        steps = [step for step in self.steps if step.when is None]
+        extents = [extent for step in steps for extent in step.extents if extent.expression.names]
+        extents = [extent for extent in extents if not extent.expression.names & self.loop_names]
         return [extent for extent in extents if not self.parameters_behind(extent.expression.names)]
 
     def unlaunchable(self, scope: Scope) -> str | None:

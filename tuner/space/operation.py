@@ -79,39 +79,42 @@ def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
     """The contents of the constant arrays, by name. Raises SpaceError if an element does not fit its dtype."""
     arrays: dict[str, Array] = {}
     for argument in operation.constants:
-        numbers = [_value(argument, expression, scope) for expression in argument.value]
+        numbers = [value(argument, expression, scope.names, scope) for expression in argument.value]
         values = np.array(numbers, dtype(argument, scope).numpy)
         arrays[argument.name] = values.reshape(shape(argument, scope))
     return arrays
 
 
-def _value(argument: Argument, expression: Expression, scope: Scope) -> np.generic:
+def value(argument: Argument, expression: Expression, names: Mapping[str, Any], scope: Scope) -> np.generic:
     """The value of `expression`, one of the argument's `value`, in the argument's dtype. Raises SpaceError."""
-    value, element = expression.evaluate(scope.names), dtype(argument, scope)
-    if not isinstance(value, int | float) or not (math.isfinite(value) and element.holds(value)):
+    number, element = expression.evaluate(names), dtype(argument, scope)
+    if not isinstance(number, int | float) or not (math.isfinite(number) and element.holds(number)):
         raise SpaceError(
-            f"argument {argument.name}: `{expression.text}` is {quoted(value)} at {size_text(scope.sizes)}, and does "
+            f"argument {argument.name}: `{expression.text}` is {quoted(number)} at {size_text(scope.sizes)}, and does "
             f"not fit its {element.name}; try a smaller size, or declare a wider dtype"
         )
-    return element.scalar(value)
+    return element.scalar(number)
 
 
 def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | None = None) -> list[np.generic]:
-    """The values of the arguments that are passed by value, in order, in their dtypes.
+    """The values of the arguments that are passed by value, in order, in their dtypes. Those that change from launch to
+    launch are 0.
 
     `leading` has the leading dimensions, by name; if None, arrays are contiguous. Raises SpaceError for a value that
     does not fit.
     """
     names = {**scope.names, **(contiguous(operation, scope) if leading is None else leading)}
-    return [_by_value(argument, scope, names) for argument in operation.by_value]
+    return [_by_value(operation, argument, scope, names) for argument in operation.by_value]
 
 
-def _by_value(argument: Argument, scope: Scope, names: Mapping[str, Any]) -> np.generic:
+def _by_value(operation: Operation, argument: Argument, scope: Scope, names: Mapping[str, Any]) -> np.generic:
+    if argument.name in {looped.name for looped in operation.looped}:
+        return dtype(argument, scope).scalar(0)
     if argument.fields:
-        numbers = [_value(number, number.value[0], scope) for number in structs.numbers(argument)]
+        numbers = [value(number, number.value[0], scope.names, scope) for number in structs.numbers(argument)]
         return structs.packed(argument, numbers, scope.language, scope.types)
     if argument.value:
-        return _value(argument, argument.value[0], scope)
+        return value(argument, argument.value[0], scope.names, scope)
     return dtype(argument, scope).scalar(names[argument.name])
 
 

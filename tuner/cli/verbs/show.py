@@ -11,9 +11,12 @@ from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tuner.space.argument import Argument
     from tuner.space.expressions import Expression
-    from tuner.space.model import Step
+    from tuner.space.loops import Order
+    from tuner.space.model import Space, Step
 
 
 @click.command()
@@ -36,7 +39,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     from tuner.catalog import catalog
     from tuner.errors import NoConfiguration
     from tuner.search.listing import listed
-    from tuner.space import chosen_types, parsing
+    from tuner.space import chosen_types, loops, parsing
     from tuner.space.chosen import common
     from tuner.space.default import excluding_all, first_valid
     from tuner.space.scope import COMMON_GPU
@@ -73,6 +76,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": default,
         "steps": [_step(step) for step in space.steps],
+        **({"order": loops.to_json(space.order)} if space.order else {}),
         "scratch": [_scratch(argument) for argument in op.scratch],
         "reference": space.operation.reference.kind,
         "source": ", ".join(map(str, space.sources)),
@@ -85,7 +89,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         f"{pool.words if pool else 0} configurations are valid at {at} on {counted_for}",
         *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
-        *(_step_line(position, step) for position, step in enumerate(space.steps, 1) if len(space.steps) > 1),
+        *(_order_lines(space, space.order or tuple(range(len(space.steps)))) if space.order or space.steps[1:] else ()),
         *(_scratch_line(argument) for argument in op.scratch),
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {', '.join(map(str, space.sources))}",
@@ -107,7 +111,18 @@ def _step(step: Step) -> dict[str, Any]:
         "shared_memory": step.shared_memory.text,
         "cluster": None if step.cluster is None else _texts(step.cluster),
         "cooperative": step.cooperative,
+        **({} if step.when is None else {"when": step.when.text}),
     }
+
+
+def _order_lines(space: Space, order: Order, indent: str = "") -> Iterator[str]:
+    """A line for each step and loop; what a loop launches is indented."""
+    for part in order:
+        if isinstance(part, int):
+            yield f"{indent}{_step_line(part + 1, space.steps[part])}"
+        else:
+            yield f"{indent}{part.head}"
+            yield from _order_lines(space, part.body, f"{indent}  ")
 
 
 def _step_line(position: int, step: Step) -> str:
@@ -117,6 +132,8 @@ def _step_line(position: int, step: Step) -> str:
         words.append(f"shared memory {step.shared_memory.text}")
     if step.cooperative:
         words.append("cooperative")
+    if step.when is not None:
+        words.append(f"when {step.when.text}")
     return f"step {position} {step.kernel}({', '.join(step.arguments)}): {', '.join(words)}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tuner.devices.cuda.driver import Context, launch_error, library
-from tuner.devices.work import Copy, Encoded, Passed, Run, Work, Zero
+from tuner.devices.work import Action, Copy, Encoded, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 
@@ -180,22 +180,19 @@ class Launch:
         self._addresses[position] = address = address + -address % _ENCODED_ALIGNMENT
         return address
 
-    def _action(self, action: Run | Copy | Zero) -> Callable[[], int]:
+    def _action(self, action: Action) -> Callable[[], int]:
         """A call that enqueues one action and returns the driver's status."""
         cuda = library()
         match action:
-            case Run(function, arguments):
-                parameters = (ctypes.c_void_p * len(arguments))(*(self._addresses[p] for p in arguments))
-                config = configured(function.geometry, self._stream.value or 0)
-                self._configs.append(config)
-                # With cuLaunchKernelEx's 4 arguments, ctypes takes half as long as with cuLaunchKernel's 11.
-                return functools.partial(
-                    cuda.cuLaunchKernelEx,
-                    ctypes.byref(config),
-                    ctypes.c_void_p.from_param(function.handle.handle.value),  # converted once
-                    ctypes.byref(parameters),
-                    None,
-                )
+            case Run():
+                return self._run(action)[0]
+            case Series():
+                return self._series(action)
+            case While():
+                return self._while(action)
+            case Move(to, source, nbytes):
+                cells = (ctypes.c_uint64.from_address(self._addresses[position]) for position in (to, source))
+                return functools.partial(cuda.cuMemcpyDtoDAsync_v2, *cells, ctypes.c_size_t(nbytes), self._stream)
             case Copy(target, source, nbytes):
                 cell = ctypes.c_uint64.from_address(self._addresses[source])  # a view of `cells`, which never move
                 size = ctypes.c_size_t(nbytes)
@@ -205,6 +202,90 @@ class Launch:
             case Zero(target, nbytes):
                 size = ctypes.c_size_t(nbytes)
                 return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self._stream)
+
+    def _run(self, run: Run) -> tuple[Callable[[], int], _Config]:
+        """A call that launches a kernel, and the configuration that it reads."""
+        parameters = (ctypes.c_void_p * len(run.arguments))(*(self._addresses[p] for p in run.arguments))
+        config = configured(run.function.geometry, self._stream.value or 0)
+        self._configs.append(config)
+        # With cuLaunchKernelEx's 4 arguments, ctypes takes half as long as with cuLaunchKernel's 11.
+        call = functools.partial(
+            library().cuLaunchKernelEx,
+            ctypes.byref(config),
+            ctypes.c_void_p.from_param(run.function.handle.handle.value),  # converted once
+            ctypes.byref(parameters),
+            None,
+        )
+        return call, config
+
+    def _series(self, series: Series) -> Callable[[], int]:
+        """A call that launches a series. All launches of a run share its cells and its configuration: the driver reads
+        both before a launch returns."""
+        runs, cells, first = [self._run(run) for run in series.runs], self.cells, ctypes.addressof(self.cells)
+        launches: list[tuple[Callable[[], int], _Config, tuple[int, int, int], list[tuple[int, int]]]] = []
+        for launch in series.launches:
+            contents = [
+                ((self._addresses[position] - first) // 8 + offset, word)
+                for position, value in launch.scalars
+                for offset, word in enumerate(words(value))
+            ]
+            launches.append((*runs[launch.run], launch.grid, contents))
+
+        def enqueue() -> int:
+            for number in series.order:
+                call, config, grid, contents = launches[number]
+                for cell, word in contents:
+                    cells[cell] = word
+                config.grid_x, config.grid_y, config.grid_z = grid
+                if status := call():
+                    return status
+            return 0
+
+        return enqueue
+
+    def _while(self, action: While) -> Callable[[], int]:
+        """A call that launches passes until they leave the flag 0, for which it waits after each. Raises LaunchError
+        after too many passes, and if a graph captures the stream."""
+        cuda, nbytes, capturing, value = library(), ctypes.c_size_t(4), ctypes.c_int(), ctypes.c_int32()
+        passes = [self._series(series) for series in action.passes]
+        moves = [self._action(move) for move in action.moves]
+        flag = ctypes.c_uint64.from_address(self._addresses[action.flag])
+
+        def start(number: int) -> bool:
+            _succeed(cuda.cuMemsetD8Async(flag, 0, nbytes, self._stream))
+            _succeed(passes[number]())
+            _succeed(cuda.cuMemcpyDtoHAsync_v2(ctypes.byref(value), flag, nbytes, self._stream))
+            _succeed(cuda.cuStreamSynchronize(self._stream))
+            return bool(value.value)
+
+        def enqueue() -> int:
+            if status := cuda.cuStreamIsCapturing(self._stream, ctypes.byref(capturing)):
+                return int(status)
+            if capturing.value:
+                raise LaunchError(
+                    f"`while: {action.name}`: the host reads {action.name} after each pass, which a CUDA graph cannot "
+                    "capture; launch it outside of the capture, or use `repeat:`"
+                )
+            try:
+                action.run(start, lambda: _succeed(_enqueue_all(moves)))
+            except _Status as failed:
+                return failed.status
+            return 0
+
+        return enqueue
+
+
+class _Status(Exception):
+    """A call of the driver failed within a `while`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _succeed(status: int) -> None:
+    if status:
+        raise _Status(status)
 
 
 def _enqueue_all(enqueues: Sequence[Callable[[], int]]) -> int:

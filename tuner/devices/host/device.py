@@ -29,7 +29,7 @@ from tuner.devices.conditions import Conditions
 from tuner.devices.host import BACKEND, arithmetic, openmp
 from tuner.devices.host.compiler import CODE, HostCompiler, default, processor, version
 from tuner.devices.settings import MEMORY
-from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
+from tuner.devices.work import Action, Copy, Function, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
 from tuner.space import dtypes
 from tuner.space.model import Geometry
@@ -255,7 +255,7 @@ def _c_values(arguments: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], None]:
+def _action(action: Action, values: Sequence[Any]) -> Callable[[], None]:
     """A function that runs one action; `values` are the C values of the work's arguments."""
     match action:
         case Run(function, arguments):
@@ -264,6 +264,40 @@ def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], No
             return functools.partial(_memmove, _address(target), values[source].value, nbytes)
         case Zero(target, nbytes):
             return functools.partial(_memset, _address(target), 0, nbytes)
+        case Move(to, source, nbytes):
+            return functools.partial(_memmove, values[to].value, values[source].value, nbytes)
+        case Series():
+            return _series(action, values)
+        case While(flag=flag, passes=passes, moves=moves):
+            starts = [_series(series, values) for series in passes]
+            moving = [_action(move, values) for move in moves]
+            number = ctypes.c_int32.from_address(values[flag].value)
+
+            def start(which: int) -> bool:
+                number.value = 0
+                starts[which]()
+                return bool(number.value)
+
+            def move() -> None:
+                for each in moving:
+                    each()
+
+            return lambda: action.run(start, move)
+
+
+def _series(series: Series, values: Sequence[Any]) -> Callable[[], None]:
+    """A function that runs all launches of a series."""
+    calls: list[Callable[[], None]] = []
+    for launch in series.launches:
+        run, own = series.runs[launch.run], {position: _c_scalar(value) for position, value in launch.scalars}
+        arguments = [own.get(position, values[position]) for position in run.arguments]
+        calls.append(functools.partial(run.function.handle, *arguments))
+
+    def call() -> None:
+        for number in series.order:
+            calls[number]()
+
+    return call
 
 
 @functools.cache

@@ -9,11 +9,13 @@ import numpy as np
 import pyopencl as cl
 
 from tuner.devices import environment
-from tuner.devices.work import Copy, Local, Passed, Run, Work, Zero
+from tuner.devices import work as works
+from tuner.devices.work import Copy, Local, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space import dtypes
 
 Action = Callable[[cl.CommandQueue], cl.Event]
+FLUSH = 256  # launches of a series after which the device may start
 
 
 class Enqueue:
@@ -56,26 +58,86 @@ class Enqueue:
                 except cl.Error as error:
                     raise launch_error(f"argument {index + 1} of {name}", error) from None
 
-    def _action(self, action: Run | Copy | Zero) -> Action:
+    def _action(self, action: works.Action) -> Action:
         match action:
-            case Run(function, arguments):
-                kernel = cl.Kernel(function.handle, function.kernel)
-                if kernel.num_args != len(arguments):
-                    raise LaunchError(
-                        f"{function.kernel} takes {kernel.num_args} arguments, but its space declares "
-                        f"{len(arguments)}; declare all of them, in the kernel's order"
-                    )
-                self._check_local(kernel, function.kernel, arguments)
-                for index, position in enumerate(arguments):
-                    self._users[position].append((kernel, index, function.kernel))
-                grid, block = function.geometry.grid, function.geometry.block
-                total = tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
+            case Run(function):
+                kernel, block = self._kernel(action), function.geometry.block
+                total = _total(function.geometry.grid, block)
                 return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, block)
+            case Series():
+                return self._series(action)
+            case While():
+                return self._while(action)
+            case Move(to, source, nbytes):
+                return lambda queue: cl.enqueue_copy(queue, self._handles[to], self._handles[source], byte_count=nbytes)
             case Copy(target, source, nbytes):
                 return lambda queue: cl.enqueue_copy(queue, target, self._handles[source], byte_count=nbytes)
             case Zero(target, nbytes):
                 zero = np.array(0, np.uint8)
                 return lambda queue: cl.enqueue_fill_buffer(queue, target, zero, 0, nbytes)
+
+    def _kernel(self, run: Run) -> cl.Kernel:
+        """A kernel object of its own for a run, which stores the run's arguments."""
+        function, arguments = run.function, run.arguments
+        kernel = cl.Kernel(function.handle, function.kernel)
+        if kernel.num_args != len(arguments):
+            raise LaunchError(
+                f"{function.kernel} takes {kernel.num_args} arguments, but its space declares "
+                f"{len(arguments)}; declare all of them, in the kernel's order"
+            )
+        self._check_local(kernel, function.kernel, arguments)
+        for index, position in enumerate(arguments):
+            self._users[position].append((kernel, index, function.kernel))
+        return kernel
+
+    def _series(self, series: Series) -> Action:
+        kernels = [self._kernel(run) for run in series.runs]
+        launches: list[tuple[cl.Kernel, tuple[int, ...], tuple[int, int, int], list[tuple[int, Any]]]] = []
+        for launch in series.launches:
+            run = series.runs[launch.run]
+            values = [
+                (index, plain(value))
+                for position, value in launch.scalars
+                for index, own in enumerate(run.arguments)
+                if own == position
+            ]
+            block = run.function.geometry.block
+            launches.append((kernels[launch.run], _total(launch.grid, block), block, values))
+
+        def enqueue(queue: cl.CommandQueue) -> cl.Event:
+            for count, number in enumerate(series.order):
+                kernel, total, block, values = launches[number]
+                for index, value in values:
+                    kernel.set_arg(index, value)
+                event = cl.enqueue_nd_range_kernel(queue, kernel, total, block)
+                if count == 0:
+                    self._note(event)  # a timer needs the first event and the last
+                if count % FLUSH == FLUSH - 1:
+                    queue.flush()
+            return event
+
+        return enqueue
+
+    def _while(self, action: While) -> Action:
+        passes = [self._series(series) for series in action.passes]
+        moves = [self._action(move) for move in action.moves]
+        zero, flag = np.array(0, np.int32), np.empty(1, np.int32)
+
+        def enqueue(queue: cl.CommandQueue) -> cl.Event:
+            last: list[cl.Event] = []
+
+            def start(number: int) -> bool:
+                first = cl.enqueue_fill_buffer(queue, self._handles[action.flag], zero, 0, zero.nbytes)
+                if not last:
+                    self._note(first)
+                passes[number](queue)
+                last.append(cl.enqueue_copy(queue, flag, self._handles[action.flag]))  # waits
+                return bool(flag[0])
+
+            action.run(start, lambda: last.extend(move(queue) for move in moves))
+            return last[-1]
+
+        return enqueue
 
     def _check_local(self, kernel: cl.Kernel, name: str, arguments: Iterable[int]) -> None:
         """Raise LaunchError if a work-group needs more local memory than the device has; some drivers would abort."""
@@ -90,6 +152,11 @@ class Enqueue:
                 f"loading {name}: {needed} bytes of local memory; the device has {device.local_mem_size}",
                 "too many resources",
             )
+
+
+def _total(grid: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, ...]:
+    """The work-items of a launch."""
+    return tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
 
 
 def plain(argument: Any) -> Any:

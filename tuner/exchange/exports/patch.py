@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tuner.errors import RequestError
+from tuner.exchange.exports import loop_lines
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
 from tuner.quoting import shown
@@ -77,7 +78,9 @@ def _launches(instance: Instance) -> Iterator[str]:
         return
     for _, kernel, geometry in steps:
         shared = f", {geometry.shared_memory} bytes of dynamic shared memory" if geometry.shared_memory else ""
-        yield f"Launch {kernel} with grid {geometry.grid}, block {geometry.block}{shared}."
+        most = "at most " if instance.space.order else ""
+        yield f"Launch {kernel} with grid {most}{geometry.grid}, block {geometry.block}{shared}."
+    yield from loop_lines.lines(instance)
 
 
 def _elsewhere(values: Mapping[str, str], defined: frozenset[str]) -> Iterator[str]:

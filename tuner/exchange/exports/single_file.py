@@ -4,6 +4,7 @@ from tuner import devices
 from tuner.devices.cuda.common import STANDARD
 from tuner.devices.host.compiler import OPTIONS
 from tuner.errors import DeviceError, RequestError, TrialError
+from tuner.exchange.exports import loop_lines
 from tuner.exchange.exports.names import comment
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Target, choose_target
@@ -57,12 +58,14 @@ def text(target: Target) -> str:
         if language.has_grid:
             geometry = step.geometry
             shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
-            lines.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}{_special(geometry)}")
+            most = "at most " if problem.space.order else ""
+            lines.append(f"Launch: grid {most}{geometry.grid}, block {geometry.block}, {shared}{_special(geometry)}")
     lines += [
         f"Before each launch, copy {argument.name} ({_type(argument, instance)}) to the variable of this name"
         for argument in problem.space.operation.arguments
         if not _is_parameter(argument, instance)
     ]
+    lines += loop_lines.lines(instance)
     compiler = rendered[0].compiler or target.scope.language
     if options := [*_FLAGS.get(compiler, ()), *rendered[0].options]:
         lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")

@@ -130,7 +130,7 @@ def _operation_checks(space: Space) -> Iterator[Check]:
             if not expression.names & chosen:
                 yield ("arguments", position, "shape"), _whole(expression, 1)
         for expression in argument.value:
-            if not expression.names & chosen:
+            if not expression.names & (chosen | space.loop_names):
                 yield ("arguments", position, "value"), _fitting(argument, expression)
         if argument.fill is not None and argument.fill.expressions:
             for dtype in op.types.get(argument.dtype, (argument.dtype,)):
@@ -155,10 +155,15 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
         yield ("restrictions", position), _number(restriction.that)
     for number, step in enumerate(space.steps):
+        if step.when is not None:
+            continue
         for key, extents in (("block", step.block), ("grid", step.grid), ("cluster", step.cluster or ())):
             for position, extent in enumerate(extents):
-                yield ("steps", number, key, position), _whole(extent, 1)
+                if not extent.names & space.loop_names:
+                    yield ("steps", number, key, position), _whole(extent, 1)
         yield ("steps", number, "shared_memory"), _whole(step.shared_memory, 0)
+    if space.order:
+        yield ("steps",), lambda instance: instance.geometries
     for position, argument in enumerate(space.operation.arguments):
         for extent in (argument.shape or ()) if argument.name in space.varying else ():
             yield ("operation", "arguments", position, "shape"), _whole(extent, 1)
@@ -166,7 +171,7 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
             for expression in expressions:
                 yield ("operation", "arguments", position, key), _whole(expression, 0)
         for value in argument.value if argument.shape is None else ():
-            if value.names & {*space.parameters, *space.derived}:
+            if value.names & {*space.parameters, *space.derived} and not value.names & space.loop_names:
                 yield ("operation", "arguments", position, "value"), _fitting(argument, value)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
+from tuner.space import expressions
 from tuner.space.argument import Argument, Kind
 from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression, arithmetic
@@ -31,11 +32,15 @@ class OperationReader:
 
     shared: the document that holds the operation. Several spaces may share it; else it is `document`, the space file.
 
+    loop_names: the loop variables of the steps.
+
     `arguments`, `extent` and `types` of the space file replace those of the operation.
     """
 
-    def __init__(self, document: Document, shared: Document, model: SpaceModel) -> None:
-        self.document, self.shared, self.model = document, shared, model
+    def __init__(
+        self, document: Document, shared: Document, model: SpaceModel, loop_names: frozenset[str] = frozenset()
+    ) -> None:
+        self.document, self.shared, self.model, self.loop_names = document, shared, model, loop_names
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.prefix: Where = () if shared is not document else ("operation",)
@@ -99,6 +104,7 @@ class OperationReader:
             derive=derive,
             accept=tuple(op.accept),
             types=self.types,
+            loop_names=self.loop_names,
         )
         self._check_options(operation, document, arguments_place)
         self._check_coarse(document, arguments_place, operation)
@@ -207,6 +213,8 @@ class OperationReader:
         value: list[Expression] = model.value or []
         options = self.model.operation.options
         is_scalar = model.shape is None and kind is None
+        if is_scalar and model.name in self.loop_names - self.scope_names and not value:
+            value = [expressions.parse(model.name)]
         is_leading = model.name in self.strides_reader.leading
         if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
@@ -224,7 +232,8 @@ class OperationReader:
         for extent in model.shape or []:
             self._check_extent(document, where, model, kind, extent)
         # An array is uploaded once, so its contents cannot depend on options, which each launch sets.
-        names = {*self.scope_names, *self.chosen} if model.shape is None else self.scope_names - options.keys()
+        scalar_names = {*self.scope_names, *self.chosen, *self.loop_names}
+        names = scalar_names if model.shape is None else self.scope_names - options.keys()
         for expression in value:
             check_names(document, (*where, "value"), expression, names)
         if model.value is not None:

@@ -18,6 +18,7 @@ from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file import evaluation as evaluations
 from tuner.space.file import step_reader, yamlfile
 from tuner.space.file.evaluation import Evaluation
+from tuner.space.file.loop_reader import LoopReader
 from tuner.space.file.name_check import check_names
 from tuner.space.file.operation_reader import OperationReader
 from tuner.space.file.schema import OperationModel, SpaceModel
@@ -103,12 +104,13 @@ class _SpaceBuilder:
 
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
-        self.operation_reader = OperationReader(document, shared, model)
+        self.loops = LoopReader(document, model)
+        self.operation_reader = OperationReader(document, shared, model, self.loops.names)
         self.source_reader = SourceReader(document, model)
         self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
         self.depths: dict[str, int] = {}  # nesting depths of the derived values
-        self.step_reader = StepReader(document, model, self.source_reader, self._check_names, self.error)
+        self.step_reader = StepReader(document, model, self.source_reader, self.loops, self._check_names, self.error)
 
     def space(self) -> Space:
         model = self.model
@@ -128,7 +130,8 @@ class _SpaceBuilder:
             self.depths[name] = evaluator.depth(expression.tree, self.depths)
             derived[name] = expression
         steps = self.step_reader.steps(operation, languages, include)
-        self.source_reader.check_braces({*model.parameters, *derived, *operation.types})
+        order = self.loops.order(operation, self._check_names, self.names)
+        self.source_reader.check_braces({*model.parameters, *derived, *operation.types}, self.step_reader.kernels)
         return Space(
             name=self.name,
             title=model.title,
@@ -145,6 +148,7 @@ class _SpaceBuilder:
             source_note=model.source_note,
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
             include=include,
+            order=order,
         )
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
@@ -166,12 +170,11 @@ class _SpaceBuilder:
         """Whether the file declares the dynamic shared memory of a step: 0 may be intended."""
         if where[-1:] != ("shared_memory",):
             return False
-        step = self.model if self.model.steps is None else self.model.steps[int(where[1])]
-        return "shared_memory" in step.model_fields_set
+        return "shared_memory" in self.loops.step(int(where[1])).model_fields_set
 
     def error(self, where: Where, message: str) -> SpaceError:
         """A SpaceError for the key `where` of the space, which may be in the file of the operation."""
-        document = self.document
+        document, where = self.document, self.loops.where(where)
         if where[:1] == ("operation",):
             own = where[1:2] in (("arguments",), ("extent",), ("types",)) and where[1] in document.data
             document = document if own else self.shared
@@ -184,11 +187,11 @@ class _SpaceBuilder:
             where = ()
         return document.error(where, message)
 
-    def _check_names(self, where: Where, expression: Expression) -> None:
-        for name in sorted(expression.names - self.names):
-            if hint := self._misspelt(name):
+    def _check_names(self, where: Where, expression: Expression, loop_names: frozenset[str] = frozenset()) -> None:
+        for name in sorted(expression.names - self.names - loop_names):
+            if hint := self._misspelt(name) or self.loops.misplaced(name):
                 raise self.document.error(where, f"`{shown(expression.text)}`: {hint}")
-        check_names(self.document, where, expression, self.names, self.depths)
+        check_names(self.document, where, expression, self.names | loop_names, self.depths)
 
     def _misspelt(self, name: str) -> str:
         """The message if the source uses an unknown `name` instead of a parameter with a similar name; else empty."""

@@ -12,7 +12,7 @@ from tuner.space import expressions, kinds
 from tuner.space.argument import Key
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression, braces
-from tuner.space.file import ranges
+from tuner.space.file import loop_values, ranges
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
@@ -319,13 +319,35 @@ class GeometryModel(StrictModel):
     cooperative: bool = Field(False, description="all blocks run at once; CUDA")
 
 
-class StepModel(GeometryModel):
-    """One of several launches."""
+MOST_WHILE = 1_000_000  # passes
+Repeat = Annotated[Any, BeforeValidator(loop_values.parsed), WithJsonSchema(loop_values.json_schema(_FORMULA))]
 
-    kernel: KernelName = Field(description=_KERNEL)
+
+class StepModel(GeometryModel):
+    """One of several launches, or a loop of such steps."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["kernel"]}, {"required": ["repeat", "steps"]}, {"required": ["while", "steps"]}]
+        }
+    )
+
+    kernel: KernelName | None = Field(None, description=_KERNEL)
     source: str | None = Field(None, description=f"{_SOURCE}; the space's if omitted")
     arguments: list[Identifier] | None = Field(
         None, description="names of the kernel's arguments, in its order; all if omitted"
+    )
+    when: Formula | None = Field(None, description="the step is skipped unless this is true")
+    repeat: Repeat | None = None
+    while_: Identifier | None = Field(
+        None, alias="while", description="scratch of one int32: the steps repeat until they leave it 0"
+    )
+    most: int | None = Field(None, ge=1, le=MOST_WHILE, description="of a `while`: the most passes")
+    steps: Annotated[list["StepModel"], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
+        None, description="of a loop: what each pass launches"
+    )
+    swap: Annotated[list[Any], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
+        None, description="of a loop: two arrays that are exchanged after each pass, or a list of such pairs"
     )
 
 

@@ -69,7 +69,7 @@ class SourceReader:
             raise self.document.error(where, f"the kernel file is missing: {shown(path)}; create it, or name another")
         return path
 
-    def languages(self, source: Path, kernels: Sequence[str]) -> tuple[str, ...]:
+    def languages(self, source: Path, kernels: Sequence[tuple[Where, str]]) -> tuple[str, ...]:
         """The declared languages, by default those of the source. One without C++ names must not have such a kernel."""
         names = self.model.languages
         if names is None:
@@ -79,11 +79,11 @@ class SourceReader:
                 ("languages",), f"unknown from the suffix of {shown(source.name)}; write {_written(LANGUAGES)}"
             )
         with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
-        position, kernel = next(((i, k) for i, k in enumerate(kernels) if braces.is_cpp(k)), (0, None))
+        where, kernel = next(((where, k) for where, k in kernels if braces.is_cpp(k)), ((), None))
         if kernel is not None and with_cpp != names:
             cpp = [name for name, language in LANGUAGES.items() if language.has_cpp_names]
             raise self.document.error(
-                ("steps", position, "kernel") if self.model.steps else ("kernel",),
+                where,
                 f"{quoted(kernel)}: templates and namespaces are for {' and '.join(cpp)} only, and the "
                 f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
             )
@@ -129,15 +129,15 @@ class SourceReader:
                 (*where, "kernel"), f"{shown(source)} has no entry point {quoted(kernel)}{shown(hint)}"
             )
 
-    def check_braces(self, names: Collection[str]) -> None:
+    def check_braces(self, names: Collection[str], kernels: Sequence[tuple[Where, str]]) -> None:
         """Raise SpaceError for braces with an unknown name, in a kernel's name or a compiler option."""
-        kernels: list[tuple[Where, str]] = [
-            (("steps", position, "kernel"), step.kernel) for position, step in enumerate(self.model.steps or [])
-        ]
-        texts = (kernels or [(("kernel",), str(self.model.kernel))]) + [
-            (("compile_options", language, position), option)
-            for language, options in self.model.compile_options.items()
-            for position, option in enumerate(options)
+        texts: list[tuple[Where, str]] = [
+            *kernels,
+            *(
+                (("compile_options", language, position), option)
+                for language, options in self.model.compile_options.items()
+                for position, option in enumerate(options)
+            ),
         ]
         for where, text in texts:
             if (fault := braces.fault(text, names)) is not None:

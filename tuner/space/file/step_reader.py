@@ -10,7 +10,8 @@ from tuner.languages import LANGUAGES
 from tuner.quoting import shown
 from tuner.space import expressions
 from tuner.space.expressions import Expression, evaluator
-from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel
+from tuner.space.file.loop_reader import LoopReader
+from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel, StepModel
 from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Extents, Operation, Restriction, Step
@@ -23,7 +24,8 @@ MOST_CLUSTER = 16  # blocks, on GPUs that allow more than the portable 8
 class StepReader:
     """Reads the steps.
 
-    check_names: raises SpaceError if an expression, with its key, uses an unknown name.
+    check_names: raises SpaceError if an expression, with its key, uses a name that is unknown and no given loop
+        variable.
     error: a SpaceError for a key and a message.
     """
 
@@ -32,10 +34,11 @@ class StepReader:
         document: Document,
         model: SpaceModel,
         sources: SourceReader,
-        check_names: Callable[[Where, Expression], None],
+        loops: LoopReader,
+        check_names: Callable[[Where, Expression, frozenset[str]], None],
         error: Callable[[Where, str], SpaceError],
     ) -> None:
-        self.document, self.model, self.sources = document, model, sources
+        self.document, self.model, self.sources, self.loops = document, model, sources, loops
         self._check_names, self._error = check_names, error
 
     def check_form(self) -> None:
@@ -48,6 +51,7 @@ class StepReader:
         for key in ("kernel", *(key for key in OF_A_STEP if key != "source")):
             if key in data:
                 raise self.document.error((key,), "not allowed beside `steps:`; write it in each step")
+        self.loops.check_form()
 
     @property
     def _models(self) -> Iterator[tuple[Where, GeometryModel, str, str | None]]:
@@ -56,13 +60,13 @@ class StepReader:
         if model.steps is None:
             yield (), model, str(model.kernel), model.source
             return
-        for position, step in enumerate(model.steps):
-            yield ("steps", position), step, step.kernel, step.source
+        for written in self.loops.written:
+            yield written.where, written.model, str(written.model.kernel), written.model.source
 
     @property
-    def kernels(self) -> list[str]:
-        """The names of the kernels as in the file."""
-        return [kernel for _, _, kernel, _ in self._models]
+    def kernels(self) -> list[tuple[Where, str]]:
+        """The names of the kernels as in the file, with their keys."""
+        return [((*where, "kernel"), kernel) for where, _, kernel, _ in self._models]
 
     def first_source(self) -> Path:
         """The kernel file of the first step, which determines the languages."""
@@ -72,7 +76,8 @@ class StepReader:
     def steps(self, operation: Operation, languages: tuple[str, ...], include: tuple[Path, ...]) -> tuple[Step, ...]:
         """The steps. Raises SpaceError for the first error."""
         steps: list[Step] = []
-        for where, model, kernel, own_source in self._models:
+        for number, (where, model, kernel, own_source) in enumerate(self._models):
+            loop_names = self.loops.written[number].names if where else frozenset[str]()
             source = self._source(where, own_source)
             self.sources.check_languages(source, languages, where)
             self.sources.check_kernel(source, include, kernel, where)
@@ -80,12 +85,13 @@ class StepReader:
                 Step(
                     kernel=kernel,
                     source=source,
-                    arguments=self._arguments(where, operation, languages),
-                    grid=self._grid(where, model, operation, languages),
+                    arguments=self._arguments(where, model, operation, languages),
+                    grid=self._grid(where, model, operation, languages, loop_names),
                     block=self._triple((*where, "block"), model.block),
                     shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
                     cluster=self._cluster(where, model, languages),
                     cooperative=self._cooperative(where, model, languages),
+                    when=self._when(where, model, loop_names),
                 )
             )
         self._check_used(steps, operation, languages)
@@ -94,8 +100,16 @@ class StepReader:
     def _source(self, where: Where, own: str | None) -> Path:
         return self.sources.source() if own is None or not where else self.sources.named(own, (*where, "source"))
 
-    def _arguments(self, where: Where, operation: Operation, languages: tuple[str, ...]) -> tuple[str, ...]:
-        given = self.model.steps[int(where[1])].arguments if self.model.steps and where else None
+    def _when(self, where: Where, model: GeometryModel, loop_names: frozenset[str]) -> Expression | None:
+        when: Expression | None = model.when if isinstance(model, StepModel) else None
+        if when is not None:
+            self._check_names((*where, "when"), when, loop_names)
+        return when
+
+    def _arguments(
+        self, where: Where, model: GeometryModel, operation: Operation, languages: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        given = model.arguments if isinstance(model, StepModel) else None
         known = {argument.name: argument for argument in operation.arguments}
         if given is None:
             return tuple(known)
@@ -126,7 +140,7 @@ class StepReader:
                 )
 
     def _single(self, where: Where, expression: Expression) -> Expression:
-        self._check_names(where, expression)
+        self._check_names(where, expression, frozenset())
         self._check_constant(where, expression, 0)
         return expression
 
@@ -135,10 +149,10 @@ class StepReader:
         if not expression.names and (value := expression.integer({})) < least:
             raise self.document.error(where, f"`{shown(expression.text)}` is {value}; at least {least} is needed")
 
-    def _triple(self, where: Where, extents: list[Expression]) -> Extents:
+    def _triple(self, where: Where, extents: list[Expression], loop_names: frozenset[str] = frozenset()) -> Extents:
         """The extents in x, y and z; a missing one is 1."""
         for position, expression in enumerate(extents):
-            self._check_names((*where, position), expression)
+            self._check_names((*where, position), expression, loop_names)
             self._check_constant((*where, position), expression, 1)
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
@@ -161,11 +175,18 @@ class StepReader:
                 where, f"{feature} are for {' and '.join(able)} only; write `languages: [{able[0]}]`"
             )
 
-    def _grid(self, where: Where, model: GeometryModel, operation: Operation, languages: tuple[str, ...]) -> Extents:
+    def _grid(
+        self,
+        where: Where,
+        model: GeometryModel,
+        operation: Operation,
+        languages: tuple[str, ...],
+        loop_names: frozenset[str],
+    ) -> Extents:
         if model.grid is not None and model.grid_divisors is not None:
             raise self.document.error((*where, "grid"), "both `grid` and `grid_divisors`; keep one")
         if model.grid is not None:
-            return self._triple((*where, "grid"), model.grid)
+            return self._triple((*where, "grid"), model.grid, loop_names)
         divisors = model.grid_divisors or DivisorsModel()
         if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
             raise self.document.error(
@@ -182,39 +203,46 @@ class StepReader:
         for axis, extent in zip("xyz", operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
             for position, factor in enumerate(factors):
-                self._check_names((*where, "grid_divisors", axis, position), factor)
+                self._check_names((*where, "grid_divisors", axis, position), factor, loop_names)
             product = " * ".join(f"({factor.text})" for factor in factors) or "1"
             blocks.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
-        return self._triple((*where, "grid"), blocks)
+        return self._triple((*where, "grid"), blocks, loop_names)
 
 
 def restrictions(steps: tuple[Step, ...], operation: Operation) -> Iterator[Restriction]:
     """The restrictions that a device imposes on these steps and arguments."""
     for that, because in dict.fromkeys(_conditions(steps, operation)):
-        yield Restriction(expressions.parse(that), because)
+        condition = expressions.parse(that)
+        if not condition.names & operation.loop_names:  # a launch with too large a grid fails
+            yield Restriction(condition, because)
 
 
 def _conditions(steps: tuple[Step, ...], operation: Operation) -> Iterator[tuple[str, str]]:
     """Conditions on configurations as expressions, with their reasons."""
     for step in steps:
-        threads = " * ".join(f"({e.text})" for e in step.block if e.text != "1")
-        if threads:
-            yield f"{threads} <= max_threads", "the device's threads per block"
-        for name, unit, extents in (("block", "threads per block", step.block), ("grid", "blocks", step.grid)):
-            for axis, extent in zip("xyz", extents, strict=True):
-                if extent.text != "1":
-                    yield f"({extent.text}) <= max_{name}_{axis}", f"the device's {unit} in {axis}"
-        shared_memory = step.shared_memory.text
-        if shared_memory != "0":
-            yield f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block"
-            without = [entry.name for entry in LANGUAGES.values() if not entry.dynamic_shared_memory]
-            others = " and ".join(f"language != {name!r}" for name in without)
-            yield f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}"
-        if step.cluster is not None:
-            yield from _cluster_conditions(step, step.cluster)
+        skipped = "" if step.when is None else f"not ({step.when.text}) or "
+        yield from ((f"{skipped}{that}", because) for that, because in _step_conditions(step))
     for argument in operation.arguments:
         if argument.kind is not None:
             yield from argument.kind.restrictions(argument, operation)
+
+
+def _step_conditions(step: Step) -> Iterator[tuple[str, str]]:
+    threads = " * ".join(f"({e.text})" for e in step.block if e.text != "1")
+    if threads:
+        yield f"{threads} <= max_threads", "the device's threads per block"
+    for name, unit, extents in (("block", "threads per block", step.block), ("grid", "blocks", step.grid)):
+        for axis, extent in zip("xyz", extents, strict=True):
+            if extent.text != "1":
+                yield f"({extent.text}) <= max_{name}_{axis}", f"the device's {unit} in {axis}"
+    shared_memory = step.shared_memory.text
+    if shared_memory != "0":
+        yield f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block"
+        without = [entry.name for entry in LANGUAGES.values() if not entry.dynamic_shared_memory]
+        others = " and ".join(f"language != {name!r}" for name in without)
+        yield f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}"
+    if step.cluster is not None:
+        yield from _cluster_conditions(step, step.cluster)
 
 
 def _cluster_conditions(step: Step, cluster: Extents) -> Iterator[tuple[str, str]]:

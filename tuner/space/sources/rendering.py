@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError
-from tuner.space import dtypes, kinds
+from tuner.space import dtypes, kinds, loops
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
@@ -213,7 +213,11 @@ def _code(
     first, *others = space.steps
     names = tuple(a.name for a in space.operation.arguments)
     is_plain = not others and first.arguments == names and first.cluster is None and not first.cooperative
-    steps = {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
+    steps: dict[str, object] = (
+        {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
+    )
+    if space.order:
+        steps["order"] = [loops.to_json(space.order), [step.when and step.when.text for step in space.steps]]
     undefined = sorted(_flags(space, [name for name in source_text.macro_names(space) if may_be_false(space, name)]))
     return {
         "kernel": first.kernel,

@@ -13,6 +13,7 @@ def used_by_space(space: Space) -> set[str]:
     """The names that something other than the source's text uses: expressions, kernel names, options, scratch types."""
     expressions: list[Expression] = [
         *space.derived.values(), *(expression for step in space.steps for expression in step.expressions),
+        *space.loop_expressions,
         *(restriction.that for restriction in space.restrictions),
         *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
         *(value for argument in space.operation.numbers for value in argument.value),
