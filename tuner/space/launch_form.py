@@ -20,7 +20,7 @@ from tuner.space.values.forms import (
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
-VERSION = 10
+VERSION = 11
 
 
 def to_json(space: Space) -> dict[str, Any]:
