@@ -14,16 +14,18 @@ import pytest
 import yaml
 
 from helpers.processes import Tune
+from helpers.records import H200, record
 from tuner.catalog import catalog
 from tuner.devices.compiler import Allowance, Build
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import BuildError, DeviceError, SpaceError
-from tuner.space import launch_form
+from tuner.space import identity, launch_form
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import COMMON_GPU
 from tuner.space.sources.rendering import Version, render
 from tuner.space.sources.source import Source
+from tuner.store.store import Store
 
 NVCC = shutil.which("nvcc", path=f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin")
 needs_nvcc = pytest.mark.skipif(NVCC is None or not shutil.which("gcc"), reason="nvcc or gcc is not installed")
@@ -326,8 +328,47 @@ def test_a_workers_form_of_a_space_has_its_compiler(tmp_path: Path) -> None:
 
 
 @needs_nvcc
-def test_an_exported_source_says_how_nvcc_compiles_it_and_what_its_kernel_is_called(tmp_path: Path, tune: Tune) -> None:
+def test_a_bundle_has_the_mangled_name_of_its_kernel(tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path)
-    done = tune("export", file, "n=4096", "--to", "cubin", "--architecture", "sm_90a", "--output", tmp_path / "bundle")
+    done = tune("export", file, "n=4096", "--to", "cubin", "--architecture", "sm_80", "--output", tmp_path / "bundle")
     assert done.status == 0, done.err
     assert "_ZN4mine5scaleIfLi64EEEvPT_PKS1_i" in (tmp_path / "bundle" / "launch.h").read_text()
+
+
+DEFINING = """\
+#define THREADS 128
+extern "C" __global__ void twice(float *y, const float *x, int n) {
+    int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+int main() {
+    twice<<<1, THREADS>>>(nullptr, nullptr, 0);
+}
+"""
+
+
+def test_exports_name_nvcc_and_the_host_code_that_reads_a_parameter(tmp_path: Path, tune: Tune) -> None:
+    changes = {"parameters": {"THREADS": [64, 128]}, "grid": ["ceil_div(n, THREADS)"], "block": ["THREADS"]}
+    file = written(tmp_path, DEFINING, kernel="twice", shared_memory=None, **changes)
+    space = catalog.load(str(file))
+    best = record(
+        device=H200,
+        kind="cuda",
+        architecture="sm_90a",
+        sizes={"n": 64},
+        options={},
+        config={"THREADS": 64},
+        signature=identity.of(space),
+    )
+    Store.of(space, tmp_path / "results").put([best])
+    about = ("--device", "H200", "--results", tmp_path / "results")
+    done = tune("export", file, "64", "--to", "patch", *about, "--output", tmp_path / "made.patch")
+    assert done.status == 0, done.err
+    patch = (tmp_path / "made.patch").read_text()
+    assert "#   whole.cu:7: twice<<<1, THREADS>>>" in patch
+    assert "+#define THREADS 64\n" in patch
+    done = tune("export", file, "64", "--to", "cu", *about, "--output", tmp_path / "made.cu")
+    assert done.status == 0, done.err
+    made = (tmp_path / "made.cu").read_text()
+    assert "Compile with: nvcc --std=c++17 --expt-relaxed-constexpr" in made
+    assert "int main()" in made
