@@ -35,9 +35,9 @@ def check(interface: Interface, step: StepSource, position: int, instance: Insta
 
 def _misfits(interface: Interface, step: StepSource, position: int, instance: Instance) -> Iterator[tuple[str, str]]:
     """Each key of the space file that does not match the binary, and why."""
-    space, language = instance.space, instance.problem.language
+    space, scope = instance.space, instance.scope
     passed = [instance.argument(name) for name in step.arguments]
-    passed = [a for a in passed if a.kind is None or a.kind.is_parameter(language)]
+    passed = [a for a in passed if a.kind is None or a.kind.is_taken(scope)]
     sizes = interface.parameters.get(step.kernel)
     if sizes is not None and len(passed) < len(sizes):
         given = ", ".join(argument.name for argument in passed)
@@ -50,7 +50,7 @@ def _misfits(interface: Interface, step: StepSource, position: int, instance: In
         if argument.kind is None and size:
             yield from _size(argument, size, step.kernel, instance)
     for argument in space.operation.arguments:
-        if argument.kind is not None and not argument.kind.is_parameter(language):
+        if argument.kind is not None and not argument.kind.is_taken(scope):
             yield from _variable(argument, interface, instance)
     if step.kernel in interface.dynamic and space.steps[position].shared_memory.text == "0":
         message = f"is 0, but {step.kernel} uses an extern __shared__ array; write the bytes that a block needs"

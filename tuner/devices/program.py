@@ -124,7 +124,7 @@ class Program:
         constants = operation.constants(space.operation, self.scope)
         self._constants = {name: device.upload(data) for name, data in constants.items()}
         kinds = [a.kind for a in space.operation.arguments if a.kind is not None]
-        has_symbols = any(not kind.is_parameter(self.scope.language) for kind in kinds)
+        has_symbols = any(not kind.is_taken(self.scope) for kind in kinds)
         # Concurrent launches must not share memory that they write to, so each needs its own work.
         self.owns_memory = has_symbols or bool(space.operation.scratch)
         self._loaded = None if has_symbols else self._load()  # with symbols, each work loads its own global variables

@@ -169,12 +169,12 @@ class Key:
     """A key that a kind adds to an argument in a space file.
 
     Its value is one of `choices`; an argument's name, if `is_name`; otherwise one or more expressions. `default` is
-    None if the key is required.
+    None if the key is required, and no expression, `()`, if a file may do without it.
     """
 
     choices: tuple[str, ...] = ()
     is_name: bool = False
-    default: str | int | None = None
+    default: str | int | tuple[()] | None = None
     help: str = ""
 
     @property
@@ -206,8 +206,20 @@ class Kind(ABC):
         return ""
 
     def is_parameter(self, language: str) -> bool:
-        """Whether a kernel in `language` takes it as a parameter."""
+        """Whether a kernel in `language` takes it as a parameter, in every configuration."""
         return True
+
+    def may_be_parameter(self, language: str) -> bool:
+        """Whether a kernel in `language` takes it as a parameter in some configuration."""
+        return self.is_parameter(language)
+
+    def is_taken(self, scope: Scope) -> bool:
+        """Whether the kernel takes it as a parameter in the configuration of `scope`. Raises ExpressionError."""
+        return self.is_parameter(scope.language)
+
+    def is_plain(self, scope: Scope) -> bool:
+        """Whether it is a plain array in the configuration of `scope`. Raises ExpressionError."""
+        return False
 
     @property
     def is_symbol(self) -> bool:

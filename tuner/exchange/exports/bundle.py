@@ -112,7 +112,7 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
 
 def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
     description: dict[str, Any] = {"name": a.name}
-    if a.argument.kind is not None:
+    if a.argument.kind is not None and not a.argument.kind.is_plain(scope):
         description |= {"kind": a.argument.kind.name, **kinds.settings(a.argument.kind, scope)}
     if a.dtype is not None:
         description["dtype"] = a.dtype.name

@@ -133,7 +133,7 @@ class BundledBuild:
         return tuple(arguments)
 
     def _exported(self, argument: Argument) -> Exported | None:
-        if argument.kind is None:
+        if argument.kind is None or argument.kind.is_plain(self.scope):
             return None
         exported = argument.kind.export(argument, self.built.instance)
         if exported is None:

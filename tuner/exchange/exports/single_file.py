@@ -73,12 +73,12 @@ def text(target: Target) -> str:
 
 
 def _is_parameter(argument: Argument, instance: Instance) -> bool:
-    return argument.kind is None or argument.kind.is_parameter(instance.problem.language)
+    return argument.kind is None or argument.kind.is_taken(instance.scope)
 
 
 def _described(argument: Argument, instance: Instance) -> str:
     name = argument.name
-    if argument.kind is not None:
+    if argument.kind is not None and not argument.kind.is_plain(instance.scope):
         settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, instance.scope).items()]
         kind = f"{argument.kind.name} {name}"
         return f"{kind} ({', '.join(settings)})" if settings else kind

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from tuner.quoting import quoted
 from tuner.space import kinds
 from tuner.space.argument import Kind
+from tuner.space.expressions import parse
 from tuner.space.file.name_check import check_names
-from tuner.space.file.schema import ArgumentModel
+from tuner.space.file.schema import ArgumentModel, is_by_parameter
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation
 
+_CONSTANT, _GLOBAL = "constant", "global"  # the kinds that a parameter may choose
 
-def read(document: Document, where: Where, model: ArgumentModel, names: Collection[str]) -> Kind | None:
+
+def read(
+    document: Document,
+    where: Where,
+    model: ArgumentModel,
+    names: Collection[str],
+    parameters: Mapping[str, Sequence[object]],
+) -> Kind | None:
     """The kind of an argument; None for a plain array or scalar.
 
     names: those that its expressions may use.
+    parameters: the values of the space's parameters, one of which may choose the kind.
 
     Raises SpaceError for a key that the kind does not have, a required key that is missing, or an invalid value.
     """
     all_keys = {name for kind in kinds.table().values() for name in kind.keys} - {"fill"}
     given = {name: getattr(model, name) for name in all_keys if getattr(model, name) is not None}
-    entry = kinds.table().get(model.kind or "")
+    named = model.kind or ""
+    if is_by_parameter(named):
+        chooser, named = named[1:-1], _CONSTANT
+        _check_chooser(document, (*where, "kind"), chooser, parameters)
+        if "when" in given:
+            raise document.error((*where, "when"), f"{model.name}: {chooser} chooses the kind; remove this key")
+        given["when"] = [parse(f"{chooser} == {_CONSTANT!r}")]
+    entry = kinds.table().get(named)
     own = entry.keys if entry is not None else {}
     for name in given.keys() - own.keys():
         owners = [kind.name for kind in kinds.table().values() if name in kind.keys]
@@ -55,6 +72,18 @@ def read(document: Document, where: Where, model: ArgumentModel, names: Collecti
         for expression in values:
             check_names(document, (*where, name), expression, names)
     return kind
+
+
+def _check_chooser(document: Document, where: Where, name: str, parameters: Mapping[str, Sequence[object]]) -> None:
+    """Raise SpaceError if no parameter `name` has kinds as its values."""
+    if name not in parameters:
+        known = ", ".join(parameters)
+        raise document.error(where, f"{{{name}}}: there is no parameter {name}; the parameters are {known}")
+    if other := [value for value in parameters[name] if value not in (_CONSTANT, _GLOBAL)]:
+        allowed = (
+            f"`{_CONSTANT}` and `{_GLOBAL}`; for other values, write `kind: {_CONSTANT}` and a condition in `when:`"
+        )
+        raise document.error(where, f"{{{name}}}: {name} has the value {quoted(other[0])}; allowed: {allowed}")
 
 
 def check(document: Document, place: Where, operation: Operation, languages: Collection[str]) -> None:

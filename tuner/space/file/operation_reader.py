@@ -205,7 +205,7 @@ class OperationReader:
         if struct_reader.is_struct(model):
             names = {*self.scope_names, *self.chosen}
             return struct_reader.read(document, where, model, names, self.types)
-        kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen})
+        kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen}, self.model.parameters)
         has_role = (model.role is not None) if kind is None else model.shape is not None
         dtypes = self._dtypes(document, where, model) if kind is None or kind.has_shape else []
         if (model.shape is not None) != has_role:

@@ -3,7 +3,16 @@
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
 
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
@@ -170,6 +179,14 @@ _TOLERANCE: dict[str, Any] = {
 Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
 MutantName = Literal["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
 
+BY_PARAMETER = r"^\{\w+\}$"  # a kind that a parameter chooses
+
+
+def is_by_parameter(kind: object) -> bool:
+    """Whether `kind:` names a parameter, in braces, whose value is the kind."""
+    return isinstance(kind, str) and re.match(BY_PARAMETER, kind) is not None
+
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -180,7 +197,12 @@ if TYPE_CHECKING:
 else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
     CompilerName = Literal[tuple(name for language in LANGUAGES.values() for name in language.compilers)]
-    KindName = Literal[("array", *kinds.table())]
+    _KINDS = ("array", *kinds.table())
+    KindName = Annotated[
+        Literal[_KINDS],
+        WrapValidator(lambda value, check: value if is_by_parameter(value) else check(value)),
+        WithJsonSchema({"anyOf": [{"enum": list(_KINDS)}, {"type": "string", "pattern": BY_PARAMETER}]}),
+    ]
 
 
 class StrictModel(BaseModel):

@@ -120,7 +120,7 @@ class StepReader:
             if name in given[:position]:
                 raise self.document.error(place, f"{name} appears twice; keep one")
             kind = known[name].kind
-            if kind is not None and not any(map(kind.is_parameter, languages)):
+            if kind is not None and not any(map(kind.may_be_parameter, languages)):
                 raise self.document.error(
                     place, f"{name} is {kind.name}, which is not a kernel parameter in {languages[0]}; remove it here"
                 )
@@ -133,7 +133,7 @@ class StepReader:
         taken = {name for step in steps for name in step.arguments}
         taken |= {name for a in operation.arguments if a.kind is not None for name in a.kind.describes}
         for argument in operation.arguments:
-            is_parameter = argument.kind is None or any(map(argument.kind.is_parameter, languages))
+            is_parameter = argument.kind is None or any(map(argument.kind.may_be_parameter, languages))
             if argument.name not in taken and is_parameter:
                 raise self.document.error(
                     ("steps",), f"no step takes the argument {argument.name}; name it in one, or remove it"

@@ -33,8 +33,11 @@ def made(name: str, values: Mapping[str, Any]) -> Kind:
 
 
 def settings(kind: Kind, scope: Scope) -> dict[str, Any]:
-    """The values of its keys for the configuration in `scope`: strings, integers, or lists of integers."""
-    values = {field.name: getattr(kind, field.name) for field in fields(kind)}
+    """The values of its keys for the configuration in `scope`: strings, integers, or lists of integers.
+
+    A key that may be left out is a condition; it says which kind it is, and so is no setting of the kind.
+    """
+    values = {f.name: getattr(kind, f.name) for f in fields(kind) if kind.keys[f.name].default != ()}
     for name, value in values.items():
         if isinstance(value, tuple):
             numbers = [expression.integer(scope.names) for expression in value]
@@ -45,7 +48,8 @@ def settings(kind: Kind, scope: Scope) -> dict[str, Any]:
 def to_json(kind: Kind) -> dict[str, Any]:
     """The kind as JSON data that `from_json` reads back."""
     values = {field.name: getattr(kind, field.name) for field in fields(kind)}
-    texts = {name: [e.text for e in value] if isinstance(value, tuple) else value for name, value in values.items()}
+    given = {name: value for name, value in values.items() if value != ()}  # so that older files keep their signatures
+    texts = {name: [e.text for e in value] if isinstance(value, tuple) else value for name, value in given.items()}
     return {"name": kind.name, "values": texts}
 
 

@@ -145,8 +145,9 @@ def _argument_faults(space: Space, position: int, prototype: Prototype, code: st
     by_name = {argument.name: argument for argument in space.operation.arguments}
     arguments = [by_name[name] for name in step.arguments]
     kinds = [a.kind for a in arguments if a.kind is not None]
-    if parameters is None or any(len({kind.is_parameter(name) for name in space.languages}) > 1 for kind in kinds):
-        return  # the parameters are unknown, or their number depends on the language
+    ways = [{f(name) for name in space.languages for f in (k.is_parameter, k.may_be_parameter)} for k in kinds]
+    if parameters is None or any(len(each) > 1 for each in ways):
+        return  # the parameters are unknown, or their number depends on the language or the configuration
     arguments = [a for a in arguments if a.kind is None or a.kind.is_parameter(space.languages[0])]
     if len(arguments) != len(parameters):
         taken = ", ".join(map(str, parameters)) or "nothing"
