@@ -221,6 +221,11 @@ class Kind(ABC):
         """Whether it is a plain array in the configuration of `scope`. Raises ExpressionError."""
         return False
 
+    def unconditional(self, is_taken: bool) -> Kind | None:
+        """The kind of an argument of a reference kernel, which has no parameters; None for a plain array. `is_taken`
+        says whether that kernel takes it as a parameter."""
+        return self
+
     @property
     def is_symbol(self) -> bool:
         """Whether it is a variable of the source, not a kernel parameter, in one of its languages."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.quoting import shown
-from tuner.space import dtypes, expressions, kinds
+from tuner.space import dtypes, expressions
 from tuner.space.answers.cache import ReferenceCache, SetCache
-from tuner.space.argument import Argument
 from tuner.space.dtypes import DType
 from tuner.space.expressions import array_expressions, braces, parse
 from tuner.space.expressions.evaluator import names_in
@@ -116,15 +115,14 @@ def as_space(space: Space, form: KernelReference) -> Space:
         block=form.block,
         shared_memory=parse(0),
     )
+    taken = [by_name[name] for name in (*form.arguments, *_indirect(space, step))]
+    arguments = (replace(a, kind=a.kind and a.kind.unconditional(a.name in form.arguments)) for a in taken)
     return replace(
         space,
         steps=(step,),
         operation=replace(
             space.operation,
-            arguments=(
-                *(_unconditional(by_name[name], is_taken=True) for name in form.arguments),
-                *(_unconditional(by_name[name], is_taken=False) for name in _indirect(space, step)),
-            ),
+            arguments=tuple(arguments),
         ),
         parameters={},
         restrictions=(),
@@ -132,14 +130,6 @@ def as_space(space: Space, form: KernelReference) -> Space:
         default={},
         compile_options=options,
     )
-
-
-def _unconditional(argument: Argument, is_taken: bool) -> Argument:
-    """An argument without the condition of its kind, because no parameters tell it: whether the reference kernel takes
-    it does."""
-    if argument.kind is None or "when" not in argument.kind.expressions:
-        return argument
-    return replace(argument, kind=None if is_taken else kinds.made(argument.kind.name, {"when": ()}))
 
 
 def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:

@@ -45,6 +45,9 @@ class Constant(Kind):
     def is_plain(self, scope: Scope) -> bool:
         return bool(self.when) and not self.when[0].evaluate(scope.names)
 
+    def unconditional(self, is_taken: bool) -> Kind | None:
+        return self if not self.when else None if is_taken else Constant()
+
     def fault(self, argument: Argument, operation: Declared) -> tuple[str, str] | None:
         if len(self.when) > 1:
             return "when", f"{len(self.when)} conditions; write one, with `and` or `or`"
