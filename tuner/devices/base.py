@@ -140,6 +140,11 @@ class Device(ABC):
         raise LaunchError.
         """
 
+    def bind_whole(self, work: Work, handles: Sequence[Any] = ()) -> Callable[[], None]:
+        """Like `bind`, for measurements on the default stream: if the work has many launches, they are enqueued at once
+        if the device can do so, because it would otherwise wait for the host."""
+        return self.bind(work, handles)
+
     @abstractmethod
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         """A function that checks its arrays and enqueues `work` once. It takes the caller's arrays, the caller's stream

@@ -20,7 +20,6 @@ class Format:
     holds_trials: the files hold all trials, which may come from a shared ledger.
     holds_family: the files hold the kernels of a family, at any size.
     has_architectures: the files hold one binary per requested architecture.
-    has_loops: the files say how steps in loops are launched, or need not say it.
     """
 
     name: str
@@ -29,20 +28,18 @@ class Format:
     holds_trials: bool = False
     holds_family: bool = False
     has_architectures: bool = False
-    has_loops: bool = True
 
 
 FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
-        Format("header", "the best as a C header of macros", "tuner.exchange.exports.header", has_loops=False),
+        Format("header", "the best as a C header of macros", "tuner.exchange.exports.header"),
         Format("patch", "the best as a diff of the files that define the parameters", "tuner.exchange.exports.patch"),
         Format(
             "cubin",
             "the best as cubins for NVIDIA GPUs, with a C example",
             "tuner.exchange.exports.bundle",
             has_architectures=True,
-            has_loops=False,
         ),
         Format(
             "dispatch",
@@ -70,11 +67,6 @@ def export(to: str, request: ExportRequest) -> Export:
         raise RequestError(f"--architecture applies to --to {_names('has_architectures')}, not to --to {to}")
     if request.storage is not None and not FORMATS[to].holds_trials:
         raise RequestError(f"--storage applies to --to {_names('holds_trials')}, not to --to {to}")
-    if not FORMATS[to].has_loops and request.problem.space.order:
-        raise RequestError(
-            f"{request.problem.space.name}: its steps are launched in loops, or only under a condition, which --to "
-            f"{to} does not hold yet; load it with tuner.load, or use --to {_names('has_loops')}"
-        )
     try:
         result: Export = importlib.import_module(FORMATS[to].module).export(request)
         return result

@@ -44,10 +44,10 @@ SMALL = 2 << 20
 
 
 class OwnLaunch:
-    """A launch that uses arrays or images private to its configuration."""
+    """A launch that uses arrays or images private to its configuration, or that launches several kernels."""
 
-    def __init__(self, call: Callable[[], None], own: OwnArrays, images: Images) -> None:
-        self.own, self.images, self._call = own, images, call
+    def __init__(self, call: Callable[[], None], own: OwnArrays | None, images: Images | None, launches: int) -> None:
+        self.own, self.images, self.launches, self._call = own, images, launches, call
 
     def __call__(self) -> None:
         self._call()
@@ -216,11 +216,11 @@ class Workbench:
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         images = Images(program, {**self.buffers, **own.buffers})
-        call = self.device.bind(work, images.handles)
-        if not own.buffers and not images:
+        call = self.device.bind_whole(work, images.handles)
+        if not own.buffers and not images and work.launches == 1:
             return call
         own.bound()
-        return OwnLaunch(call, own, images)
+        return OwnLaunch(call, own if own.buffers or images else None, images or None, work.launches)
 
     def release(self) -> None:
         """Free the private arrays of the last configuration, because those of two may not fit."""

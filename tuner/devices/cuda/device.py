@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
+MOST_ENQUEUED = 200  # launches that are timed one by one; more are timed as a graph
 MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
 
 
@@ -121,6 +122,18 @@ class CudaDevice(Device):
                 self._context.retry(action, status, launch.enqueue)  # the reference keeps `launch` and its memory alive
 
         return call
+
+    def bind_whole(self, work: Work, handles: Sequence[Any] = ()) -> Callable[[], None]:
+        if work.launches <= MOST_ENQUEUED or work.waits:
+            return self.bind(work, handles)
+        stream = driver.Stream(self._context)
+        call = self.bind(work, handles, stream.handle.value)
+        graph = driver.Graph(self._context, stream, call, f"capturing {work.kernel}")
+
+        def launch(_keep: object = call) -> None:
+            graph.launch()
+
+        return launch
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = launches.Launch(work)

@@ -156,6 +156,36 @@ class Stream:
         self.context.release("cuStreamDestroy_v2", self.handle)
 
 
+class Graph:
+    """A graph of what a call enqueues on a stream, which is launched on the default stream."""
+
+    def __init__(self, context: Context, stream: Stream, call: Callable[[], None], action: str) -> None:
+        """Raises LaunchError, whose message begins with `action`, and the errors of `call`."""
+        graph, self.handle, self._action = ctypes.c_void_p(), ctypes.c_void_p(), action
+        self.context = context
+        context.call(action, "cuStreamBeginCapture_v2", stream.handle, _RELAXED)
+        try:
+            with context.active():
+                call()
+        finally:
+            context.call(action, "cuStreamEndCapture", stream.handle, ctypes.byref(graph))
+        try:
+            context.call(action, "cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
+        finally:
+            context.call(action, "cuGraphDestroy", graph)
+        context.call(action, "cuGraphUpload", self.handle, stream.handle)  # the first launch would do it
+        context.call(action, "cuStreamSynchronize", stream.handle)
+        self._launch = functools.partial(context.cuda.cuGraphLaunch, self.handle, None)
+
+    def launch(self) -> None:
+        """Enqueue everything. Raises LaunchError."""
+        if status := self._launch():
+            self.context.retry(self._action, status, self._launch)
+
+    def __del__(self) -> None:
+        self.context.release("cuGraphExecDestroy", self.handle)
+
+
 class Event:
     """An event on the default stream."""
 

@@ -11,7 +11,7 @@ from tuner import devices, paths
 from tuner.devices.bundles import BUNDLE, binary_json
 from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
-from tuner.exchange.exports import launch_header
+from tuner.exchange.exports import launch_header, loop_tables
 from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
 from tuner.exchange.exports.names import identifier
 from tuner.exchange.exports.request import Export, ExportRequest
@@ -107,6 +107,7 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
         ],
         "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],
+        **loop_tables.json(build),
     }
 
 

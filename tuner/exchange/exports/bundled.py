@@ -21,6 +21,7 @@ from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
 from tuner.space.instance import Instance
+from tuner.space.schedule import Unrolled
 from tuner.space.scope import Scope
 from tuner.space.sources.source import Source, StepSource
 from tuner.store.lookup import Candidate
@@ -88,6 +89,11 @@ class BundledBuild:
     @property
     def steps(self) -> tuple[StepSource, ...]:
         return self.built.steps
+
+    @property
+    def schedule(self) -> Unrolled | None:
+        """All launches in order; None if each step is launched once."""
+        return self.built.instance.schedule
 
     @cached_property
     def files(self) -> Mapping[Source, str]:

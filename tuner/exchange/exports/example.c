@@ -270,7 +270,7 @@ static void find_copies(struct program *program) {
     }
 }
 
-static void launch_step(const struct tuned_step *step, void *function, void **parameters) {
+static void launch_step(const struct tuned_step *step, const unsigned *grid, void *function, void **parameters) {
     struct attribute attributes[2];
     struct config config;
     unsigned count = 0;
@@ -283,13 +283,68 @@ static void launch_step(const struct tuned_step *step, void *function, void **pa
         attributes[count].id = CLUSTER_DIMENSION;
         memcpy(attributes[count++].value, step->cluster, sizeof step->cluster);
     }
-    memcpy(config.grid, step->grid, sizeof config.grid);
+    memcpy(config.grid, grid, sizeof config.grid);
     memcpy(config.block, step->block, sizeof config.block);
     config.shared_memory = step->shared_memory;
     config.stream = NULL;
     config.attributes = attributes;
     config.attribute_count = count;
     CHECK(LaunchKernelEx(&config, function, parameters, NULL));
+}
+
+/* Launches a step in a loop, with the arguments and values of this launch. */
+static void launch_one(const struct program *program, const struct tuned_launch *launch) {
+    const struct tuned_step *step = &program->build->steps[launch->step];
+    void **parameters = program->parameters[launch->step];
+    for (size_t i = 0; i < step->argument_count; i++) {
+        parameters[i] = program->values[launch->arguments[i]];
+        for (size_t j = 0; j < launch->changed_count; j++) {
+            if (launch->changed[j] == launch->arguments[i]) {
+                parameters[i] = (void *)launch->values[j];
+            }
+        }
+    }
+    launch_step(step, launch->grid, program->functions[launch->step], parameters);
+}
+
+static void launch_all(const struct program *program, const unsigned *order, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        launch_one(program, &program->build->launches[order[i]]);
+    }
+}
+
+/* Launches the passes of a stretch until one leaves its flag 0, for which it waits after each. Returns their number. */
+static unsigned launch_passes(const struct program *program, const struct tuned_stretch *stretch) {
+    int going = 1;
+    unsigned pass = 0;
+    while (going) {
+        if (pass == stretch->most) {
+            fail(program->build->arguments[stretch->flag].name, "it is not 0 after the most passes that are allowed");
+        }
+        CHECK(MemsetD8Async(program->arrays[stretch->flag], 0, sizeof going, NULL));
+        if (pass % 2 == 1 && stretch->second != NULL) {
+            launch_all(program, stretch->second, stretch->second_count);
+        } else {
+            launch_all(program, stretch->order, stretch->order_count);
+        }
+        CHECK(MemcpyDtoH_v2(&going, program->arrays[stretch->flag], sizeof going));
+        pass++;
+    }
+    return pass;
+}
+
+static void launch_stretch(const struct program *program, const struct tuned_stretch *stretch) {
+    unsigned passes = 1;
+    if (stretch->flag >= 0) {
+        passes = launch_passes(program, stretch);
+    } else {
+        launch_all(program, stretch->order, stretch->order_count);
+    }
+    for (size_t i = 0; passes % 2 == 1 && i < stretch->copy_count; i++) {
+        const int *copy = stretch->copies[i];
+        size_t bytes = program->build->arguments[copy[0]].bytes;
+        CHECK(MemcpyDtoDAsync_v2(program->arrays[copy[0]], program->arrays[copy[1]], bytes, NULL));
+    }
 }
 
 static void launch(const struct program *program) {
@@ -302,8 +357,11 @@ static void launch(const struct program *program) {
     for (size_t i = 0; i < program->copy_count; i++) {
         CHECK(MemcpyDtoDAsync_v2(program->copies[i].to, program->copies[i].from, program->copies[i].bytes, NULL));
     }
-    for (size_t i = 0; i < build->step_count; i++) {
-        launch_step(&build->steps[i], program->functions[i], program->parameters[i]);
+    for (size_t i = 0; i < build->stretch_count; i++) {
+        launch_stretch(program, &build->stretches[i]);
+    }
+    for (size_t i = 0; build->stretch_count == 0 && i < build->step_count; i++) {
+        launch_step(&build->steps[i], build->steps[i].grid, program->functions[i], program->parameters[i]);
     }
 }
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tuner import devices
 from tuner.errors import NoConfiguration, RequestError
+from tuner.exchange.exports import loop_macros
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.request import Export, ExportRequest, write
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, stored_devices
@@ -101,6 +102,7 @@ def _macros(instance: Instance) -> str:
         if len(space.steps) > 1 or braces.names(step.kernel):
             text += f"#define {own}_KERNEL {kernel}\n"
         text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
+    text += loop_macros.text(instance, prefix)
     for argument in space.operation.arguments:
         if argument.name in space.varying or argument.role == "scratch":
             text += f"#define {prefix}_BYTES_{argument.name} {instance.nbytes(argument.name)}\n"

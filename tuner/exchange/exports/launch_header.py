@@ -8,16 +8,17 @@ import numpy as np
 
 from tuner.devices.cuda.architectures import compute_capability
 from tuner.errors import DeviceError
+from tuner.exchange.exports import loop_tables
 from tuner.exchange.exports.bundled import BundledArgument, BundledBuild
 from tuner.exchange.exports.names import comment, identifier
 from tuner.exchange.exports.target import Problem
 from tuner.space.sources.source import StepSource
 
-TYPES = """\
+TYPES = f"""\
 #ifndef TUNED_BUNDLE
-#define TUNED_BUNDLE 2
-enum tuned_role { TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED };
-enum tuned_zeroed { TUNED_NEVER, TUNED_ONCE, TUNED_EACH }; /* once: after allocation; each: before each launch */
+#define TUNED_BUNDLE 3
+enum tuned_role {{ TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED }};
+enum tuned_zeroed {{ TUNED_NEVER, TUNED_ONCE, TUNED_EACH }}; /* once: after allocation; each: before each launch */
 
 /* Encodes the array at `address`, as a tensor map or texture, into `value`, which is aligned to 64 bytes. `driver`
  * returns the driver function of a name, never NULL. Returns the driver's status: 0 on success. */
@@ -31,7 +32,7 @@ typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *
  * vector that is passed by value, else NULL.
  * `symbol`: if not NULL, the array is copied before each launch to the variable of this name in the cubins. `encode`:
  * if not NULL, the kernels take the `encoded` bytes that it writes, which stand for the array of argument `of`. */
-struct tuned_argument {
+struct tuned_argument {{
     const char *name;
     enum tuned_role role;
     size_t bytes, element;
@@ -43,29 +44,33 @@ struct tuned_argument {
     tuned_encode *encode;
     size_t encoded;
     int of;
-};
+}};
 
 /* A kernel launch: the cubin and the kernel's name in it; blocks; threads per block; blocks per cluster, 0 without
  * clusters; bytes of dynamic shared memory; whether the launch is cooperative. `arguments`: indices into the build's
  * arguments, in the order of the kernel's parameters. */
-struct tuned_step {
+struct tuned_step {{
     const char *file, *kernel;
     unsigned grid[3], block[3], cluster[3], shared_memory;
     int cooperative;
     const int *arguments;
     size_t argument_count;
-};
+}};
 
-/* Launches that run one after the other. A build runs on devices of its major compute capability whose minor one is
- * equal or, unless `exact`, higher. */
-struct tuned_build {
+{loop_tables.TYPES}
+/* Launches that run one after the other: each step once, or, if there are stretches, these. A build runs on devices of
+ * its major compute capability whose minor one is equal or, unless `exact`, higher. */
+struct tuned_build {{
     const char *architecture;
     int major, minor, exact;
     const struct tuned_argument *arguments;
     size_t argument_count;
     const struct tuned_step *steps;
     size_t step_count;
-};
+    const struct tuned_launch *launches;
+    const struct tuned_stretch *stretches;
+    size_t stretch_count;
+}};
 #endif
 """
 _ROLES = {"in": "INPUT", "out": "OUTPUT", "inout": "OUTPUT", "scratch": "SCRATCH"}
@@ -108,6 +113,7 @@ def _tables(build: BundledBuild, prefix: str) -> str:
         + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(arguments)}}};\n\n"
         + "".join(numbers)
         + f"\nstatic const struct tuned_step {prefix}_steps[] = {{\n{''.join(steps)}}};\n\n"
+        + loop_tables.tables(build, prefix)
     )
 
 
@@ -164,6 +170,9 @@ def _table_row(build: BundledBuild, prefix: str) -> str:
     fields = {"architecture": f'"{build.architecture}"', "major": major, "minor": minor, "exact": exact}
     for name, count in (("argument", len(build.arguments)), ("step", len(build.steps))):
         fields |= {f"{name}s": f"{prefix}_{name}s", f"{name}_count": count}
+    if build.schedule is not None:
+        fields |= {"launches": f"{prefix}_launches", "stretches": f"{prefix}_stretches"}
+        fields["stretch_count"] = len(build.schedule.stretches)
     return f"    {{{_fields(fields)}}},\n"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Call = TypeVar("Call", contravariant=True)
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a Python call into a vendor library needs to enqueue its kernel on a busy host
+LAUNCH_MS = 0.01  # several times what each further launch of a loop needs
 FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
 START_UP_MS = 1.0  # by how much a kernel's first run may exceed later ones
 NOISE = 0.5  # a spread above this is due to the machine, not to the kernel
@@ -183,9 +184,11 @@ class Stopwatch:
     def __init__(self, device: Device, conditions: RunConditions, flush: Callable[[], None] | None = None) -> None:
         self.timer = device.timer()
         self._device, self._conditions, self._flush = device, conditions, flush
+        self._enqueue_ms = ENQUEUE_MS  # of the call that runs next
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`."""
+        self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (getattr(call, "launches", 1) - 1)
         self._conditions.expect(call)
 
     def pin_inputs(self, runs: int) -> int:
@@ -204,7 +207,7 @@ class Stopwatch:
         if self._flush is not None:
             self._flush()
         if self._device.asynchronous:
-            self._device.occupy(ENQUEUE_MS)
+            self._device.occupy(self._enqueue_ms)
         self.timer.start()
 
     def finish(self) -> float:

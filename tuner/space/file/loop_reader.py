@@ -157,6 +157,10 @@ class LoopReader:
     def _pair(self, where: Where, pair: Pair) -> Pair:
         """The pair, with the array first that holds its content after the loop."""
         first, other = (self._known(where, name) for name in pair)
+        for kind in (a.kind for a in self._operation.arguments if a.kind is not None):
+            if clash := {*pair} & {*kind.describes}:
+                message = f"{min(clash)}: a {kind.name} describes it, which an exchange does not change; remove one"
+                raise self.document.error(where, message)
         for argument in (first, other):
             if (fault := _unswappable(argument)) is not None:
                 raise self.document.error(where, f"{argument.name}: {fault}")
