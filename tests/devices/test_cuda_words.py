@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,27 @@ def test_the_definition_that_a_message_gives_makes_the_kernel_compile(word: str,
     definition = re.search("`(#define [^`]+)`", str(error.value))
     assert definition is not None
     compiled(opencl, USES[word], definition[1])
+
+
+@pytest.mark.parametrize(
+    ("extension", "body", "message"),
+    [
+        ("cl_khr_fp16", "half h = i; y[i] = h * h;", "lacks cl_khr_fp16.*vload_half.*see docs/types.md"),
+        (
+            "cl_khr_subgroups",
+            "y[i] = sub_group_reduce_add(i);",
+            r"subgroups need a device .*-cl-std=CL3.0\]}`; see docs/",
+        ),
+    ],
+)
+def test_what_a_device_lacks_is_named_once_with_the_way_out(
+    opencl: Any, extension: str, body: str, message: str
+) -> None:
+    if extension in opencl.context.devices[0].extensions:
+        pytest.skip(f"this device has {extension}")
+    with pytest.raises(BuildError, match=message) as error:
+        compiled(opencl, f"{body} {body}")
+    assert str(error.value).count("see docs/types.md") == 1
 
 
 @pytest.mark.slow

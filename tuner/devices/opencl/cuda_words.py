@@ -1,5 +1,5 @@
-"""Add advice to the compiler's errors about a CUDA source: what to write in OpenCL C instead of CUDA's names and
-types."""
+"""Add advice to the compiler's errors: what to write in OpenCL C instead of CUDA's names and types, and what half and
+subgroups need."""
 
 import re
 
@@ -17,6 +17,13 @@ _FORBIDDEN_ADVICE = (
     "OpenCL C forbids bool, size_t, ptrdiff_t, intptr_t and uintptr_t there, also within a struct; "
     "write unsigned char, unsigned long or long"
 )
+_HALF = re.compile(r"requires cl_khr_fp16|\btype '(?:\w+ )*half' is not allowed")
+_HALF_ADVICE = (
+    "this device computes with no half (it lacks cl_khr_fp16); compute with float, and read and write by vload_half and "
+    "vstore_half, or use another driver: see docs/types.md"
+)
+_SUBGROUP = re.compile(r"(?:get_)?(?:sub_group|num_sub_groups|max_sub_group|enqueued_num_sub)\w*|intel_sub_group\w+")
+_SUBGROUP_ADVICE = "subgroups need a device that has them, and as a rule `compile_options: {opencl: [-cl-std=CL3.0]}`; see docs/types.md"
 _ALONE = "OpenCL C has no equivalent; put it under #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
 _DEFINITIONS = {  # by CUDA name: the parameters and body of a macro, and the types that it supports
     **{f"atomic{cuda}": (f"(p, v) atomic_{name}(p, v)", ", for int and unsigned") for cuda, name in _ATOMIC.items()},
@@ -56,7 +63,11 @@ def _advice(line: str) -> tuple[str, str]:
         return "kernel parameter", _FORBIDDEN_ADVICE
     if _NOT_INTEGER.search(line):
         return "atomic_add", f"atomic_add is for int and unsigned; for float, write {_FLOAT_SUM} instead"
+    if _HALF.search(line):
+        return "half", _HALF_ADVICE
     unknown = _UNKNOWN.search(line)
+    if unknown and _SUBGROUP.fullmatch(unknown[1]):
+        return "sub_group", _SUBGROUP_ADVICE
     replacement = _replacement(unknown[1]) if unknown else ""
     return (unknown[1], f"{unknown[1]} is CUDA's: {replacement}") if unknown and replacement else ("", "")
 
