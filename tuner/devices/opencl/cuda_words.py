@@ -19,11 +19,14 @@ _FORBIDDEN_ADVICE = (
 )
 _HALF = re.compile(r"requires cl_khr_fp16|\btype '(?:\w+ )*half' is not allowed")
 _HALF_ADVICE = (
-    "this device computes with no half (it lacks cl_khr_fp16); compute with float, and read and write by vload_half and "
-    "vstore_half, or use another driver: see docs/types.md"
+    "this device cannot compute with half (it lacks cl_khr_fp16); compute with float, and read and write by "
+    "vload_half and vstore_half, or use another driver: see docs/types.md"
 )
 _SUBGROUP = re.compile(r"(?:get_)?(?:sub_group|num_sub_groups|max_sub_group|enqueued_num_sub)\w*|intel_sub_group\w+")
-_SUBGROUP_ADVICE = "subgroups need a device that has them, and as a rule `compile_options: {opencl: [-cl-std=CL3.0]}`; see docs/types.md"
+_SUBGROUP_ADVICE = (
+    "subgroups need a device that has them, and as a rule `compile_options: {opencl: [-cl-std=CL3.0]}`; see "
+    "docs/types.md"
+)
 _ALONE = "OpenCL C has no equivalent; put it under #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
 _DEFINITIONS = {  # by CUDA name: the parameters and body of a macro, and the types that it supports
     **{f"atomic{cuda}": (f"(p, v) atomic_{name}(p, v)", ", for int and unsigned") for cuda, name in _ATOMIC.items()},
