@@ -228,7 +228,7 @@ def test_the_kernels_that_pages_show_tune(
     for text in blocks(TEXTS[page], "c", "yaml"):
         (tmp_path / text.split()[1]).write_text(text)
     file = tmp_path / f"{kernel}.yaml"
-    done = tune(file, "10000", "--device", "opencl", "--json", "--repeats", "3")
+    done = tune(file, "10000", "--device", "opencl", "--json", "--repeats", "1")
     assert done.status == 0, done.err
     assert (done.json["evaluated"], done.json["failed"]) == (evaluated, {})
     best, counts_bytes = done.json["best"], kernel == "scale"
@@ -243,14 +243,14 @@ def test_the_kernels_that_pages_show_tune(
 def test_the_kernel_of_several_types_tunes(dtype: str, tmp_path: Path, tune: Callable[..., Done]) -> None:
     for text in blocks(TEXTS["docs/types.md"], "c", "yaml"):
         (tmp_path / text.split()[1]).write_text(text)
-    done = tune(tmp_path / "axpy.yaml", "10000", "--type", f"real={dtype}", "--json", "--repeats", "3")
+    done = tune(tmp_path / "axpy.yaml", "1000", "--type", f"real={dtype}", "--json", "--repeats", "1")
     assert (done.status, done.json["evaluated"], done.json["failed"]) == (0, 4, {}), done.err
 
 
 def test_the_kernel_that_takes_a_struct_tunes(tmp_path: Path, tune: Callable[..., Done]) -> None:
     for text in blocks(TEXTS["docs/types.md"], "c", "yaml"):
         (tmp_path / text.split()[1]).write_text(text)
-    done = tune(tmp_path / "blend.yaml", "10000", "--json", "--repeats", "3")
+    done = tune(tmp_path / "blend.yaml", "1000", "--json", "--repeats", "1")
     assert (done.status, done.json["evaluated"], done.json["failed"]) == (0, 4, {}), done.err
 
 

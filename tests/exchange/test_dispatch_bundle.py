@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers import ROOT
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import record
@@ -151,15 +153,37 @@ def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
     } == {*done.json["kernels"]}
 
 
+@pytest.fixture
+def swizzled(tmp_path: Path, untuned: None) -> str:
+    """A kernel with a record of an H200, and with times of an H200 and an H100 at two sizes: each size may need builds
+    of its own, which take half a second each."""
+    kernel = "hgemm/05_mma_swizzled"
+    tables, _ = time_tables.read_file(time_tables.path(kernel, ROOT / "results"))
+    few = []
+    for table in tables:
+        sizes = sorted({at for times in table.times.values() for at in times})[-2:]
+        cut = dataclasses.replace(table, times={}, configs={}, library={})
+        for key, times in table.times.items():
+            for at in times.keys() & {*sizes}:
+                cut.add(table.configs[key], at, times[at])
+        few.append(cut)
+    assert {table.device for table in few} == {"NVIDIA H200", "NVIDIA H100 80GB HBM3"}
+    time_tables.write(kernel, few)
+    (one, *_) = [each for each in Store(kernel, ROOT / "results").records if each.device == "NVIDIA H200"]
+    assert Store(kernel).add(dataclasses.replace(one, next=[]))
+    return kernel
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("asked", "device"), [(["--device", "H100"], "NVIDIA H100 80GB HBM3"), ([], "NVIDIA H200")])
 def test_a_device_that_tables_alone_know_is_exported_where_it_is_named(
-    tune: Tune, tmp_path: Path, asked: list[str], device: str
+    tune: Tune, tmp_path: Path, swizzled: str, asked: list[str], device: str
 ) -> None:
-    done = tune("export", "hgemm/05_mma_swizzled", "--to", "dispatch", *asked, "--output", tmp_path, "--json")
+    folder = tmp_path / "bundle"
+    done = tune("export", swizzled, "--to", "dispatch", *asked, "--output", folder, "--json")
     assert done.status == 0, done.err
     assert [one["device"] for one in done.json["devices"]] == [device]
-    tables, _ = time_tables.read_file(tmp_path / "records/hgemm/05_mma_swizzled.times.json")
+    tables, _ = time_tables.read_file(time_tables.path(swizzled, folder / "records"))
     assert ({table.device for table in tables}, done.json["builds"] > 0) == ({device}, True)
 
 
@@ -201,7 +225,11 @@ def test_builds_for_a_processor_that_is_not_here_are_not_made(tune: Tune, scales
     assert (done.status, "host builds run only on the device that compiled them" in done.err) == (2, True), done.err
 
 
-def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> None:
+def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path, host: Device) -> None:
+    space = catalog.load(str(scales))
+    of_the_library = TimeTable(host.kind, host.name, Version.of(space).code, ("n",), {}, {}, conditions=host.conditions)
+    of_the_library.library[(1000,)] = 1.0
+    time_tables.write(space.name, [of_the_library])
     for arguments, message in (
         (["1000"], "--to dispatch: it serves every size; leave out '1000'"),
         (["--device", "host"], "run `tune cover"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,11 @@ def test_every_digit_of_an_option_is_in_commands_records_and_files_for_others(
 def test_times_with_flushed_caches_never_stand_for_warm_ones(tune: Tune, times: Path, tmp_path: Path) -> None:
     export = ("export", times, "500", "--to", "csv", "--output", tmp_path / "x.csv")
     times.write_text(SPACE.replace("[1, 2]", "[1, 2, 3]"))
-    assert tune(times, "500", "--repeats", "1", "--budget", "2", "--flush").status == 0
+    flushed = tune(times, "500", "--device", "host", "--repeats", "1", "--budget", "2", "--flush")
+    assert flushed.status == 0, flushed.err
+    (shown,) = [line for line in flushed.err.splitlines() if "the caches" in line]
+    assert re.search("--flush empt|--flush does not empty", shown), "its first use shows what a flush does"
+    assert "ns before a flush" in shown
     assert "not tuned for time with warm caches: caches flushed" in tune(*export).err
     told = tune("report", times, "500", "--json").json["environment"]
     assert (told["unlike most"], "record of" in told) == ("caches flushed", True), "its own record"

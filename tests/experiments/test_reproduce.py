@@ -81,12 +81,12 @@ def test_an_opencl_processor_reproduces_at_a_small_size_and_says_so(tmp_path: Pa
     shipped = Path(experiments.__file__).with_name("studylog.yaml").read_text()
     assert "small: 256" in shipped
     file = tmp_path / "studylog.yaml"
-    file.write_text(shipped.replace("small: 256", "small: 64"))
+    file.write_text(shipped.replace("small: 256", "small: 32"))
     done = tune("reproduce", file, "--device", "opencl", "--no-tune", "--output", tmp_path)
     assert done.status == 0, done.err
     naive, tiled, *_ = json.loads((tmp_path / "studylog.json").read_text())["tables"][0]["rows"]
-    assert naive["size"]["M"] == 64
-    assert (naive["constants"]["loads"], tiled["constants"]["loads"]) == (2 * 64**3, 2 * 64**3 // 16)
+    assert naive["size"]["M"] == 32
+    assert (naive["constants"]["loads"], tiled["constants"]["loads"]) == (2 * 32**3, 2 * 32**3 // 16)
     assert "At a small size, which says little about the published size: all stages." in done.out
     assert "Left out, tuned: all stages: the store has no record of this size" in done.out
 

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.own_kernels import scaled
-from helpers.processes import Tune
 from tuner.devices import Device, caches
 from tuner.devices.base import Array
 from tuner.measure.flushing import Chase, Flusher
 
 SMALL = 4 << 20  # bytes of a cache
-
-
-@pytest.mark.slow
-def test_the_first_use_shows_what_a_flush_does(tune: Tune, tmp_path: Path) -> None:
-    done = tune(scaled(tmp_path, "scaled"), "1000", "--device", "host", "--flush", "--repeats", "2")
-    assert done.status == 0, done.err
-    lines = [line for line in done.err.splitlines() if "the caches" in line]
-    assert len(lines) == 1
-    assert "--flush empt" in lines[0] or "--flush does not empty" in lines[0]
-    assert "ns before a flush" in lines[0]
 
 
 def contents(device: Device, flusher: Flusher) -> list[Array]:

@@ -62,7 +62,7 @@ def export(request: ExportRequest) -> Export:
         tables[space.name] = [table for table in time_tables.read(store.files)[0] if table.serves(query)]
         for table in tables[space.name]:
             knowledge.add_table(table, query)
-    if not any(records.values()) and not any(tables.values()):
+    if not any(records.values()) and not any(table.times for found in tables.values() for table in found):
         raise RequestError(
             f"{request.name}: no times on {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
