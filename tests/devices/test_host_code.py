@@ -78,20 +78,32 @@ def test_what_cub_has_for_the_host_names_its_parts(tmp_path: Path) -> None:
         compile_cubin(Source(f"#include <cub/of_a_test.cuh>\n{HEAD}}}", ("k",), (f"-I{tmp_path}",)), "sm_90a")
 
 
-def test_the_file_of_the_page_is_drafted_and_compiles(tmp_path: Path, tune: Tune) -> None:
-    page = (ROOT / "docs" / "host-code.md").read_text()
-    for block in page.split("```")[1::2]:
+def files_of_the_page(folder: Path) -> list[Path]:
+    """The space files of the page about programs as people have them, with what they need."""
+    for block in (ROOT / "docs" / "from-your-file.md").read_text().split("```")[1::2]:
         language, _, text = block.partition("\n")
-        if language in ("cuda", "yaml"):
-            (tmp_path / text.split()[1]).write_text(text)
-    done = tune("validate", tmp_path / "clamp.yaml", "--compile")
-    assert (done.status, done.err) == (0, ""), done.err
-    assert "the default compiles for sm_" in done.out
-    done = tune("new", tmp_path / "clamp.cu", "--output", tmp_path / "draft.yaml")
-    assert done.status == 0, done.err
-    draft = (tmp_path / "draft.yaml").read_text()
-    assert "kernel: clamp" in draft
-    assert "host code" not in draft
+        if language in ("cuda", "yaml", "python"):
+            (folder / text.split()[1]).write_text(text)
+    return sorted(folder.glob("*.yaml"))
+
+
+def test_the_programs_of_the_page_are_drafted_and_compile(tmp_path: Path, tune: Tune) -> None:
+    for file in files_of_the_page(tmp_path):
+        done = tune("validate", file, "--compile")
+        assert (done.status, done.err) == (0, ""), done.err
+        assert "the default compiles for sm_" in done.out
+        done = tune("new", file.with_suffix(".cu"), "--output", tmp_path / "draft")
+        assert done.status == 0, done.err
+        assert f"source: {file.stem}.cu" in (tmp_path / "draft").read_text()
+        (tmp_path / "draft").unlink()
+
+
+@pytest.mark.gpu
+def test_the_programs_of_the_page_are_tuned(tmp_path: Path, tune: Tune) -> None:
+    for file in files_of_the_page(tmp_path):
+        done = tune(file, "4096", "--device", "cuda", "--budget", "3s", "--json")
+        assert done.status == 0, (file, done.err)
+        assert done.json["failed"] == {}, (file, done.err)
 
 
 def test_the_mathematics_of_the_page_is_of_floats_in_both_languages(opencl: Device) -> None:
