@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import tuner
 from helpers.kernels import outcome_of
@@ -182,6 +183,18 @@ def image(device: Any, array: Any, mode: Any = "r") -> cl.Image:
     return cl.image_from_array(device.context, np.ascontiguousarray(array), mode=mode)
 
 
+def test_a_draft_declares_images_and_samplers(blur: Path, tune: Tune) -> None:
+    blur.unlink()
+    assert tune("new", blur.with_suffix(".cl")).status == 0
+    arguments = yaml.safe_load(blur.read_text())["operation"]["arguments"]
+    image = {"kind": "image", "dtype": "float32", "shape": ["height", "width"]}
+    assert arguments[:3] == [
+        {"name": "out", **image, "role": "out"},
+        {"name": "photo", **image, "role": "in"},
+        {"name": "edges", "kind": "sampler"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "becomes", "message"),
     [
@@ -194,6 +207,8 @@ def image(device: Any, array: Any, mode: Any = "r") -> cl.Image:
         ("role: in}", "role: in, read: normalized}", "1.read: float32 cannot be read as fractions; allowed: uint8, "),
         ("kind: sampler", "kind: sampler, address: mirror", "2.address: `address: mirror` needs `coordinates: norm"),
         ("kind: sampler", "kind: sampler, dtype: int32", "2.dtype: edges: `kind: sampler` has no `dtype`; remove"),
+        ("kind: sampler", "dtype: int32, value: 1", "2.kind: edges: blur in blur.cl takes `sampler_t edges` here; "),
+        ("photo, kind: image, ", "photo, ", "1.kind: photo: blur in blur.cl takes `image2d_t photo` here; "),
         ("role: in}", "role: scratch}", "1.role: photo: `kind: image` allows `role: in` or `role: out` or"),
         ("[opencl]", "[cuda]", "image is for opencl only, and the languages are cuda; write `languages: [opencl]`"),
     ],

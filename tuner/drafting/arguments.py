@@ -6,7 +6,7 @@ import json
 import keyword
 import re
 
-from tuner.drafting import by_value, roles
+from tuner.drafting import by_value, objects, roles
 from tuner.drafting.facts import Facts
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
@@ -38,6 +38,10 @@ class DraftedArguments:
         ]
 
     def _argument(self, parameter: Parameter) -> str:
+        if parameter.kind:
+            is_image = parameter.kind == "image"
+            own, question = objects.image(parameter, self.extents) if is_image else objects.sampler()
+            return f"    - {{name: {word(name_of(parameter))}, {own}}}{asked(question)}"
         if (keys := self._by_value(parameter)) is not None:
             pair = f", or is it {_complex(str(parameter.dtype))}?" if parameter.is_pair else ""
             ask = f"which values has it: sizes, options, expressions of them{pair}"

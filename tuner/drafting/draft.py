@@ -103,6 +103,7 @@ class Draft:
         arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
             self.facts.constants, "in"
         )
+        arrays |= {name_of(p): p.access or "in" for p in self.facts.parameters if p.kind == "image"}
         outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]

@@ -151,7 +151,8 @@ class Facts:
     @cached_property
     def options(self) -> list[str]:
         """The scalar parameters that are no sizes, including those of unknown type."""
-        scalars = [p for p in self.parameters if not p.is_pointer and p.width == 1 and p.type not in self.structs]
+        others = [p for p in self.parameters if not p.is_pointer and not p.kind]
+        scalars = [p for p in others if p.width == 1 and p.type not in self.structs]
         return [p.name for p in scalars if p.name not in self.sizes]
 
     @cached_property

@@ -188,7 +188,9 @@ def _parameter_faults(
     where, is_array = ("operation", "arguments", position), argument.shape is not None
     has_own_order = step.arguments != tuple(a.name for a in space.operation.arguments)
     takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here"
-    if parameter.is_pointer is not None and parameter.is_pointer != is_array:
+    if parameter.kind:
+        yield Fault((*where, "kind"), f"{takes}; write `kind: {parameter.kind}`", fatal=True)
+    elif parameter.is_pointer is not None and parameter.is_pointer != is_array:
         if has_own_order:
             kind = "an array" if parameter.is_pointer else "a scalar"
             key = ("steps", number, "arguments", step.arguments.index(argument.name))

@@ -19,6 +19,9 @@ _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
     "__constant", "constant", "__local", "local", "__private", "__grid_constant__",
 }  # fmt: skip
+_ACCESS = {"read_only": "in", "write_only": "out", "read_write": "inout"}  # of images, as roles
+_QUALIFIERS |= {f"{prefix}{word}" for word in _ACCESS for prefix in ("", "__")}
+_OBJECT = re.compile(r"(image)[123]d\w*_t|(sampler)_t")
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -43,6 +46,7 @@ class Parameter:
     type: as written, without qualifiers; "" if the text leaves it open.
     is_pointer: None if the type may be a typedef or macro for a pointer.
     stars: levels of indirection; 2 for a pointer to pointers.
+    access: the role that the access qualifier of an image gives; empty without a qualifier.
     """
 
     name: str
@@ -50,6 +54,13 @@ class Parameter:
     is_pointer: bool | None
     is_const: bool
     stars: int = 0
+    access: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The `kind:` of an argument of this type: image, sampler, or empty for any other type."""
+        match = _OBJECT.fullmatch(self.type)
+        return (match[1] or match[2]) if match else ""
 
     @property
     def dtype(self) -> str | None:
@@ -306,7 +317,8 @@ def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not is_open else ""
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
     stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))
-    return Parameter(name, text, is_pointer, "const" in element, stars)
+    access = next((role for word, role in _ACCESS.items() if {word, f"__{word}"} & {*element}), "")
+    return Parameter(name, text, is_pointer, "const" in element, stars, access)
 
 
 def _before(words: list[str], word: str) -> list[str]:
