@@ -33,7 +33,7 @@ BATCHED = (37, 100, 1, 3)
 SIZES = [(1,), (31,), (100, 37, 53), BATCHED, (1000,), (1024,)]  # one for all, or one each
 PLAIN = (1000,)  # its build is optimized on OpenCL, like those of users
 # For several dimensions on a processor. A matrix has several tiles of 128 each way.
-SMALLER = {(1000,): (500, 300, 200), (1024,): (512, 256, 128)}
+SMALLER = {(1000,): (300, 260, 150), (1024,): (256, 256, 128)}
 FAST = "--Ofast-compile=mid"  # of NVRTC
 RAGGED, LARGER = (67, 53, 45, 2), (267, 153, 145, 2)
 STAGES = [catalog.load(name) for name in catalog.names()]

@@ -52,7 +52,7 @@ KERNEL void f(GLOBAL float *y, GLOBAL const float *x, int n) {
     }
 }
 """
-LARGE = 5_000_000  # elements of 4 bytes: 20 MB
+LARGE = 4_200_000  # elements of 4 bytes, just enough to be drawn on the device
 
 
 def can_be(draw: Draw, dtype: DType) -> bool:
@@ -319,22 +319,19 @@ def large(folder: Path, device: Device) -> Bench:
 
 
 @pytest.mark.slow
-def test_one_wrong_element_of_a_large_array_is_found(tmp_path: Path, opencl: Device) -> None:
+def test_one_wrong_element_of_a_large_array_is_found_also_after_a_stray_write_has_hit_the_answer(
+    tmp_path: Path, opencl: Device
+) -> None:
+    """The answer is computed again then."""
     bench = large(tmp_path, opencl)
-    assert isinstance(bench.workbench.inputs.answers["y"], Placed)
+    answer = bench.workbench.inputs.answers["y"]
+    assert isinstance(answer, Placed)
     assert isinstance(bench.workbench.inputs.contents["x"], Drawn)
     right, wrong = (bench.measure({"wrong": number}) for number in (0, 1))
     assert right.failure is None
     assert wrong.failure == "wrong result"
     assert f"y[{LARGE // 2}] = " in wrong.log
     assert f"1 of {LARGE} elements" in wrong.log
-
-
-@pytest.mark.slow
-def test_an_answer_that_a_stray_write_has_hit_is_computed_again(tmp_path: Path, opencl: Device) -> None:
-    bench = large(tmp_path, opencl)
-    answer = bench.workbench.inputs.answers["y"]
-    assert isinstance(answer, Placed)
     opencl.write(answer.memory.handle, np.full(1000, 7.5), 8 * 1_000_000)
     assert bench.measure({"wrong": 0}).failure is None
     assert bench.measure({"wrong": 1}).failure == "wrong result"
