@@ -18,6 +18,7 @@ from tuner.measure.method import Method
 from tuner.space.sources import rendering
 
 TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint8": "unsigned char", "int64": "long"}
+BEFORE = {"c": "#include <math.h>\n#define GLOBAL\n#define KERNEL\n", "opencl": '#include "portable.h"\n'}
 WRONG = {"wrong result", "not a number"}
 
 
@@ -27,14 +28,13 @@ def vectors(dtype: str, fill: Any = "arange") -> list[dict[str, Any]]:
 
 def kernel(folder: Path, language: str, dtype: str, body: str, reference: Any = "x", **more: Any) -> Path:
     """Writes a kernel of one thread, whose output `y` is computed from `x` by `body`, and its space."""
-    real, arguments = TYPES[dtype], more.pop("arguments", None) or vectors(dtype)
-    if language == "c":
-        code = f"#include <math.h>\n#define GLOBAL\nvoid f({real} *y, const {real} *x, int n) {{\n{body}\n}}\n"
-    else:
-        head = f"KERNEL void f(GLOBAL {real} *y, GLOBAL const {real} *x, int n)"
-        code = f'#include "portable.h"\n{head} {{\n{body}\n}}\n'
-        more |= {"block": [1], "grid": [1]}
-    return written(folder, code, arguments, reference, language, **more)
+    arguments, code = more.pop("arguments", None) or vectors(dtype), more.pop("code", function("f", dtype, body))
+    more |= {"block": [1], "grid": [1]} if language == "opencl" else {}
+    return written(folder, BEFORE[language] + code, arguments, reference, language, **more)
+
+
+def function(name: str, dtype: str, body: str) -> str:
+    return f"KERNEL void {name}(GLOBAL {TYPES[dtype]} *y, GLOBAL const {TYPES[dtype]} *x, int n) {{\n{body}\n}}\n"
 
 
 COPY = "for (int i = 0; i < n; i++) y[i] = x[i];\n"
@@ -65,6 +65,13 @@ EDGES: dict[str, tuple[str, Any, str, str]] = {
     ),
 }  # fmt: skip
 
+# One source for all: OpenCL compiles it once, and then the kernel that is launched.
+FUNCTIONS = "".join(
+    function(f"{name}_{position}", dtype, COPY + body)
+    for position, (dtype, _, *bodies) in enumerate(EDGES.values())
+    for name, body in zip(("inside", "outside"), bodies, strict=True)
+)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", ["c", "opencl"])
@@ -73,12 +80,17 @@ def test_a_tolerance_accepts_what_is_inside_and_nothing_outside(
     what: str, language: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     dtype, tolerance, inside, outside = EDGES[what]
+    position = [*EDGES].index(what)
     device: Device = request.getfixturevalue({"c": "host"}.get(language, language))
     more = {} if tolerance is None else {"tolerance": tolerance}
-    accepted = kernel(tmp_path, language, dtype, COPY + inside, **more)
-    assert outcome_of(catalog.load(str(accepted)), device, "100") is None
-    refused = kernel(tmp_path, language, dtype, COPY + outside, **more)
-    assert outcome_of(catalog.load(str(refused)), device, "100") in WRONG
+    failures = {}
+    for name, body in (("inside", inside), ("outside", outside)):
+        if language == "opencl":
+            more |= {"code": FUNCTIONS, "kernel": f"{name}_{position}"}
+        file = kernel(tmp_path, language, dtype, COPY + body, **more)
+        failures[name] = outcome_of(catalog.load(str(file)), device, "100")
+    assert failures["inside"] is None
+    assert failures["outside"] in WRONG
 
 
 @pytest.mark.slow
