@@ -57,10 +57,11 @@ def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("budget", "model"), [("1", False), ("2", True)])
+@pytest.mark.parametrize(("budget", "model"), [("10", False), ("11", True)])
 def test_the_model_of_times_is_imported_where_a_search_may_ask_it(budget: str, model: bool, tmp_path: Path) -> None:
+    """Its first ten configurations fill the space, and there are enough others."""
     (tmp_path / "twice.c").write_text(KERNEL)
-    (tmp_path / "twice.yaml").write_text(SPACE.format(reference="2 * x").replace("[1, 2]", "[1, 2, 3, 4, 5]"))
+    (tmp_path / "twice.yaml").write_text(SPACE.format(reference="2 * x").replace("[1, 2]", str([*range(1, 13)])))
     words = ["-m", "tuner", str(tmp_path / "twice.yaml"), "1000", "--device", "host", "--budget", budget]
     done = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")}
