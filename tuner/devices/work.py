@@ -13,7 +13,7 @@ from tuner.errors import LaunchError
 
 if TYPE_CHECKING:
     from tuner.space.model import Geometry
-    from tuner.space.schedule import Unrolled
+    from tuner.space.schedule import StepLaunch, Unrolled
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Zero:
     nbytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Launched:
     """A launch of a series: the number of its run, its grid, and the scalars that stand for others, by position."""
 
@@ -90,6 +90,18 @@ class Series:
     runs: tuple[Run, ...]
     launches: tuple[Launched, ...]
     order: Sequence[int]
+
+    def changes(self, convert: Callable[[np.generic], Any]) -> list[tuple[int, list[tuple[int, Any]]]]:
+        """For each launch, the number of its run, and its scalars: each by its index among the run's arguments, as
+        `convert` returns it."""
+        places = [
+            {position: [i for i, own in enumerate(run.arguments) if own == position] for position in run.arguments}
+            for run in self.runs
+        ]
+        return [
+            (each.run, [(i, convert(value)) for position, value in each.scalars for i in places[each.run][position]])
+            for each in self.launches
+        ]
 
 
 @dataclass(frozen=True)
@@ -207,20 +219,23 @@ def scheduled(
     run: the run of a step, given its number and the arrays that stand for others. positions: those of the arguments.
     nbytes: the size of an array.
     """
-    numbers: dict[tuple[int, frozenset[int]], int] = {}
-    runs: list[Run] = []
-    launches: list[Launched] = []
+    # By step and exchanged arrays, with its number and the launch that it is made for.
+    distinct: dict[tuple[int, frozenset[int]], tuple[int, StepLaunch]] = {}
     for launch in schedule.launches:
-        key = launch.step, launch.swapped
-        if key not in numbers:
-            numbers[key] = len(runs)
-            runs.append(run(launch.step, schedule.arrays(launch)))
-        scalars = tuple((positions[name], value) for name, value in launch.scalars)
-        launches.append(Launched(numbers[key], launch.grid, scalars))
+        distinct.setdefault((launch.step, launch.swapped), (len(distinct), launch))
+    runs = tuple(run(launch.step, schedule.arrays(launch)) for _, launch in distinct.values())
 
     def series(order: Sequence[int]) -> Series:
         used = {number: place for place, number in enumerate(dict.fromkeys(order))}
-        return Series(tuple(runs), tuple(launches[number] for number in used), array("I", map(used.__getitem__, order)))
+        launches = tuple(
+            Launched(
+                distinct[launch.step, launch.swapped][0],
+                launch.grid,
+                tuple([(positions[name], value) for name, value in launch.scalars]),
+            )
+            for launch in map(schedule.launches.__getitem__, used)
+        )
+        return Series(runs, launches, array("I", map(used.__getitem__, order)))
 
     actions: list[Action] = []
     for stretch in schedule.stretches:

@@ -109,6 +109,16 @@ def loops_in(order: Order) -> Iterator[Loop]:
             yield from loops_in(part.body)
 
 
+def place(order: Order, number: int) -> tuple[int | str, ...]:
+    """The key of a step below `steps:` in a file with this order, which is empty if each step is launched once."""
+    for position, part in enumerate(order):
+        if part == number:
+            return (position,)
+        if isinstance(part, Loop) and (inside := place(part.body, number)):
+            return (position, "steps", *inside)
+    return () if order else (number,)
+
+
 def to_json(order: Order) -> list[Any]:
     """`order` as JSON data that `from_json` reads back."""
     return [part if isinstance(part, int) else _loop_data(part) for part in order]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_LAUNCHES = 100_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StepLaunch:
     """One or more equal launches.
 
@@ -88,6 +88,7 @@ class _Unrolling:
         self._cached: dict[tuple[object, ...], int | None] = {}  # by what a step's launch depends on
         self._numbers: dict[tuple[object, ...], int] = {}  # of equal launches
         self._reads = [self._read(number) for number in range(len(self.space.steps))]
+        self._grids: dict[int, tuple[int, int, int]] = {}  # of the steps whose grid reads no loop variable
         stretches = tuple(self._stretches())
         if not self.launches:
             raise ExpressionError("`steps`: no step is launched; at least one launch is needed")
@@ -176,7 +177,9 @@ class _Unrolling:
         step = self.space.steps[number]
         if step.when is not None and not step.when.evaluate(self.names):
             return None
-        grid = step.blocks(self.names)
+        grid = self._grids.get(number) or step.blocks(self.names)
+        if number not in self._grids and not any(extent.names & self.space.loop_names for extent in step.grid):
+            self._grids[number] = grid
         scalars = [(a.name, operation.value(a, a.value[0], self.names, self.scope)) for a in self._reads[number][0]]
         mine = frozenset(each for each in swapped if {*self.pairs[each]} & {*step.arguments})
         key = (number, grid, mine, *(value.tobytes() for _, value in scalars))  # bytes tell 0.0 from -0.0

@@ -120,7 +120,7 @@ class HostDevice(Device):
         values = _c_values(work.arguments)
         for position, handle in zip(work.positions(Passed), handles, strict=True):
             values[position] = ctypes.c_void_p(_address(handle))
-        actions = [_action(action, values) for action in work.actions]
+        actions = [_prepared(action)(values) for action in work.actions]
         live = forking.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
@@ -137,9 +137,10 @@ class HostDevice(Device):
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         fixed = _c_values(work.arguments)
         changing, scalar = work.positions(Passed), work.scalars
+        actions = [*map(_prepared, work.actions)]
         live = forking.live(self.kind)
 
-        def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
+        def call(arrays: Sequence[Any], stream: Any, scalars: Any, _keep: object = work) -> None:
             if not live:
                 raise forking.forked(self.kind)
             addresses = self.handles(specs, arrays)
@@ -149,8 +150,8 @@ class HostDevice(Device):
                 values[position] = ctypes.c_void_p(address)
             for position, value in zip(scalar, scalars, strict=True):
                 values[position] = value
-            for action in work.actions:
-                _action(action, values)()
+            for action in actions:
+                action(values)()
 
         return call
 
@@ -255,49 +256,61 @@ def _c_values(arguments: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _action(action: Action, values: Sequence[Any]) -> Callable[[], None]:
-    """A function that runs one action; `values` are the C values of the work's arguments."""
+def _prepared(action: Action) -> Callable[[Sequence[Any]], Callable[[], None]]:
+    """A function from the C values of the work's arguments to a function that runs one action."""
     match action:
         case Run(function, arguments):
-            return functools.partial(function.handle, *(values[position] for position in arguments))
+            return lambda values: functools.partial(function.handle, *(values[position] for position in arguments))
         case Copy(target, source, nbytes):
-            return functools.partial(_memmove, _address(target), values[source].value, nbytes)
+            return lambda values: functools.partial(_memmove, _address(target), values[source].value, nbytes)
         case Zero(target, nbytes):
-            return functools.partial(_memset, _address(target), 0, nbytes)
+            return lambda values: functools.partial(_memset, _address(target), 0, nbytes)
         case Move(to, source, nbytes):
-            return functools.partial(_memmove, values[to].value, values[source].value, nbytes)
+            return lambda values: functools.partial(_memmove, values[to].value, values[source].value, nbytes)
         case Series():
-            return _series(action, values)
-        case While(flag=flag, passes=passes, moves=moves):
-            starts = [_series(series, values) for series in passes]
-            moving = [_action(move, values) for move in moves]
-            number = ctypes.c_int32.from_address(values[flag].value)
-
-            def start(which: int) -> bool:
-                number.value = 0
-                starts[which]()
-                return bool(number.value)
-
-            def move() -> None:
-                for each in moving:
-                    each()
-
-            return lambda: action.run(start, move)
+            return _prepared_series(action)
+        case While():
+            return _prepared_while(action)
 
 
-def _series(series: Series, values: Sequence[Any]) -> Callable[[], None]:
-    """A function that runs all launches of a series."""
-    calls: list[Callable[[], None]] = []
-    for launch in series.launches:
-        run, own = series.runs[launch.run], {position: _c_scalar(value) for position, value in launch.scalars}
-        arguments = [own.get(position, values[position]) for position in run.arguments]
-        calls.append(functools.partial(run.function.handle, *arguments))
+def _prepared_series(series: Series) -> Callable[[Sequence[Any]], Callable[[], None]]:
+    changes = series.changes(_c_scalar)  # once, because there may be many
 
-    def call() -> None:
-        for number in series.order:
-            calls[number]()
+    def bound(values: Sequence[Any]) -> Callable[[], None]:
+        runs = [(run.function.handle, [values[position] for position in run.arguments]) for run in series.runs]
 
-    return call
+        def call() -> None:
+            for number in series.order:
+                run, own = changes[number]
+                handle, arguments = runs[run]
+                for index, value in own:
+                    arguments[index] = value
+                handle(*arguments)
+
+        return call
+
+    return bound
+
+
+def _prepared_while(action: While) -> Callable[[Sequence[Any]], Callable[[], None]]:
+    passes, moves = [*map(_prepared_series, action.passes)], [*map(_prepared, action.moves)]
+
+    def bound(values: Sequence[Any]) -> Callable[[], None]:
+        starts, moving = [each(values) for each in passes], [each(values) for each in moves]
+        number = ctypes.c_int32.from_address(values[action.flag].value)
+
+        def start(which: int) -> bool:
+            number.value = 0
+            starts[which]()
+            return bool(number.value)
+
+        def move() -> None:
+            for each in moving:
+                each()
+
+        return lambda: action.run(start, move)
+
+    return bound
 
 
 @functools.cache

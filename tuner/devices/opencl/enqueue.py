@@ -91,25 +91,16 @@ class Enqueue:
         return kernel
 
     def _series(self, series: Series) -> Action:
-        kernels = [self._kernel(run) for run in series.runs]
-        launches: list[tuple[cl.Kernel, tuple[int, ...], tuple[int, int, int], list[tuple[int, Any]]]] = []
-        for launch in series.launches:
-            run = series.runs[launch.run]
-            values = [
-                (index, plain(value))
-                for position, value in launch.scalars
-                for index, own in enumerate(run.arguments)
-                if own == position
-            ]
-            block = run.function.geometry.block
-            launches.append((kernels[launch.run], _total(launch.grid, block), block, values))
+        kernels = [(self._kernel(run), run.function.geometry.block) for run in series.runs]
+        grids, changes = [launch.grid for launch in series.launches], series.changes(plain)
 
         def enqueue(queue: cl.CommandQueue) -> cl.Event:
             for count, number in enumerate(series.order):
-                kernel, total, block, values = launches[number]
+                run, values = changes[number]
+                kernel, block = kernels[run]
                 for index, value in values:
                     kernel.set_arg(index, value)
-                event = cl.enqueue_nd_range_kernel(queue, kernel, total, block)
+                event = cl.enqueue_nd_range_kernel(queue, kernel, _total(grids[number], block), block)
                 if count == 0:
                     self._note(event)  # a timer needs the first event and the last
                 if count % FLUSH == FLUSH - 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
-from tuner.space import expressions
+from tuner.space import expressions, loops
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
@@ -76,7 +76,10 @@ def warnings(space: Space) -> Iterator[str]:
     yield from missing_headers(space)
     for fault in faults(space, texts):
         if not fault.fatal:
-            yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+            where = fault.where
+            if where[:1] == ("steps",) and len(where) > 1:
+                where = ("steps", *loops.place(space.order, int(where[1])), *where[2:])
+            yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, where)))}: {fault.message}"
 
 
 def missing_headers(space: Space) -> Iterator[str]:
