@@ -56,7 +56,4 @@ def json_schema(formula: dict[str, Any]) -> dict[str, Any]:
         {"type": "object", "properties": series, "additionalProperties": False},
         {"type": "array", "items": formula, "minItems": 1},
     ]
-    return {
-        "description": "the number of passes; or the values of loop variables by name, the outermost first",
-        "anyOf": [formula, {"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": values}}],
-    }
+    return {"anyOf": [formula, {"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": values}}]}

@@ -360,7 +360,9 @@ class StepModel(GeometryModel):
         None, description="names of the kernel's arguments, in its order; all if omitted"
     )
     when: Formula | None = Field(None, description="the step is skipped unless this is true")
-    repeat: Repeat | None = None
+    repeat: Repeat | None = Field(
+        None, description="the number of passes; or the values of loop variables by name, the outermost first"
+    )
     while_: Identifier | None = Field(
         None, alias="while", description="scratch of one int32: the steps repeat until they leave it 0"
     )
