@@ -175,12 +175,18 @@ def test_a_launch_names_what_is_wrong_with_an_image(opencl: Any, blur: Path) -> 
     both = cl.create_image(opencl.context, cl.mem_flags.READ_WRITE, cl.ImageFormat(0x10B0, 0x10DE), shape=SHAPE[::-1])
     with pytest.raises(ArgumentError, match="out: shares memory with photo"):
         kernel(both, both)
-    with pytest.raises(RequestError, match=r"out is an image.*; load the kernel at one size with tuner.load"):
-        tuner.dispatch(blur)
 
 
 def image(device: Any, array: Any, mode: Any = "r") -> cl.Image:
     return cl.image_from_array(device.context, np.ascontiguousarray(array), mode=mode)
+
+
+def test_no_dispatcher_reads_sizes_from_images(blur: Path, tune: Tune, tmp_path: Path) -> None:
+    message = "out is an image, and a dispatcher reads sizes from arrays; load the kernel at one size with tuner.load"
+    with pytest.raises(RequestError, match=message):
+        tuner.dispatch(blur)
+    done = tune("export", blur, "--to", "dispatch", "--output", tmp_path / "folder")
+    assert (done.status, message in done.err) == (2, True)
 
 
 def test_a_draft_declares_images_and_samplers(blur: Path, tune: Tune) -> None:

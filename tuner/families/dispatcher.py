@@ -18,7 +18,7 @@ from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.explanations import Explanation, explained
-from tuner.families.family import Family, Kernels, find
+from tuner.families.family import Family, Kernels, check_no_images, find
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
 from tuner.launch.kernel import Kernel
@@ -112,11 +112,7 @@ class Dispatcher:
     ) -> None:
         """See `dispatch`. Raises RequestError for sizes and options that the family does not have."""
         op = family.operation
-        if image := next((a.name for a in op.arrays if a.kind is not None and a.kind.object_type), None):
-            raise RequestError(
-                f"dispatch({quoted(family.name)}): {image} is an image, and a dispatcher reads sizes from arrays; load "
-                "the kernel at one size with tuner.load"
-            )
+        check_no_images(family.name, op)
         for name, size in sizes.items():
             if name not in op.sizes or not isinstance(size, int) or size < 1:
                 raise RequestError(

@@ -57,6 +57,15 @@ def find(kernels: Kernels) -> Family:
     return Family(name or spaces[0].name, spaces, _address(name.rstrip("/"), spaces) if len(spaces) > 1 else None)
 
 
+def check_no_images(name: str, operation: Operation) -> None:
+    """Raise RequestError if an argument is an image, because a dispatcher reads the sizes of a call from arrays."""
+    if image := next((a.name for a in operation.arrays if a.kind is not None and a.kind.object_type), None):
+        raise RequestError(
+            f"family {quoted(name)}: {image} is an image, and a dispatcher reads sizes from arrays; load the kernel "
+            "at one size with tuner.load"
+        )
+
+
 def _address(name: str, spaces: Sequence[Space]) -> str | None:
     """The name or path with which another process finds the same kernels; None if there is none.
 

@@ -22,6 +22,7 @@ from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.exchange.exports.target import TargetDevice, stored_devices
 from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import Code, SizedCode
+from tuner.families.family import check_no_images
 from tuner.families.known import Knowledge, Known
 from tuner.prediction.grids import Sizes, scope_at
 from tuner.space.instance import Instance
@@ -46,6 +47,7 @@ THREADS = 16  # concurrent compilations
 def export(request: ExportRequest) -> Export:
     """Write the folder. Raises RequestError if there are no records or time tables, several devices have some, or
     nothing compiles."""
+    check_no_images(request.name, request.spaces[0].operation)
     device, compiler = _target(request)
     language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
     records: dict[str, list[Record]] = {}
