@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from helpers import ROOT
+from helpers.packages import installed
 from helpers.processes import Tune, run
 from tuner.version import VERSION
 
@@ -102,37 +102,14 @@ def test_the_conda_recipe_bounds_what_the_extras_ask_for() -> None:
     assert set(recipe()["requirements"]["run_constraints"]) == in_conda(*bounded)
 
 
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist, unpacked."""
-    folder = tmp_path_factory.mktemp("sdist")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], cwd=ROOT, check=True,
-        capture_output=True,
-    )  # fmt: skip
-    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / f"tuner-{VERSION}"
-
-
 @pytest.mark.slow
-def test_the_sdist_installs_and_the_command_runs_from_it(sdist: Path, tmp_path: Path) -> None:
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--no-compile",
-    ]
-    done = subprocess.run([*pip, "--target", tmp_path / "site", sdist], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_the_sdist_installs_and_the_command_runs_from_it(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    site = str(installed(tmp_path_factory))
     code = f"""
-import sys; sys.path.insert(0, {str(tmp_path / "site")!r}); sys.path = [p for p in sys.path if p != {str(ROOT)!r}]
-import tuner, tuner.__main__; assert tuner.__file__.startswith({str(tmp_path)!r}), tuner.__file__
+import sys; sys.path.insert(0, {site!r}); sys.path = [p for p in sys.path if p != {str(ROOT)!r}]
+import tuner, tuner.__main__; assert tuner.__file__.startswith({site!r}), tuner.__file__
 sys.argv = ['tune', 'best', 'sgemm/12_warptiled', '4096', '--device', 'H200']
 tuner.__main__.main()"""
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

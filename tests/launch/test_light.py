@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT
-from helpers.folders import once
+from helpers.packages import installed
 from helpers.scripts import HEAVY, LAUNCH
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
@@ -37,21 +37,6 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, installed without its dependencies."""
-    return once(tmp_path_factory, "installed", install)
-
-
-def install(site: Path) -> None:
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-compile"]
-    done = subprocess.run(
-        [*command, "--no-index", "--disable-pip-version-check", "--target", site, ROOT],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "kernel", "library"),
@@ -61,10 +46,10 @@ def install(site: Path) -> None:
     ],
 )
 def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_device_library(
-    device: str, kernel: str, library: list[str], installed: Path, tmp_path: Path
+    device: str, kernel: str, library: list[str], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=False)
-    assert alone(script, installed, ["numpy", *library], tmp_path).strip() == "[]"
+    assert alone(script, installed(tmp_path_factory), ["numpy", *library], tmp_path).strip() == "[]"
 
 
 @pytest.mark.slow
