@@ -41,8 +41,8 @@ def faulty(stage: Stage) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "environment", "later"),
-    [(60, {"NO_COLOR": "1"}, []), (80, {}, [50, 120, 64]), (200, {"PYTHONIOENCODING": "ascii"}, [])],
-    ids=["60 columns, no colour", "80 columns, then others", "200 columns, ASCII"],
+    [(60, {"NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}, []), (80, {}, [50, 120, 64])],
+    ids=["60 columns, no colour, ASCII", "80 columns, then others"],
 )
 def test_a_terminal_of_any_width_gets_a_block_that_fits_and_vanishes(
     columns: int, environment: dict[str, str], later: list[int], faulty: Path

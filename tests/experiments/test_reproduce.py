@@ -154,6 +154,7 @@ def test_interrupting_keeps_what_was_measured(tmp_path: Path, stage: Stage) -> N
     _, err = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 130, err
     assert "interrupted; results so far are kept" in err
+    assert (tmp_path / "own.png").exists() == plot.available()
     done = json.loads(kept.read_text())
     first_row, second = done["tables"][0]["rows"]
     assert done["finished"] is False

@@ -57,7 +57,7 @@ def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tun
     """Reproduce a published table on this machine, as published and tuned.
 
     Every row is measured with its published constants, and with the best known configuration of its kernel. NAME is
-    one of --list, a unique part of one, or the path of a YAML file. The files are written after each kernel, so an
+    one of --list, a unique part of one, or the path of a YAML file. The tables are written after each kernel, so an
     interrupted run keeps its results.
 
     Example: tune reproduce gemm-from-scratch --device cuda
@@ -80,11 +80,14 @@ def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tun
         for reproduction in running.run(experiment, ReproductionRequest(tune=not no_tune, **request), _Terminal()):
             _write(reproduction, folder)
     except INTERRUPTS:
+        if reproduction:
+            _draw(reproduction, folder)
         message = f"results so far are kept: {files}" if reproduction else "nothing was measured"
         output.say(f"interrupted; {message}")
         raise
-    output.say(files)
     assert reproduction is not None
+    _draw(reproduction, folder)
+    output.say(files)
     if as_json:
         output.document(tables.document(reproduction))
     else:
@@ -143,18 +146,25 @@ def _list(as_json: bool) -> None:
 
 
 def _write(reproduction: Reproduction, folder: Path) -> None:
-    """Write the files with the results so far. Raises RequestError if they cannot be written."""
-    from tuner.experiments import plot, tables
+    """Write the tables with the results so far. Raises RequestError if they cannot be written."""
+    from tuner.experiments import tables
 
-    name = reproduction.experiment.name
     document = json.dumps(tables.document(reproduction), indent=1)
-    files = {"md": tables.markdown(reproduction).encode(), "json": document.encode()}
+    _replace(reproduction, folder, "md", tables.markdown(reproduction).encode())
+    _replace(reproduction, folder, "json", document.encode())
+
+
+def _draw(reproduction: Reproduction, folder: Path) -> None:
+    """Write the picture, once a run: drawing takes longer than a small kernel. Raises as `_write` does."""
+    from tuner.experiments import plot
+
     if plot.available():
-        files["png"] = plot.png(reproduction)
+        _replace(reproduction, folder, "png", plot.png(reproduction))
+
+
+def _replace(reproduction: Reproduction, folder: Path, suffix: str, data: bytes) -> None:
+    file = folder / f"{reproduction.experiment.name}.{suffix}"
     try:
-        for suffix, data in files.items():
-            paths.replace(folder / f"{name}.{suffix}", data)
+        paths.replace(file, data)
     except OSError as error:
-        raise RequestError(
-            f"{folder / name}: cannot be written: {error.strerror}; name another folder with --output"
-        ) from None
+        raise RequestError(f"{file}: cannot be written: {error.strerror}; name another folder with --output") from None
