@@ -6,11 +6,13 @@ from pathlib import Path
 
 from helpers.steps import written
 
+# An element of the first of two blocks of j elements is compared with that in the second. With j = 0, it does not end.
 BITONIC = """\
 KERNEL void exchange(GLOBAL int *x, int n, int k, int j) {
     for (int i = THREAD; i < n; i += THREADS) {
-        int other = i ^ j;
-        if (other > i && (x[i] > x[other]) == ((i & k) == 0)) {
+        int first = 0, other = i + j;
+        while (first + 2 * j <= i) first += 2 * j;
+        if (i - first < j && (x[i] > x[other]) == ((i & k) == 0)) {
             int kept = x[i];
             x[i] = x[other];
             x[other] = kept;

@@ -13,8 +13,8 @@ from helpers.kernels import outcome_of
 from helpers.loops import written_loop
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.devices.cuda.device import MOST_ENQUEUED
 from tuner.errors import LaunchError
+from tuner.measure.timing.clock import MOST_ENQUEUED
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tuner
-from helpers.arrays import on_host
+from helpers.arrays import in_threads, on_host
 from helpers.kernels import outcome_of
 from helpers.loops import SPACES, written_loop
 from helpers.processes import Tune
@@ -60,6 +60,21 @@ def test_a_loop_over_powers_of_two_sorts(device: Device, tmp_path: Path) -> None
     for _ in range(2):
         launch()
         assert np.array_equal(left(y, device), np.sort(numbers))
+
+
+def test_threads_take_turns_with_a_bound_loop(device: Device, tmp_path: Path) -> None:
+    """Launches of one thread between those of another would undo what these have sorted."""
+    kernel = tuner.load(written_loop(tmp_path, "bitonic"), 64, device=device)
+    numbers = np.random.default_rng(6).integers(-1000, 1000, 64).astype(np.int32)
+    (x,) = given(device, numbers)
+    launch = kernel.bind(x)
+
+    def work(_: int) -> None:
+        for _ in range(5):
+            launch()
+
+    in_threads(work, 4)
+    assert np.array_equal(left(x, device), np.sort(numbers))
 
 
 @pytest.mark.parametrize("height", [1, 2, 3])  # 7, 4 and 3 passes

@@ -140,9 +140,9 @@ class Device(ABC):
         raise LaunchError.
         """
 
-    def bind_whole(self, work: Work, handles: Sequence[Any] = ()) -> Callable[[], None]:
-        """Like `bind`, for measurements on the default stream: if the work has many launches, they are enqueued at once
-        if the device can do so, because it would otherwise wait for the host."""
+    def bind_whole(self, work: Work, handles: Sequence[Any], most: int) -> Callable[[], None]:
+        """Like `bind`, for measurements on the default stream. More than `most` launches are enqueued at once, if the
+        device can do so, because it would otherwise wait for the host."""
         return self.bind(work, handles)
 
     @abstractmethod

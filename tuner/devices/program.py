@@ -32,7 +32,7 @@ class Built:
     instance: Instance
     steps: tuple[StepSource, ...]
     builds: Mapping[Source, Build]
-    in_order: bool = True  # if false, each step is launched once, whatever the loops of the space say
+    is_trial: bool = False  # whether each step is launched once, with one block, whatever the loops of the space say
 
     @property
     def launched(self) -> list[StepSource]:
@@ -237,11 +237,14 @@ class _Assembly:
         return Work(tuple(self._arguments), (*self._before, *actions), tuple(self._scratch), self._keep)
 
     def _actions(self) -> list[Action]:
-        schedule, steps = self.instance.schedule if self._built.in_order else None, self._built.steps
+        schedule, steps = self.instance.schedule, self._built.steps
         if schedule is None:
             return [self._run(step, {}) for step in steps]
         return scheduled(
-            schedule, lambda number, arrays: self._run(steps[number], arrays), self._parameters, self.instance.nbytes
+            schedule.trial if self._built.is_trial else schedule,
+            lambda number, arrays: self._run(steps[number], arrays),
+            self._parameters,
+            self.instance.nbytes,
         )
 
     def _run(self, step: StepSource, arrays: Mapping[str, str]) -> Run:

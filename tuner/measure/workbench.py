@@ -17,6 +17,7 @@ from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.answers.referee import Referee
 from tuner.measure.images import Images
 from tuner.measure.kernels.bench_kernels import BenchKernels
+from tuner.measure.timing.clock import MOST_ENQUEUED
 from tuner.measure.verify import input_sets, other_options, precision, strided
 from tuner.measure.verify.comparison import Verdict
 from tuner.measure.verify.input_sets import InputSet
@@ -216,7 +217,7 @@ class Workbench:
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         images = Images(program, {**self.buffers, **own.buffers})
-        call = self.device.bind_whole(work, images.handles)
+        call = self.device.bind_whole(work, images.handles, MOST_ENQUEUED)
         if not own.buffers and not images and work.launches == 1:
             return call
         own.bound()

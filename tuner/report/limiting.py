@@ -43,9 +43,11 @@ class Limiting:
 
 
 def bounds_of(subject: Subject, row: Row) -> Limiting | None:
-    """The occupancy and waves of a configuration; None if its build is unknown, or it has several steps."""
+    """The occupancy and waves of a configuration; None if its build is unknown, or it has several steps or launches."""
     instance, entry = subject.instance(row), subject.entry(row)
-    if instance is None or entry is None or len(instance.space.steps) != 1 or "registers" not in entry.extra:
+    if instance is None or entry is None or "registers" not in entry.extra:
+        return None
+    if len(instance.space.steps) != 1 or instance.space.order:
         return None
     (geometry,) = instance.geometries
     figures = Figures(*(_count(entry.extra.get(name)) for name in FIGURE_NAMES))

@@ -65,6 +65,14 @@ class Unrolled:
         pairs = [self.pairs[number] for number in launch.swapped]
         return {name: other for a, b in pairs for name, other in ((a, b), (b, a))}
 
+    @property
+    def trial(self) -> Unrolled:
+        """One block of each step, with the scalars of its first launch."""
+        firsts: dict[int, StepLaunch] = {}
+        for launch in self.launches:
+            firsts.setdefault(launch.step, StepLaunch(launch.step, (1, 1, 1), launch.scalars))
+        return Unrolled((), tuple(firsts.values()), (Stretch((array("I", range(len(firsts))),)),))
+
 
 def unrolled(space: Space, names: MutableMapping[str, Any], scope: Scope) -> Unrolled:
     """The launches of a configuration.

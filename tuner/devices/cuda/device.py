@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
-MOST_ENQUEUED = 200  # launches that are timed one by one; more are timed as a graph
 MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
 
 
@@ -123,8 +122,8 @@ class CudaDevice(Device):
 
         return call
 
-    def bind_whole(self, work: Work, handles: Sequence[Any] = ()) -> Callable[[], None]:
-        if work.launches <= MOST_ENQUEUED or work.waits:
+    def bind_whole(self, work: Work, handles: Sequence[Any], most: int) -> Callable[[], None]:
+        if work.launches <= most or work.waits:
             return self.bind(work, handles)
         stream = driver.Stream(self._context)
         call = self.bind(work, handles, stream.handle.value)

@@ -103,7 +103,7 @@ def _launch_once(device: Device, built: Built) -> None:
     """
     steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
     with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
-        program = Program(device, replace(built, steps=steps, in_order=False))
+        program = Program(device, replace(built, steps=steps, is_trial=True))
         arrays = program.space.operation.arrays
         images = Images(program, {a.name: device.allocate(operation.nbytes(a, program.scope)) for a in arrays})
         device.bind(program.work(), images.handles, keep=images)()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 Call = TypeVar("Call", contravariant=True)
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a Python call into a vendor library needs to enqueue its kernel on a busy host
-LAUNCH_MS = 0.01  # several times what each further launch of a loop needs
+LAUNCH_MS, GRAPH_MS = 0.01, 0.002  # several times what each further launch of a loop needs, and each one in a graph
+MOST_ENQUEUED = 200  # launches that a device may enqueue one by one; more are a graph, if it has graphs
 FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
 START_UP_MS = 1.0  # by how much a kernel's first run may exceed later ones
 NOISE = 0.5  # a spread above this is due to the machine, not to the kernel
@@ -188,7 +189,9 @@ class Stopwatch:
 
     def expect(self, call: Callable[[], None]) -> None:
         """Announce that the next runs launch `call`."""
-        self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (getattr(call, "launches", 1) - 1)
+        further = getattr(call, "launches", 1) - 1
+        in_graph = max(0, further - MOST_ENQUEUED)
+        self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (further - in_graph) + GRAPH_MS * in_graph
         self._conditions.expect(call)
 
     def pin_inputs(self, runs: int) -> int:
