@@ -53,7 +53,7 @@ def tuned_ms(device: Device, file: Path, launches: int) -> float:
 def graph_ms(device: Device, file: Path, launches: int) -> float:
     """The time of a launch of the loop's graph, of REPEATS in a row."""
     kernel = tuner.load(file, launches, device=device)
-    context = driver.Context(driver.current_context() or 0, 0)
+    context = driver.Context(driver.current_context() or 0, 0)  # that of the device, which this thread has opened
     stream, y = driver.Stream(context), device.upload(np.zeros(1, np.int32))
     work = kernel.program.work()
     graph = driver.Graph(context, stream, device.bind(work, [y.handle], stream.handle.value), "capturing")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from helpers.bundles import bundle, run_on_stand_in
-from helpers.loops import written_loop
+from helpers.loops import STRUCT, STRUCTURED, written_loop
 from helpers.processes import Tune, run
+from helpers.steps import written
 from tuner import devices
 
 pytestmark = pytest.mark.usefixtures("untuned")
@@ -108,3 +109,16 @@ def test_a_source_says_in_words_in_which_order_its_steps_are_launched(tune: Tune
         " *   while: going, most: 64\n"
         " *     visit with grid [2, 1, 1]\n"
     ) in file.read_text()
+
+
+@pytest.mark.slow
+@no_driver
+def test_the_example_passes_a_struct_that_changes(tune: Tune, tmp_path: Path) -> None:
+    file = written(tmp_path, "bitonic", STRUCTURED, STRUCT)
+    (build,) = bundle(tune, tmp_path, str(file), "4", *ARCHITECTURE)["builds"]
+    assert build["launches"][1]["values"]["s"] == {"pad": 0, "k": 4, "j": 2, "unused": 0.0, "rest": 2.0}
+    tell = 'printf("k=%d j=%d %g\\n", ((int *)p[2])[1], ((int *)p[2])[2], ((double *)p[2])[3]);'
+    told = [line for line in run_on_stand_in(tmp_path, tell).stdout.splitlines() if line.startswith("k=")]
+    assert told == ["k=2 j=1 2", "k=4 j=2 2", "k=4 j=1 4"] * RUNS
+    done = tune("export", file, "4", "--to", "header", "--device", "host", "--output", tmp_path / "x.h")
+    assert "s is a struct that changes from launch to launch, which --to header does not hold; use --to" in done.err

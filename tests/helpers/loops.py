@@ -39,6 +39,31 @@ steps:
 parameters: {threads: [32, 64]}
 """
 
+# The same with both loop variables in a struct.
+STRUCTURED = """\
+typedef struct { int pad; int k; int j; double unused; double rest; } stage;
+KERNEL void exchange(GLOBAL int *x, int n, stage s) {
+    for (int i = THREAD; i < n; i += THREADS) {
+        int other = i ^ s.j;
+        if (other > i && (x[i] > x[other]) == ((i & s.k) == 0)) {
+            int kept = x[i];
+            x[i] = x[other];
+            x[other] = kept;
+        }
+    }
+}
+"""
+FIELDS = """\
+    - name: s
+      fields:
+        - {name: pad, dtype: int32, value: 0}
+        - {name: k, dtype: int32, value: k}
+        - {name: j, dtype: int32, value: j}
+        - {name: unused, dtype: float64, value: 0}
+        - {name: rest, dtype: float64, value: k / j}
+"""
+STRUCT = BITONIC_SPACE.replace("    - {name: k, dtype: int32}\n    - {name: j, dtype: int32}\n", FIELDS)
+
 # Each pass computes `height` time steps of a row of cells: those of a block, and a halo that shrinks by a cell a step.
 HOTSPOT = """\
 KERNEL void advance(GLOBAL float *after, GLOBAL const float *before, int n, int steps) {

@@ -13,7 +13,7 @@ import pytest
 import tuner
 from helpers.arrays import in_threads, on_host
 from helpers.kernels import outcome_of
-from helpers.loops import SPACES, written_loop
+from helpers.loops import SPACES, STRUCT, STRUCTURED, written_loop
 from helpers.processes import Tune
 from helpers.steps import Numbers, given, written
 from tuner.catalog import catalog
@@ -113,6 +113,7 @@ TWINS = {
     "the last pass takes all time steps": ("hotspot", "min(height, time - done)", "height"),
     "the halo is too narrow": ("hotspot", "cells[height + c]", "cells[c]"),
     "a pass is missing": ("hotspot", "to: time - 1", "to: time - 2"),
+    "the first pass reads what no pass has written": ("hotspot", "[other, t, n, steps]", "[t, other, n, steps]"),
     "nothing is swapped": ("hotspot", "    swap: [t, other]\n", ""),
     "a node is settled and not counted": ("bfs", "going[0] = 1;", "going[0] = 0;"),
     "a pass visits one edge": ("bfs", "e < 2; e++", "e < 1; e++"),
@@ -180,6 +181,15 @@ def test_a_configuration_skips_and_repeats_steps(device: Device, tmp_path: Path)
         assert outcome_of(space, device, "40", {"more": more}) is None
     wrong = catalog.load(str(written(tmp_path, "add", ADD, ADD_SPACE.replace("p >= more", "p > more"))))
     assert outcome_of(wrong, device, "40", {"more": 0}) == "wrong result"
+
+
+def test_a_struct_may_change_from_launch_to_launch(device: Device, tmp_path: Path) -> None:
+    kernel = tuner.load(written(tmp_path, "bitonic", STRUCTURED, STRUCT), 64, device=device)
+    numbers = np.random.default_rng(3).integers(-1000, 1000, 64).astype(np.int32)
+    (x,) = given(device, numbers)
+    kernel(x)
+    assert np.array_equal(left(x, device), np.sort(numbers))
+    assert outcome_of(kernel.space, device, "64") is None
 
 
 def test_a_hundred_thousand_launches_are_few_distinct_ones(host: Device, tmp_path: Path) -> None:

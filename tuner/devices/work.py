@@ -76,7 +76,8 @@ class Zero:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A launch of a series: the number of its run, its grid, and the scalars that stand for others, by position."""
+    """A launch of a series: the number of its run, its grid, and the scalars and structs that stand for others, by
+    position."""
 
     run: int
     grid: tuple[int, int, int]

@@ -68,8 +68,10 @@ class Operation:
 
     @cached_property
     def looped(self) -> tuple[Argument, ...]:
-        """The scalars whose values read loop variables, and so change from launch to launch."""
-        return tuple(a for a in self.scalars if a.value and a.value[0].names & self.loop_names)
+        """What is passed by value and reads loop variables, and so changes from launch to launch."""
+        if not self.loop_names:
+            return ()
+        return tuple(a for a in self.by_value if any(e.names & self.loop_names for e in structs.expressions(a)))
 
     @cached_property
     def arrays(self) -> tuple[Argument, ...]:
@@ -397,7 +399,7 @@ class Space:
         conditions = [restriction.that for restriction in self.restrictions]
         kinds = [e for a in arguments if a.kind for values in a.kind.expressions.values() for e in values]
         geometry = [expression for step in self.steps for expression in step.expressions]
-        looped = [*self.loop_expressions, *(e for a in self.operation.looped for e in a.value)]
+        looped = [*self.loop_expressions, *(e for a in self.operation.looped for e in structs.expressions(a))]
         expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds, *looped)
         return frozenset(name for each in expressions for name in each.names) & self.operation.options.keys()
 

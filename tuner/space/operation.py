@@ -108,14 +108,19 @@ def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | Non
 
 
 def _by_value(operation: Operation, argument: Argument, scope: Scope, names: Mapping[str, Any]) -> np.generic:
-    if argument.name in {looped.name for looped in operation.looped}:
-        return dtype(argument, scope).scalar(0)
-    if argument.fields:
-        numbers = [value(number, number.value[0], scope.names, scope) for number in structs.numbers(argument)]
-        return structs.packed(argument, numbers, scope.language, scope.types)
-    if argument.value:
-        return value(argument, argument.value[0], scope.names, scope)
+    if argument in operation.looped:
+        zeros = [dtype(number, scope).scalar(0) for number in structs.numbers(argument)]
+        return structs.packed(argument, zeros, scope.language, scope.types) if argument.fields else zeros[0]
+    if argument.fields or argument.value:
+        return passed(argument, scope.names, scope)
     return dtype(argument, scope).scalar(names[argument.name])
+
+
+def passed(argument: Argument, names: Mapping[str, Any], scope: Scope) -> np.generic:
+    """What a launch passes for a struct, vector, or scalar with a `value`, given the value of every name. Raises
+    SpaceError."""
+    numbers = [value(number, number.value[0], names, scope) for number in structs.numbers(argument)]
+    return structs.packed(argument, numbers, scope.language, scope.types) if argument.fields else numbers[0]
 
 
 def contiguous(operation: Operation, scope: Scope) -> dict[str, int]:

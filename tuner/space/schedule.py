@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.space import operation
+from tuner.space import operation, structs
 from tuner.space.loops import Loop
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class _Unrolling:
         """The scalars of a step that read loop variables, and the variables that its launch depends on."""
         step, loop_names = self.space.steps[number], self.space.loop_names
         scalars = [a for a in self.space.operation.looped if a.name in step.arguments]
-        expressions = [*step.grid, *(a.value[0] for a in scalars), *([step.when] if step.when else [])]
+        values = [expression for a in scalars for expression in structs.expressions(a)]
+        expressions = [*step.grid, *values, *([step.when] if step.when else [])]
         return scalars, sorted({name for each in expressions for name in each.names} & loop_names)
 
     def _stretches(self) -> Iterator[Stretch]:
@@ -188,7 +189,7 @@ class _Unrolling:
         grid = self._grids.get(number) or step.blocks(self.names)
         if number not in self._grids and not any(extent.names & self.space.loop_names for extent in step.grid):
             self._grids[number] = grid
-        scalars = [(a.name, operation.value(a, a.value[0], self.names, self.scope)) for a in self._reads[number][0]]
+        scalars = [(a.name, operation.passed(a, self.names, self.scope)) for a in self._reads[number][0]]
         mine = frozenset(each for each in swapped if {*self.pairs[each]} & {*step.arguments})
         key = (number, grid, mine, *(value.tobytes() for _, value in scalars))  # bytes tell 0.0 from -0.0
         if key not in self._numbers:

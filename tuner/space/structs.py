@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tuner.space.argument import Argument, Field
 from tuner.space.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from tuner.space.expressions import Expression
 
 Types = Mapping[str, str]  # the chosen dtype of each name of `types`
 
@@ -76,6 +79,11 @@ def _numbers(prefix: str, fields: Sequence[Field]) -> Iterator[Argument]:
         for number, expression in enumerate(field.value):
             place = "" if len(field.value) == 1 else f"[{number}]"
             yield Argument(f"{name}{place}", kind.dtype if kind else field.dtype, value=(expression,))
+
+
+def expressions(argument: Argument) -> tuple[Expression, ...]:
+    """The expressions of all numbers of a struct, vector or scalar."""
+    return tuple(expression for number in numbers(argument) for expression in number.value)
 
 
 def layout(argument: Argument, language: str, types: Types) -> StructLayout:

@@ -107,7 +107,7 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
         ],
         "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],
-        **loop_tables.json(build),
+        **loop_tables.json(build, _plain),
     }
 
 

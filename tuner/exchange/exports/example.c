@@ -297,11 +297,14 @@ static void launch_one(const struct program *program, const struct tuned_launch 
     const struct tuned_step *step = &program->build->steps[launch->step];
     void **parameters = program->parameters[launch->step];
     for (size_t i = 0; i < step->argument_count; i++) {
+        size_t row = 0; /* of the values */
         parameters[i] = program->values[launch->arguments[i]];
         for (size_t j = 0; j < launch->changed_count; j++) {
             if (launch->changed[j] == launch->arguments[i]) {
-                parameters[i] = (void *)launch->values[j];
+                parameters[i] = (void *)launch->values[row];
             }
+            row += (program->build->arguments[launch->changed[j]].element + sizeof *launch->values - 1) /
+                   sizeof *launch->values;
         }
     }
     launch_step(step, launch->grid, program->functions[launch->step], parameters);

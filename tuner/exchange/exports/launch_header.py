@@ -137,6 +137,8 @@ def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str
         fields |= {"element": value.itemsize, "type": f"'{value.dtype.char}'"}
         if role != "SCRATCH":
             fields["value"] = f"{{{_bytes(value)}}}"
+    if isinstance(a.value, np.void):
+        fields["element"] = a.value.itemsize
     if isinstance(a.value, np.ndarray | np.void):
         fields["contents"] = f"{prefix}_{a.name}"
     if a.argument.zeroed != "never":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tuner.space import structs
 from tuner.space.instance import Instance
 from tuner.space.loops import Loop, Order
 
@@ -31,5 +32,6 @@ def _lines(instance: Instance, order: Order, indent: str) -> Iterator[str]:
             condition = "" if step.when is None else f" when {step.when.text}"
             grid = ", ".join(extent.text for extent in step.grid)
             scalars = [a for a in instance.space.operation.looped if a.name in step.arguments]
-            values = "".join(f", {a.name} = {a.value[0].text}" for a in scalars)
+            numbers = [number for a in scalars for number in structs.numbers(a)]
+            values = "".join(f", {number.name} = {number.value[0].text}" for number in numbers)
             yield f"{indent}{step.kernel} with grid [{grid}]{values}{condition}"

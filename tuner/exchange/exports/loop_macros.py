@@ -22,6 +22,12 @@ def text(instance: Instance, prefix: str) -> str:
         raise RequestError(
             f"{instance.space.name}: {count:,} launches; --to header holds at most {MOST_LAUNCHES:,}; use --to cubin"
         )
+    for argument in instance.space.operation.looped:
+        if argument.fields:
+            raise RequestError(
+                f"{instance.space.name}: {argument.name} is a struct that changes from launch to launch, which --to "
+                "header does not hold; use --to cubin"
+            )
     steps = ", ".join(f"STEP_{number}" for number in range(1, len(instance.space.steps) + 1))
     lines = [
         comment(*_explained(instance, schedule, prefix)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 TYPES = """\
 /* A launch of a step in a loop: the index of the step; blocks; `arguments` in place of the step's; and the values of
- * the `changed_count` arguments `changed`, which are scalars. */
+ * the `changed_count` arguments `changed`, which are passed by value. Each value begins at the next multiple of 16
+ * bytes after the end of the previous one. */
 struct tuned_launch {
     int step;
     unsigned grid[3];
@@ -52,7 +53,7 @@ def tables(build: BundledBuild, prefix: str) -> str:
             changed = tuple(positions[name] for name, _ in launch.scalars)
             fields["changed"] = lists.setdefault(changed, f"{prefix}_list_{len(lists)}")
             fields |= {"values": f"{prefix}_values + {len(values)}", "changed_count": len(changed)}
-            values += [f"{{{', '.join(f'0x{byte:02x}' for byte in value.tobytes())}}}" for _, value in launch.scalars]
+            values += [row for _, value in launch.scalars for row in _rows(value.tobytes())]
         rows.append(f"    {{{', '.join(f'.{key} = {value}' for key, value in fields.items())}}},\n")
     text = "".join(f"static const int {name}[] = {{{', '.join(map(str, each))}}};\n" for each, name in lists.items())
     if values:
@@ -79,8 +80,8 @@ def _stretches(schedule: Unrolled, positions: dict[str, int], prefix: str) -> st
     return f"{text}static const struct tuned_stretch {prefix}_stretches[] = {{\n{''.join(rows)}}};\n\n"
 
 
-def json(build: BundledBuild) -> dict[str, Any]:
-    """The launches as JSON data; empty if each step is launched once."""
+def json(build: BundledBuild, plain: Callable[[Any], Any]) -> dict[str, Any]:
+    """The launches as JSON data; empty if each step is launched once. `plain` converts a value that is passed."""
     schedule = build.schedule
     if schedule is None:
         return {}
@@ -89,7 +90,7 @@ def json(build: BundledBuild) -> dict[str, Any]:
             "step": launch.step,
             "grid": list(launch.grid),
             "arguments": list(_taken(build, schedule, launch)),
-            "values": {name: value.item() for name, value in launch.scalars},
+            "values": {name: plain(value) for name, value in launch.scalars},
         }
         for launch in schedule.launches
     ]
@@ -108,6 +109,12 @@ def _taken(build: BundledBuild, schedule: Unrolled, launch: StepLaunch) -> Seque
     """The arguments of a launch, with those that stand for others."""
     arrays = schedule.arrays(launch)
     return [arrays.get(name, name) for name in build.taken(build.steps[launch.step])]
+
+
+def _rows(content: bytes) -> Sequence[str]:
+    """Bytes as C initialisers of 16 bytes each."""
+    parts = [content[start : start + 16] for start in range(0, len(content), 16)]
+    return [f"{{{', '.join(f'0x{byte:02x}' for byte in part)}}}" for part in parts]
 
 
 def _wrapped(words: Sequence[str], width: int = 16) -> str:

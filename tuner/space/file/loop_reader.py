@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.quoting import quoted, shown
+from tuner.space import structs
 from tuner.space.argument import Argument
 from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file.schema import MAX_STEPS, GeometryModel, SpaceModel, StepModel
@@ -47,7 +48,7 @@ class LoopReader:
             return ""
         return (
             f"{name} is a loop variable, which only `grid:`, `when:` and inner loops of its own loop, and the `value:` "
-            "of scalars, can read"
+            "of scalars and fields, can read"
         )
 
     def where(self, where: Where) -> Where:
@@ -190,13 +191,15 @@ class LoopReader:
 
     def _check_takers(self, argument: Argument) -> None:
         """Raise SpaceError for a step outside the loops whose variables an argument's value reads."""
-        read = argument.value[0].names & self._operation.loop_names
+        expressions = structs.expressions(argument)
+        read = {name for each in expressions for name in each.names} & self._operation.loop_names
         for written in self.written:
             taken = written.model.arguments
             if (taken is None or argument.name in taken) and (outside := sorted(read - written.names)):
+                text = next(each.text for each in expressions if outside[0] in each.names)
                 raise self.document.error(
                     written.where,
-                    f"takes {argument.name}, whose value `{shown(argument.value[0].text)}` reads the loop variable "
+                    f"takes {argument.name}, whose value `{shown(text)}` reads the loop variable "
                     f"{outside[0]}, but no loop around this step has it; move the step, or list other `arguments:`",
                 )
 

@@ -203,7 +203,7 @@ class OperationReader:
         """The frozen argument. Raises SpaceError if its keys contradict each other."""
         where = (*place, position)
         if struct_reader.is_struct(model):
-            names = {*self.scope_names, *self.chosen}
+            names = {*self.scope_names, *self.chosen, *self.loop_names}
             return struct_reader.read(document, where, model, names, self.types)
         kind = kind_reader.read(document, where, model, {*self.scope_names, *self.chosen}, self.model.parameters)
         has_role = (model.role is not None) if kind is None else model.shape is not None
