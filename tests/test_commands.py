@@ -69,7 +69,11 @@ def why_not(line: str) -> str:
         return "a sentence names the verb"
     if DEMANDING & {*words} or any(word.startswith("cuda:") for word in words):
         return "it needs GPUs or a server, or writes the documents"
-    if verb in LONG or "dispatch" in words or (verb == "kernel" and line not in SMALL and line not in WRONG):
+    if (
+        verb in LONG
+        or {"dispatch", "patch"} & {*words}
+        or (verb == "kernel" and line not in SMALL and line not in WRONG)
+    ):
         return "it takes minutes, or needs a GPU"
     if line.startswith(DRAWN):
         return "tests of reports draw such pages"

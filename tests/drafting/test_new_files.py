@@ -92,6 +92,9 @@ def test_a_scalar_has_another_name_than_a_word_of_expressions(tmp_path: Path, tu
 def test_headers_of_host_code_may_be_missing_and_those_of_the_kernel_are_named(tmp_path: Path, tune: Tune) -> None:
     code = f"""\
 #include "measure.h" // for the host
+#ifdef WITH_PICTURES
+#include "pictures.h"
+#endif
 #include <papi/counters.hpp>
 #include <vector>
 __global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = 2; }}
@@ -102,6 +105,7 @@ int main() {{ start(); }}
     compiled(tmp_path, tune, text)
     done = tune("validate", tmp_path / "f.yaml", "--compile")
     assert 'f.cu:1: #include "measure.h" is not in' in done.err
+    assert "pictures.h" not in text + done.err
     (tmp_path / "f.cu").write_text(code.replace("= 2", "= VALUE"))
     done = tune("validate", tmp_path / "f.yaml", "--compile")
     assert done.status == 2

@@ -108,6 +108,13 @@ int twofold(float x) {{
     return rand();
 }}
 {twice()}""",
+    "a pointer to a member": f"""\
+#include <vector>
+class Domain {{ public: float &at(int i) {{ return all[i]; }} std::vector<float> all; }};
+typedef float &(Domain::*Member)(int);
+typedef int (*Compare)(const void *, const void *);
+int main() {{ Domain domain; }}
+{twice()}""",
     "enumerations and aliases": f"""\
 #include <functional>
 enum Kind {{ NONE = 1, TWICE = 2 }};

@@ -14,9 +14,7 @@ _OFF_AND_ON = (False, True)
 
 def names(code: str) -> Iterator[str]:
     """The names whose existence `code` tests and that it does not define: a build may define them."""
-    for name in flags.tested(code):
-        if not re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", code, re.M) and not is_known(name):
-            yield name
+    return (name for name in flags.untold(code) if not is_known(name))
 
 
 def of_code(code: str, text: str) -> Iterator[tuple[str, Knob]]:

@@ -16,9 +16,9 @@ from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
-from tuner.space.sources import device_code, includes
+from tuner.space.sources import device_code, includes, missing_headers
+from tuner.space.sources.flags import without
 from tuner.space.sources.includes import without_comments
-from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 
 MOST_ALIASES = 10  # of a type
@@ -54,7 +54,7 @@ class KernelFile:
         self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
         try:
             parts = includes.parts(source, kernels=() if is_cuda else None)
-            self._whole, self.missing = includes.joined(parts), next(includes.faults(parts), "")
+            self._whole, self.missing = includes.joined(parts), next(iter(missing_headers.faults(parts)), "")
         except SpaceError as error:
             self._whole, self.missing = self.code, str(error)
         self.text = without_comments(self._whole)
@@ -83,10 +83,7 @@ class KernelFile:
     @cached_property
     def _of_plain_build(self) -> dict[str, Prototype]:
         """The kernels as a compiler sees them that is not told to define any macro."""
-        code = self.text
-        for name in sorted(flags.names(code)):
-            rest = remainder(code, name, None)
-            code = code if rest is None else "\n".join(rest.lines)
+        code = without(self.text, flags.names(self.text))
         return {prototype.qualified: prototype for prototype in prototypes(code)}
 
     def _plain(self, step: Prototype) -> Prototype:

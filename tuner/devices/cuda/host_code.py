@@ -41,6 +41,8 @@ _CONSTANTS = {  # patterns of names, and the header that declares them
 _TAKEN_AS_EMPTY = re.compile(
     r"^[^\n]*#warning directive: (\S+) is not found, and taken as empty\n[^\n]*#warning[^\n]*\n[ ^]*\n\n?", re.MULTILINE
 )
+_ERROR = re.compile(r"^[^\n]*: (?:catastrophic )?error\b", re.MULTILINE)
+_WARNING = re.compile(r"^[^\n]*: warning\b[^\n]*\n(?:[^\n]+\n)*\n*|^Remark: The warnings[^\n]*\n\n?", re.MULTILINE)
 _HINTS = [  # patterns of NVRTC's messages, and advice
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
@@ -98,10 +100,11 @@ def version() -> str:
 
 
 def explained(log: str) -> str:
-    """NVRTC's log, with advice appended to the messages that host code causes; each advice appears once. Drops NVRTC's
-    own advice, an option that would compile host code for the device."""
+    """NVRTC's log, with advice appended to the messages that host code causes; each advice appears once. Drops
+    warnings beside errors, and NVRTC's own advice, an option that would compile host code for the device."""
     given, lines, empty = set[str](), list[str](), _taken_as_empty(log)
-    for line in _TAKEN_AS_EMPTY.sub("", log).splitlines():
+    log = _TAKEN_AS_EMPTY.sub("", log)
+    for line in (_WARNING.sub("", log) if _ERROR.search(log) else log).splitlines():
         text = line.partition(". Consider using -default-device")[0]
         hint = _hint(text)
         if empty and " error: " in text:

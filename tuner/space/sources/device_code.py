@@ -344,8 +344,11 @@ class _File:
                 names |= {self._at(other) for other in outside[number + 1 :][:3] if self._tokens[other].is_word}
             if self._tokens[at].is_word and following in ("=", "[", "(", ",", ";", "{", ":"):
                 names.add(text)
-            if (text == "{" and is_enum) or (text == "(" and is_typedef):
+            if text == "{" and is_enum:
                 names |= {token.text for token in self._tokens[at : self._closes.get(at, at)] if token.is_word}
+            if text == "(" and is_typedef and "(" not in map(self._at, outside[:number]):  # of a pointer to a function
+                pointers = [i for i in range(at, self._closes.get(at, at)) if self._at(i) == "*"]
+                names |= {self._at(i + 1) for i in pointers[-1:]}
         return frozenset(names - _TYPES - _ATTRIBUTES)
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tuner.space.sources.includes import words
 from tuner.space.sources.preprocessor import Remainder, remainder
@@ -40,6 +40,19 @@ def tested(code: str) -> frozenset[str]:
     for name, condition in _TEST.findall(rest):
         found.update([name] if name else _DEFINED.findall(condition))
     return frozenset(found)
+
+
+def untold(code: str) -> Iterator[str]:
+    """The macros whose existence `code` tests and that it does not define: a build may define them."""
+    return (name for name in tested(code) if not re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", code, re.MULTILINE))
+
+
+def without(code: str, names: Iterable[str]) -> str:
+    """What remains of `code`, which has no comments, if no macro has one of these names."""
+    for name in sorted(names):
+        rest = remainder(code, name, None)
+        code = code if rest is None else "\n".join(rest.lines)
+    return code
 
 
 def is_constant(codes: Sequence[str], name: str) -> bool:

@@ -65,7 +65,10 @@ def rendered(space: Space, path: Path, macros: Mapping[str, str], sizes: Mapping
 
 def missing(space: Space, path: Path) -> list[str]:
     """A message for each header in quotes that was not found, and without which the compiler goes on."""
-    return list(includes.faults(_parts(space, path)))
+    from tuner.space.sources import missing_headers  # a launch does not need it
+
+    options = (option[2:].partition("=")[0] for each in space.compile_options.values() for option in each)
+    return missing_headers.faults(_parts(space, path), {*macro_names(space), *options})
 
 
 def is_shipped(path: Path) -> bool:

@@ -1,0 +1,20 @@
+"""Tells which missing headers a build would look for."""
+
+from collections.abc import Collection
+
+from tuner.space.sources import flags, includes
+from tuner.space.sources.includes import Parts, SystemInclude, without_comments
+
+
+def faults(parts: Parts, told: Collection[str] = ()) -> list[str]:
+    """The messages about headers that should have been found.
+
+    Without those that are included only if a build defines a macro that is not in `told`.
+    """
+    missing = [part for part in parts if isinstance(part, SystemInclude) and part.fault]
+    if not missing:
+        return []
+    code = without_comments(includes.joined(parts))
+    untold = {name for name in flags.untold(code) if not name.startswith("_")}.difference(told)
+    remaining = {line.strip() for line in flags.without(code, untold).splitlines()}
+    return [part.fault for part in missing if without_comments(part.include).strip() in remaining]
