@@ -202,7 +202,9 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
         QUANTISE, {"x": ["rows", "cols"], "q": ["rows", "cols"], "scales": ["rows"]}, {}, ["ceil_div(rows, ROWS)"],
         [32, "ROWS"],
     ),
-    "bins": (HISTOGRAM, {"x": ["n"], "bins": [256]}, {}, None, ["block_size_x"]),
+    "bins": (
+        HISTOGRAM, {"x": ["n"], "bins": [256]}, {}, ["ceil_div(n, block_size_x)"], ["block_size_x"],
+    ),
     "tiles of matrices": (
         MATRICES, {"A": ["M", "K"], "B": ["K", "N"], "C": ["M", "N"]}, {}, ["ceil_div(N, TILE)", "ceil_div(M, TILE)"],
         ["TILE", "TILE"],
@@ -475,11 +477,11 @@ OTHERS: dict[str, tuple[str, dict[str, str], list[str], list[Any], list[str]]] =
             "d": "it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}",
         },
         ["n"], ["ceil_div(n, block_size_x)"],
-        ["(any number works with a grid-stride loop)", "returns {'call': ..., 'put': ...}"],
+        ["# any number works with a grid-stride loop", "returns {'call': ..., 'put': ...}"],
     ),
     "rows that a cast pointer chooses": (
         EMBEDDING, {"ids": "it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"},
-        ["tokens", "dim"], ["tokens"], ["options: {padding: 1}  # write", "how many blocks in x, y, z?"],
+        ["tokens", "dim"], ["tokens"], ["options: {padding: 1}  # write", "grid: [tokens]  # any number"],
     ),
     "the largest of rows": (
         TOP, {"x": "", "top": "", "most": ""}, ["rows", "cols"], ["rows"],

@@ -7,6 +7,7 @@ import keyword
 import re
 
 from tuner.drafting import by_value, objects, roles
+from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.facts import Facts
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
@@ -19,10 +20,10 @@ MOST_GUESSED = 3  # extents of a guessed shape
 
 
 class DraftedArguments:
-    """The arguments section of a draft; `extents` are the names of its sizes."""
+    """The arguments section of a draft."""
 
-    def __init__(self, facts: Facts, extents: list[str]) -> None:
-        self.facts, self.extents = facts, extents
+    def __init__(self, facts: Facts, told: DraftedExtents) -> None:
+        self.facts, self.told, self.extents = facts, told, told.sizes or ["n"]
 
     def lines(self) -> list[str]:
         """The lines of the key `arguments`."""
@@ -85,6 +86,8 @@ class DraftedArguments:
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
                 body, asks = body + fill, asks + more
+        if parameter.name in self.told.values:
+            body += f", value: {word(self.told.values[parameter.name])}"
         why = f"  # `{parameter.name}` is a Python keyword, which references cannot use" * (
             name_of(parameter) != parameter.name
         )
@@ -105,12 +108,12 @@ class DraftedArguments:
 
     def _is_guess(self, array: Parameter) -> bool:
         """Whether nothing in the source tells the shape of an array."""
-        is_known = self.facts.shapes.shape(array.name) is not None or bool(self._blocks(array.name))
+        is_known = self.told.shape(array.name) is not None or bool(self._blocks(array.name))
         return not is_known and not self.facts.is_local(array)
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
-        return self.facts.shapes.shape(name) or self._blocks(name) or self._of_macros(name) or self.guess
+        return self.told.shape(name) or self._blocks(name) or self._of_macros(name) or self.guess
 
     def _of_macros(self, name: str) -> list[str]:
         """The shape of an array whose rows are as long as a size that the source defines; empty if there is none."""
@@ -130,17 +133,17 @@ class DraftedArguments:
         It is the shape of another array that has all sizes, else all sizes; only the first size if there are more than
         MOST_GUESSED.
         """
-        every = (self.facts.shapes.shape(array.name) or [] for array in self.arrays)
+        every = (self.told.shape(array.name) or [] for array in self.arrays)
         like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
         return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
 
     def _blocks(self, name: str) -> list[str]:
         """The shape of an array with one element per block along one axis; empty if it is none, or if unknown."""
         shapes = self.facts.shapes
-        for step, prototype in enumerate(self.facts.steps):
+        for step in range(len(self.facts.steps)):
             axis = shapes.axis_of(name, step)
             if axis is not None and shapes.shape(name) is None:
-                blocks_of_axis = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
+                blocks_of_axis = self.told.grid(step)[axis : axis + 1]
                 return [blocks for blocks in blocks_of_axis if blocks is not None]
         return []
 

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
+from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.facts import Facts
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
@@ -31,8 +32,9 @@ class Draft:
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.facts, self.source, self.output = Facts(source, entry), source, output
-        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes, *self.facts.size_macros] or ["n"]
-        self.arguments = DraftedArguments(self.facts, self.extents)
+        self.told = DraftedExtents(self.facts)
+        self.extents = self.told.sizes or ["n"]
+        self.arguments = DraftedArguments(self.facts, self.told)
 
     def text(self) -> str:
         """The content of the space file."""
@@ -60,11 +62,15 @@ class Draft:
             ask = "the source fixes all extents, but a space file needs a size: is this one, of 1, right?"
             default = " 1"
         about = "  # `tune FILE SIZE` sets them; a number here is a default"
-        if facts.shapes.new_sizes:
-            about += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is the number of blocks"
-        known = facts.sizes or facts.shapes.new_sizes or facts.size_macros
+        if blocks := [name for name in facts.shapes.new_sizes if name in self.extents]:
+            about += f"; {' and '.join(blocks)}, which no kernel takes, is the number of blocks"
+        known = self.told.sizes
         why = "  # the source defines it: here, each run sets it; under `parameters:`, it is a knob"
         defaults = {name: f" {number}{why}" for name, number in facts.size_macros.items()}
+        of_host = "  # as in the host code; no kernel takes it"
+        defaults |= {
+            name: f" {number or ''}{of_host}" for name, number in self.told.new_sizes.items() if name not in blocks
+        }
         lines = [f"  sizes:{about if known else asked(ask)}"]
         lines += [f"    {word(name)}:{defaults.get(name, default)}" for name in self.extents]
         if facts.options:
@@ -80,10 +86,8 @@ class Draft:
 
     def _is_fixed(self) -> bool:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
-        shapes = self.facts.shapes
-        known = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
-        has_sizes = self.facts.sizes or shapes.new_sizes or self.facts.size_macros
-        return bool(known) and all(known) and not has_sizes
+        known = [self.told.shape(array.name) is not None for array in self.arguments.arrays]
+        return bool(known) and all(known) and not self.told.sizes
 
     @cached_property
     def _derived(self) -> dict[str, str]:
@@ -139,17 +143,16 @@ class Draft:
 
         It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs.
         """
-        shapes = self.facts.shapes
         for array in self.arguments.arrays:
             chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
             others = [name for name in inputs if name not in (*chosen, name_of(array))]
-            extents = shapes.shape(array.name) or []
+            extents = self.told.shape(array.name) or []
             if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
                 if len(chosen) > 1 or len(extents) != 1 or len(others) > 1:
                     return ""
                 weights = f"weights={others[0]}, " if others else ""
                 return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
-        single = {name_of(array) for array in self.arguments.arrays if shapes.shape(array.name) == ["1"]}
+        single = {name_of(array) for array in self.arguments.arrays if self.told.shape(array.name) == ["1"]}
         return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
 
     def _work(self) -> str:
@@ -209,7 +212,7 @@ class Draft:
 
     def _grid(self, step: int, block: list[str]) -> str:
         """The grid of a step, with a question unless the source determines it."""
-        inferred = self.facts.grids.of(step, block)
+        inferred = self.told.grid(step)
         used = set(re.findall(r"\w+", " ".join(each or "" for each in inferred)))
         written = [p for p in self.arguments.arrays if self.facts.role(p)[0] != "in"]
         guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
@@ -228,9 +231,11 @@ class Draft:
             )
             guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
             blocks = (guessed if reads else []) or ["1"]
-        over = " (any number works with a grid-stride loop)" * self.facts.grids.steps_over(step)
-        ask = "" if inferred and None not in inferred and not over else f"how many blocks in x, y, z?{over}"
-        return f"[{', '.join(blocks)}]{asked(ask)}"
+        is_free, is_told = self.facts.grids.steps_over(step), bool(inferred) and None not in inferred
+        over = "any number works with a grid-stride loop"
+        if is_told:
+            return f"[{', '.join(blocks)}]{f'  # {over}' * is_free}"
+        return f"[{', '.join(blocks)}]{asked('how many blocks in x, y, z?' + f' ({over})' * is_free)}"
 
     def _steps(self) -> list[str]:
         """The lines of `steps`, in the order of --entry."""

@@ -92,7 +92,7 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
         text: Sequence[str] = macro.words
         if macro.parameters is not None:
             end = matching(body, at)
-            given = _split(body[at + 1 : end])
+            given = split_arguments(body[at + 1 : end])
             if len(given) != len(macro.parameters) and (macro.parameters or given != [[]]):
                 found.append(name)
                 continue
@@ -105,7 +105,7 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
     return found
 
 
-def _split(given: Sequence[str]) -> list[list[str]]:
+def split_arguments(given: Sequence[str]) -> list[list[str]]:
     """The arguments of a call, split at its top-level commas."""
     parts, depth = [list[str]()], 0
     for word in given:

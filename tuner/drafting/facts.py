@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.drafting import flags, knobs, roles
 from tuner.drafting.blocks import Blocks
@@ -13,6 +15,7 @@ from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import is_warp
 from tuner.drafting.grids import Grids
+from tuner.drafting.host.texts import texts
 from tuner.drafting.kernel_file import KernelFile, resolved
 from tuner.drafting.knobs import Knob
 from tuner.drafting.reached import aliases, extents_of_members
@@ -28,6 +31,9 @@ from tuner.space.sources import struct_text
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 from tuner.space.sources.source import GUARD
 from tuner.space.sources.struct_text import Member
+
+if TYPE_CHECKING:
+    from tuner.drafting.launched import HostLaunches
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
@@ -107,6 +113,18 @@ class Facts:
         return Shapes([step.body for step in self.steps], names, self.has_grid)
 
     @cached_property
+    def launched(self) -> HostLaunches:
+        """The launches in the host code around the kernels."""
+        from tuner.drafting.host.program import HostProgram  # many kernel files have no host code
+        from tuner.drafting.launched import HostLaunches
+
+        found = texts(self.source, (), [step.name for step in self.steps])
+        return HostLaunches(HostProgram(found) if found else None, self.steps, self._numbers, self._item_bytes)
+
+    def _item_bytes(self, parameter: Parameter) -> int | None:
+        return self.element_bytes(parameter) if parameter.dtype else None
+
+    @cached_property
     def grids(self) -> Grids:
         """The grids of the steps, inferred from indices."""
         return Grids(self.shapes)
@@ -132,6 +150,7 @@ class Facts:
     def fixed(self) -> dict[str, int]:
         """The macros and constants that are extents of arrays: no knobs, because they change the operation."""
         extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        extents |= self.launched.fixed - self.size_macros.keys()
         return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
 
     @cached_property
@@ -146,7 +165,7 @@ class Facts:
         tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
         extents.update(tiles)
         found = {name: value for name, value in self._numbers.items() if knobs.is_size(name, value)}
-        return {name: value for name, value in found.items() if name in read - extents - self.fixed.keys()}
+        return {name: value for name, value in found.items() if name in read - extents - self.shapes.fixed.keys()}
 
     @cached_property
     def options(self) -> list[str]:
@@ -179,13 +198,23 @@ class Facts:
             head = f"#define {GUARD} 1\n" if self.source.suffix == ".cu" else ""
             of_flags = flags.of_code(self.code, head + self.text)
             found |= {name: knob for name, knob in of_flags if name not in taken}
-        block_extents = self._block(self.prototype, found) if self.has_grid else []
-        for axis in ("xyz"[at] for at, extent in enumerate(block_extents) if not extent):
+        found = {name: self._as_launched(name, knob) for name, knob in found.items()}
+        block_extents = self._known_block(self.prototype, found) if self.has_grid else []
+        numbers = [*self.launched.block(0), None, None, None]
+        for at in (at for at, extent in enumerate(block_extents) if not extent):
+            axis, number = "xyz"[at], numbers[at]
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
             ask = f"the source does not read the block size: which macro or number is it in {axis}?"
             reads = self._reads_threads
-            found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16, "" if reads else ask)
+            default = number or (256 if self.dimensions == 1 else 16)
+            values = tuple(sorted({*sides, default}))
+            found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
         return found
+
+    def _as_launched(self, name: str, knob: Knob) -> Knob:
+        """A knob that asks for its values, with those around what all launches pass for it."""
+        number = self.launched.number(name) if knob.question else None
+        return knob if number is None else Knob(knobs.around(number), number)
 
     @property
     def _undeclared(self) -> dict[str, bool]:
@@ -237,9 +266,16 @@ class Facts:
             return declared
         return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
 
+    def _known_block(self, step: Prototype, found: Collection[str]) -> list[str]:
+        """The block size as `_block`, with the host code's number on an axis that the launch may not choose."""
+        numbers = self.launched.block(self.steps.index(step)) if not self._reads_threads else []
+        block = self._block(step, found)
+        block += [""] * (len(numbers) - len(block))
+        return [each or str(number or "") for each, number in itertools.zip_longest(block, numbers)]
+
     def block_of(self, step: Prototype) -> list[str]:
         """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""
-        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._block(step, self.knobs))]
+        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._known_block(step, self.knobs))]
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
         return extents
@@ -262,6 +298,8 @@ class Facts:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         reads = self._reads_threads
         is_declared = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
+        if not bounds and all(extent.isdecimal() for extent in self.block) and self.launched.block(0):
+            return ""
         known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
         return "" if is_declared and len(self.block) == self.dimensions and all(known) else ask
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
-from tuner.space.sources.prototype import is_type_word, matching
+from tuner.drafting.polynomials import Polynomial, added, atom, is_short
+from tuner.drafting.reader import Reader
+from tuner.space.sources.prototype import matching
 
 AXES = "xyz"
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
-_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _OPENCL = {
     "get_local_id": "threadIdx",
     "get_group_id": "blockIdx",
@@ -40,6 +39,7 @@ class Indices:
     loops: for each loop variable, its start and its steps
     offsets: offsets of pointers that are passed on, and whose accesses are unknown
     moduli: the divisor of each atom that is a remainder
+    quotients: dividend and divisor of each atom that is a quotient
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -48,6 +48,7 @@ class Indices:
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # values of local names
         self.moduli = dict[str, Polynomial]()  # by atom
+        self.quotients = dict[str, tuple[Polynomial, Polynomial]]()
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
         self.offsets = list[Polynomial]()
@@ -63,7 +64,7 @@ class Indices:
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
         """The polynomial of an expression in tokens."""
         if depth < MOST_DEPTH:
-            reader = _Reader(self, words, depth)
+            reader = Reader(self, words, depth)
             found = reader.shifted()
             if found is not None and reader.at == len(words) and is_short(found):
                 return {product: factor for product, factor in found.items() if factor or not product}
@@ -85,6 +86,12 @@ class Indices:
             self._known[name] = atom(name)  # for uses within its own definition
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
+
+    def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
+        """The thread or block index that a function of OpenCL returns; None for any other call."""
+        if function not in _OPENCL or len(arguments) != 1 or arguments[0] not in "012":
+            return None
+        return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
 
     def locals(self) -> Iterator[Polynomial]:
         """The values of local names that are assigned once."""
@@ -205,109 +212,6 @@ class Indices:
                 break
             end += step
         return body[at:end] if step > 0 else body[end + 1 : at + 1]
-
-
-class _Reader:
-    """Reads a polynomial from tokens; methods return None if an expression is no polynomial."""
-
-    def __init__(self, indices: Indices, words: Sequence[str], depth: int) -> None:
-        self._indices, self._words, self._depth, self.at = indices, words, depth, 0
-
-    def _next(self) -> str:
-        return self._words[self.at] if self.at < len(self._words) else ""
-
-    def shifted(self) -> Polynomial | None:
-        """A sum, optionally shifted by a literal: multiplied or divided by a power of two."""
-        found = self.sum()
-        sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
-        if (
-            found is None
-            or tuple(sign) not in ((">", ">"), ("<", "<"))
-            or not number
-            or not _NUMBER.fullmatch(number[0])
-        ):
-            return found
-        self.at += 3
-        power = 1 << min(int(number[0].rstrip("uUlL")), 62)
-        return times(found, {(): power}) if sign[0] == "<" else atom(f"({text(found)}) / ({power})")
-
-    def sum(self) -> Polynomial | None:
-        total = self._product()
-        while total is not None and len(total) <= MOST_TERMS and self._next() in ("+", "-"):
-            sign = 1 if self._next() == "+" else -1
-            self.at += 1
-            other = self._product()
-            total = None if other is None else added(total, other, sign)
-        return total
-
-    def _product(self) -> Polynomial | None:
-        found = self._factor()
-        while found is not None and self._next() in ("*", "/", "%"):
-            operator = self._next()
-            self.at += 1
-            other = self._factor()
-            if other is None or len(found) * len(other) > MOST_TERMS or not (is_short(found) and is_short(other)):
-                return None
-            if operator == "*":
-                found = times(found, other)
-                if not is_short(found):
-                    return None
-                continue
-            name = f"({text(found)}) {operator} ({text(other)})"
-            if operator == "%":
-                self._indices.moduli[name] = other
-            found = atom(name)
-        return found
-
-    def _factor(self) -> Polynomial | None:
-        words, sign = self._words, 1
-        while self._next() in ("+", "-") or self._is_cast():
-            sign = -sign if self._next() == "-" else sign
-            self.at = matching(words, self.at) + 1  # matching() of a sign is its own position
-        found = self._unsigned()
-        return found if found is None or sign == 1 else times(found, {(): -1})
-
-    def _is_cast(self) -> bool:
-        """Whether a C-style cast is next."""
-        if self._next() != "(":
-            return False
-        inner = self._words[self.at + 1 : matching(self._words, self.at)]
-        return bool(inner) and all(is_type_word(w) or w in ("const", "*") or w.endswith("_t") for w in inner)
-
-    def _unsigned(self) -> Polynomial | None:
-        word, words = self._next(), self._words
-        self.at += 1
-        if number := _NUMBER.fullmatch(word):
-            return {(): int(number[1])}
-        if word == "(":
-            end = matching(words, self.at - 1)
-            inner, self.at = words[self.at : end], end + 1
-            return self._indices.polynomial(inner, self._depth + 1)
-        if not _NAME.fullmatch(word):
-            return None
-        return self._named(word)
-
-    def _named(self, word: str) -> Polynomial | None:
-        words, start = self._words, self.at - 1
-        if word in _CASTS and ">" in words[start:]:
-            self.at = start + words[start:].index(">") + 1
-            return self._factor()
-        while self._next() == ".":
-            self.at += 2
-        if self._next() == "(":
-            end = matching(words, self.at)
-            inner, self.at = words[self.at + 1 : end], end + 1
-            if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
-                return atom(f"{_OPENCL[word]}.{AXES[int(inner[0])]}")
-            return atom(" ".join(words[start : self.at]))
-        if self._next() == "[":
-            name = word
-            while self._next() == "[":
-                end = matching(words, self.at)
-                index = self._indices.polynomial(words[self.at + 1 : end], self._depth + 1)
-                name, self.at = f"{name}[{text(index)}]", end + 1
-            return atom(name)
-        return self._indices.named("".join(words[start : self.at]), self._depth + 1)
 
 
 def _limits(words: Sequence[str]) -> list[Sequence[str]]:

@@ -25,6 +25,15 @@ def text(polynomial: Polynomial) -> str:
     return " + ".join(terms) or "0"
 
 
+def written(value: Polynomial) -> str:
+    """A polynomial as an expression of a space file; products come before numbers."""
+    parts = list[str]()
+    for product, factor in sorted(value.items(), key=lambda each: (-len(each[0]), each[0])):
+        text = " * ".join([*([str(abs(factor))] if abs(factor) != 1 or not product else []), *product])
+        parts.append(f"- {text}" if factor < 0 else f"+ {text}")
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
 def atom(name: str) -> Polynomial:
     """The polynomial of one name, or of an expression that is no sum or product."""
     return {(name,): 1}

@@ -68,6 +68,7 @@ class Shapes:
         self.fixed = {name: number for name, number in names.numbers.items() if name in every}
         self.sizes = [*names.sizes, *self.fixed]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
+        self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
 
     def _is_by_threads(self, name: str) -> bool:
         """Whether an array is indexed by thread indices; the stride between blocks may then be a tile."""
@@ -88,6 +89,11 @@ class Shapes:
     def shape(self, name: str) -> list[str] | None:
         """The shape of an array, slowest dimension first; None if unknown."""
         return self._shapes.get(name)
+
+    def faster(self, name: str) -> list[str]:
+        """All known extents of an array except the slowest; empty if it has no others."""
+        extents = [each for each in self._faster.get(name, ()) if isinstance(each, str)]
+        return [self.number(each) for each in extents] if len(extents) == len(self._faster.get(name, ())) else []
 
     def indexed_by(self, name: str) -> str | None:
         """The extent that the elements of an integer array index; empty if unknown, None if they are no indices."""

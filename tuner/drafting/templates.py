@@ -22,12 +22,12 @@ class Templates:
     @property
     def types(self) -> list[str]:
         """The parameters that are types."""
-        return [name for name, kind in self._kinds.items() if _is_type(kind)]
+        return [name for name, kind in self._kinds.items() if is_type(kind)]
 
     @property
     def knobs(self) -> dict[str, Knob]:
         """Knobs for the parameters that are values."""
-        values = {name: kind for name, kind in self._kinds.items() if not _is_type(kind)}
+        values = {name: kind for name, kind in self._kinds.items() if not is_type(kind)}
         words = {name: enumerators(self._text, kind)[1] for name, kind in values.items()}
         defaults = {name: text for step in self._steps for name, text in step.defaults.items()}
         return knobs.of_template(values, defaults, words)
@@ -39,7 +39,7 @@ class Templates:
 
     def _argument(self, name: str, kind: str) -> str:
         """A template argument. The compiler takes no number for an enumeration."""
-        if _is_type(kind) or kind in self._kinds or Parameter("", kind, False, False).dtype or kind == "bool":
+        if is_type(kind) or kind in self._kinds or Parameter("", kind, False, False).dtype or kind == "bool":
             return f"{{{name}}}"
         prefix, words = enumerators(self._text, kind)
         return f"{prefix}{{{name}}}" if words else f"({kind}){{{name}}}"
@@ -60,5 +60,6 @@ class Templates:
         return found
 
 
-def _is_type(kind: str) -> bool:
+def is_type(kind: str) -> bool:
+    """Whether a template parameter of this kind is a type."""
     return kind.partition(" ")[0] in ("typename", "class")

@@ -1,0 +1,167 @@
+"""What `tune new` reads from the host code around a kernel: sizes of arrays and of the problem, grids, blocks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.drafts import guessed
+from helpers.processes import Tune
+from tuner.space.file.yamlfile import read
+
+# Indices of no array tell its extent, and the grid follows from no bound.
+KERNEL = """
+__global__ void f(float *y, const float *x, const int *k, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int j = k[i]; j < k[i + 1]; j++) y[k[j] + 1] = x[3 * j + n % 5];
+}
+"""
+# By the idiom: the host code; shapes of y, x and k; grid; default of the block; sizes that the draft has
+SAID: dict[str, tuple[str, list[list[Any]], list[Any] | None, int, dict[str, int | None]]] = {
+    "sizes in bytes": (
+        "int main(int argc, char **argv) { int n = atoi(argv[1]); size_t bytes = n * sizeof(float);"
+        " cudaMalloc((void **)&y, bytes); cudaMalloc(&x, 3 * bytes); cudaMallocManaged(&k, sizeof(int) * (n + 1));"
+        " f<<<(n + 127) / 128, 128>>>(y, x, k, n); }",
+        [["n"], ["3 * n"], ["n + 1"]], ["ceil_div(n, block_size_x)"], 128, {"n": None},
+    ),
+    "a name of its own for each": (
+        "const int threads = 192;\nint main() { int rows = read(), cols = read();"
+        " CHECK(cudaMalloc(&d_y, rows * cols * 4)); d_x = gpuMalloc<float>(rows);"
+        " float *d_x; cudaMalloc(&d_x, rows * sizeof(*d_x)); int *d_k; cudaMalloc(&d_k, (rows + 1) * sizeof(int));"
+        " dim3 block(threads), grid((rows + threads - 1) / threads); f<<<grid, block>>>(d_y, d_x, d_k, rows); }",
+        [["cols * n"], ["n"], ["n + 1"]], ["ceil_div(n, block_size_x)"], 192, {"cols": None, "n": None},
+    ),
+    "a function that launches": (
+        "void run(float *y, float *x, int *k, int m) { int blocks = m / 64; if (m % 64) blocks++;"
+        " f<<<m / 64 + (m % 64 != 0), 64, 0, stream>>>(y, x, k, m); }\n"
+        "int main() { int count = read(); float *a, *b; int *c; hipMalloc(&a, count * sizeof(float));"
+        " hipMalloc(&b, 2 * count * sizeof(float)); hipMalloc(&c, sizeof(int) * (1 + count)); run(a, b, c, count); }",
+        [["n"], ["2 * n"], ["n + 1"]], ["ceil_div(n, block_size_x)"], 64, {"n": None},
+    ),
+    "objects, vectors and members": (
+        "struct Data { float *y; int n; }; void init(Data *d) { cudaMalloc(&d->y, d->n * sizeof(float)); }\n"
+        "int up(int a, int b) { return (a + b - 1) / b; }\n"
+        "void go(Data *d) { thrust::device_vector<float> v(d->n); std::vector<int> w(4 * d->n); init(d); dim3 grid(1);"
+        " grid.x = up(d->n, 256);"
+        " f<<<grid, dim3(256, 1, 1)>>>(d->y, thrust::raw_pointer_cast(v.data()), w.data(), d->n); }",
+        [["n"], ["n"], ["4 * n"]], ["ceil_div(n, block_size_x)"], 256, {"n": None},
+    ),
+    "numbers with names": (
+        "#define POINTS 4096\n#define BLOCK 96\nint main() { new_t *unused = 0; float *y = new float[POINTS];"
+        " float *x = (float *)malloc(POINTS * sizeof(float)); int *k = (int *)calloc(POINTS + 1, sizeof(int));"
+        " hipLaunchKernelGGL(f, dim3((int)ceil((float)POINTS / BLOCK)), dim3(BLOCK), 0, 0, y, x, k, 7); }",
+        [["POINTS"], ["POINTS"], ["POINTS + 1"]], ["ceil_div(POINTS, block_size_x)"], 96, {"POINTS": 4096, "n": None},
+    ),
+    "a template's argument and a limited grid": (
+        "int main() { int n = read(); int blocks = std::min((n - 1) / 32 + 1, 65535); alloc(&y, n * sizeof(float));"
+        " cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&k, n * sizeof(int)); f<<<blocks, 32>>>(y, x, k, n); }",
+        [["n"], ["n"], ["n"]], ["ceil_div(n, block_size_x)"], 32, {"n": None},
+    ),
+}  # fmt: skip
+
+
+def drafted(folder: Path, tune: Tune, code: str, *options: str) -> tuple[dict[str, Any], str]:
+    (folder / "f.cu").write_text(code)
+    (folder / "f.yaml").unlink(missing_ok=True)
+    done = tune("new", folder / "f.cu", *options)
+    assert done.status == 0, done.err
+    return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_host_code_says_what_indices_do_not(what: str, tmp_path: Path, tune: Tune) -> None:
+    host, shapes, grid, threads, sizes = SAID[what]
+    data, text = drafted(tmp_path, tune, KERNEL + host)
+    arrays = [a["shape"] for a in data["operation"]["arguments"] if "shape" in a]
+    assert (arrays, data["grid"], guessed(text)) == (shapes, grid, [])
+    assert data["default"] == {"block_size_x": threads}
+    assert data["operation"]["sizes"] == sizes
+
+
+# What the host code leaves open, and which arrays stay guesses
+LEFT: dict[str, tuple[str, list[str]]] = {
+    "two launches that disagree": (
+        "void a() { int n = read(); cudaMalloc(&y, n * 4); f<<<n, 32>>>(y, 0, 0, n); }\n"
+        "void b() { int n = read(); cudaMalloc(&z, n * 8); f<<<n, 32>>>(z, 0, 0, n); }", ["y", "x", "k"],
+    ),
+    "a part of an array": ("void a() { int n = read(); cudaMalloc(&y, n * 4); f<<<n, 32>>>(y + 8, 0, 0, n); }", ["y"]),
+    "a size that is a pointer": (
+        "void a(int *b, int *e) { cudaMalloc(&y, (e - b) * 4); f<<<8, 32>>>(y, 0, 0, 7); }", ["y"],
+    ),
+    "a size that changes in between": (
+        "void a() { int n = read(); cudaMalloc(&y, n * 4); n = read(); f<<<n, 32>>>(y, 0, 0, n); }", [],
+    ),
+    "an array that is allocated twice": (
+        "void a(int n) { cudaMalloc(&y, n * 4); cudaFree(y); cudaMalloc(&y, n * 8); f<<<n, 32>>>(y, 0, 0, n); }", ["y"],
+    ),
+    "one number for two sizes": (
+        "void a() { cudaMalloc(&y, 100 * 4); f<<<8, 32>>>(y, 0, 0, 100); }", ["y"],
+    ),
+    "as many as the device has processors": (
+        "void a(cudaDeviceProp p) { cudaMalloc(&y, p.multiProcessorCount * 4); f<<<1, 32>>>(y, 0, 0, 9); }", ["y"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_of_host_code_that_is_unclear_nothing_is_concluded(what: str, tmp_path: Path, tune: Tune) -> None:
+    host, guesses = LEFT[what]
+    data, text = drafted(tmp_path, tune, KERNEL + host)
+    assert {*guesses} <= {*guessed(text)}
+    if "changes" in what:
+        shape = data["operation"]["arguments"][0]["shape"]
+        assert shape != ["n"] or "y" in guessed(text), "the kernel gets another number than the allocation"
+
+
+def test_where_indices_know_the_dimensions_host_code_only_completes_them(tmp_path: Path, tune: Tune) -> None:
+    kernel = """
+    #define TILE 16
+    __global__ void f(float *y, const float *x, int cols) {
+        int c = blockIdx.x * TILE + threadIdx.x, r = blockIdx.y;
+        if (c < cols) y[r * cols + c] = x[r * cols + c];
+    }
+    """
+    host = """
+    void run(int height, int width) {
+        float *a, *b;
+        cudaMalloc(&a, width * height * sizeof(float));
+        cudaMalloc(&b, width * height * sizeof(float));
+        dim3 block(TILE, 1), grid;
+        grid.x = (width + TILE - 1) / TILE;
+        grid.y = height;
+        f<<<grid, block>>>(a, b, width);
+    }
+    """
+    data, text = drafted(tmp_path, tune, kernel + host)
+    assert [a.get("shape") for a in data["operation"]["arguments"]] == [["height", "cols"], ["height", "cols"], None]
+    assert data["operation"]["sizes"] == {"height": None, "cols": None}
+    assert (data["grid"], data["block"]) == (["ceil_div(cols, TILE)", "height"], ["TILE"])
+    assert "as in the host code; no kernel takes it" in text
+
+
+def test_a_scalar_that_follows_from_sizes_gets_its_value(tmp_path: Path, tune: Tune) -> None:
+    host = """
+    void run(int count) {
+        cudaMalloc(&y, count * sizeof(float));
+        cudaMalloc(&x, count * sizeof(float));
+        cudaMalloc(&k, count * sizeof(int));
+        f<<<count / 64, 64>>>(y, x, k, count / 4);
+    }
+    """
+    data, text = drafted(tmp_path, tune, KERNEL + host)
+    assert data["operation"]["sizes"] == {"count": None}
+    assert data["operation"]["arguments"][3] == {"name": "n", "dtype": "int32", "value": "(count // 4)"}
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
+    assert tune("validate", tmp_path / "f.yaml").status == 0
+
+
+def test_a_file_beside_the_kernel_may_launch_it(tmp_path: Path, tune: Tune) -> None:
+    """Another program with a kernel of the same name says nothing."""
+    host, shapes, *_ = SAID["sizes in bytes"]
+    (tmp_path / "main.cpp").write_text(host)
+    (tmp_path / "other.cu").write_text(KERNEL + host.replace("3 * bytes", "5 * bytes"))
+    data, _ = drafted(tmp_path, tune, KERNEL)
+    assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == shapes

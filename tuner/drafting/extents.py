@@ -1,0 +1,168 @@
+"""The sizes, shapes and grids of a draft: what host code says where it is certain, else what indices tell."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tuner.drafting.facts import Facts
+from tuner.drafting.polynomials import Polynomial, times, written
+from tuner.lockless import cached_property
+from tuner.space.expressions import arithmetic
+from tuner.space.scope import DEVICE_NAMES
+
+if TYPE_CHECKING:
+    from tuner.drafting.launched import Said
+
+MOST_TERMS = 4  # of a shape that the host code says
+
+
+class DraftedExtents:
+    """The extents in a draft of the kernels with these facts."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    @cached_property
+    def _said(self) -> Said:
+        """What the host code says, over the kernels' sizes, knobs and new sizes."""
+        facts = self._facts
+        taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist, *facts.knobs, *facts.templates.types}
+        taken |= {parameter.name for parameter in facts.parameters}
+        blocks = [facts.block_of(step) for step in facts.steps] if facts.has_grid else [[] for _ in facts.steps]
+        return facts.launched.said(facts.sizes, blocks, taken)
+
+    @cached_property
+    def new_sizes(self) -> dict[str, int | None]:
+        """The sizes that no kernel takes, with their numbers on the host."""
+        used = self._used()
+        found = {name: number for name, number in self._said.new.items() if name in used}
+        return found | {name: None for name in self._facts.shapes.new_sizes if name in used}
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The kernels' scalars that follow from sizes, with their values."""
+        sizes = {*self._facts.sizes, *self.new_sizes}
+        found, used = dict[str, str](), self._used()
+        for name, value in self._said.values.items():
+            words = set(_words(value)) - {"ceil_div"}
+            if name not in used and words and words <= sizes and not words & {*found, name}:
+                sizes.discard(name)
+                found[name] = value
+        return found
+
+    @property
+    def sizes(self) -> list[str]:
+        """The names of all sizes."""
+        facts = self._facts
+        return [*self.new_sizes, *(n for n in facts.sizes if n not in self.values), *facts.size_macros]
+
+    def shape(self, name: str) -> list[str] | None:
+        """The shape of an array; None if nothing tells it."""
+        return self._shapes.get(name)
+
+    def grid(self, step: int) -> list[str | None]:
+        """The grid of a step in x, y, z; None for each unknown axis."""
+        block = self._facts.block_of(self._facts.steps[step])
+        indexed = [self._renamed(each) if each else None for each in self._facts.grids.of(step, block)]
+        said = self._said.grids[step]
+        if not said:
+            return indexed
+        said, indexed = [*map(self._without_new, said)], [*indexed, *[None] * (len(said) - len(indexed))]
+        return [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
+
+    def _without_new(self, blocks: str | None) -> str | None:
+        """The extent of a grid with numbers in place of sizes that only the host has and no array."""
+        known = {word for shape in self._shapes.values() for each in shape for word in _words(each)}
+        for name in set(_words(blocks or "")) & self._said.new.keys() - known:
+            number = self._said.new[name]
+            blocks = re.sub(rf"\b{name}\b", str(number), blocks or "") if number else None
+        return blocks
+
+    def _blocks(self, indexed: str | None, said: str | None) -> str | None:
+        """The extent of a grid: as the host says it, unless indices tell it for the same number of elements."""
+        if indexed is None or said is None or set(_words(said)) & self._said.new.keys():
+            return indexed or said
+        return indexed if set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} or said.isdecimal() else said
+
+    def _used(self) -> set[str]:
+        """The names in shapes and grids."""
+        grids = [each for step in range(len(self._facts.steps)) for each in self.grid(step) if each]
+        texts = [*(extent for shape in self._shapes.values() for extent in shape), *grids]
+        return {word for text in texts for word in _words(text)}
+
+    @cached_property
+    def _shapes(self) -> dict[str, list[str]]:
+        shapes = self._facts.shapes
+        arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
+        found = {name: self._shape(name) for name in arrays}
+        return {name: [self._renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape}
+
+    def _shape(self, name: str) -> list[str] | None:
+        count, indexed = self._said.counts.get(name), self._facts.shapes.shape(name)
+        if count is None or len(count) > MOST_TERMS or self._is_only(count, indexed):
+            return indexed
+        if indexed and _product(indexed) == count:
+            return indexed
+        fixed = self._facts.shapes.faster(name)
+        rest = _quotient(count, _product(fixed)) if fixed else None
+        return [written(count)] if rest is None else [written(rest), *fixed]
+
+    def _is_only(self, count: Polynomial, indexed: list[str] | None) -> bool:
+        """Whether host code says less than indices do: a number, or sizes that no kernel takes."""
+        names = {name for product in count for name in product}
+        numbers = [n for n in self._facts.sizes if n in self._facts.launched.literals]
+        if not names:
+            return bool(indexed) or bool(numbers)
+        return bool(indexed) and not names.isdisjoint(self._said.new) and not self._renames
+
+    @cached_property
+    def _renames(self) -> dict[str, str]:
+        """The names of host code for numbers of blocks that indices tell."""
+        found, shapes = dict[str, str](), self._facts.shapes
+        for name, count in self._said.counts.items():
+            indexed = shapes.shape(name)
+            if indexed and indexed[0] in shapes.new_sizes:
+                rest = _quotient(count, _product(indexed[1:]))
+                if rest is not None and len(rest) == 1 and (only := written(rest)).isidentifier():
+                    found[indexed[0]] = only
+        return found
+
+    def _renamed(self, text: str) -> str:
+        for name, other in self._renames.items():
+            text = re.sub(rf"\b{name}\b", other, text)
+        return text
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _product(extents: list[str]) -> Polynomial:
+    total: Polynomial = {(): 1}
+    for extent in extents:
+        total = times(total, _sum(extent))
+    return total
+
+
+def _sum(extent: str) -> Polynomial:
+    """An extent as a polynomial: a number, a name, or a sum of both."""
+    match = re.fullmatch(r"(\w+) \+ (\d+)", extent)
+    if match:
+        return {(match[1],): 1, (): int(match[2])}
+    return {(): int(extent)} if extent.isdecimal() else {(extent,): 1}
+
+
+def _quotient(one: Polynomial, other: Polynomial) -> Polynomial | None:
+    """A polynomial divided by a product; None if it is not a multiple."""
+    (only, *more), found = [*other] or [()], dict[tuple[str, ...], int]()
+    if more or only not in other:
+        return None
+    for product, factor in one.items():
+        left = Counter(product)
+        if Counter(only) - left or factor % other[only]:
+            return None
+        found[tuple(sorted((left - Counter(only)).elements()))] = factor // other[only]
+    return found

@@ -1,0 +1,172 @@
+"""Finds how much memory host code allocates for an array: a polynomial of bytes or of elements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host.program import HostFunction
+from tuner.drafting.host.scope import HostScope, chains
+from tuner.drafting.polynomials import Polynomial, text, times
+from tuner.space.sources.prototype import matching
+
+_OF_DEVICES = re.compile(r"(?:cuda|hip)(?:Host|Ext)?(?:Malloc|Alloc)(?:Managed|Async|Host|Mapped)?|cuMemAlloc\w*")
+_OF_OTHERS = re.compile(r"(?i)\w*(?:malloc|alloc)\w*")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+_TRANSPARENT = ("raw_pointer_cast", "device_pointer_cast", "HIP_KERNEL_NAME")
+MOST_STEPS = 8  # names and calls between a launch and its allocation
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Allocated memory: a number of bytes, or of elements of the type `element`."""
+
+    amount: Polynomial
+    element: str = ""
+
+
+def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation | None:
+    """The memory that the pointer `words` points to the start of; None if it is unknown or ambiguous."""
+    name = _name(words)
+    if not name or steps > MOST_STEPS:
+        return None
+    function = scope.function
+    if found := [*_allocated(scope, name)]:
+        return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
+    base = name.partition(".")[0]
+    is_own = function.declares(base)
+    if base in scope.given and not is_own:
+        given = [word for word in scope.given[base] if word != "&" or base == name]
+        inner = [*given, *_members(name)] if scope.caller is not None else []
+        return memory(scope.caller, inner, steps + 1) if scope.caller is not None else None
+    if is_own and "." not in name:
+        assigned = [each for each in function.assignments.get(name, []) if each.words]
+        texts = {each.words for each in assigned if not {"NULL", "nullptr", "0"} & {*each.words}}
+        return memory(scope.at(assigned[-1].position), next(iter(texts)), steps + 1) if len(texts) == 1 else None
+    return _elsewhere(scope, name)
+
+
+def _members(name: str) -> list[str]:
+    return [word for part in name.split(".")[1:] for word in (".", part)]
+
+
+def _elsewhere(scope: HostScope, name: str) -> Allocation | None:
+    """The memory of a global variable or a member, which another function allocates."""
+    found = list[Allocation]()
+    for function in scope.program.functions:
+        if function is not scope.function and any(True for _ in _calls(function, name)):
+            for each in chains(scope.program, scope.notes, function, len(function.body)):
+                found += _allocated(each, name)
+    return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
+
+
+def _name(words: Sequence[str]) -> str:
+    """The name of a pointer without casts; elements of an array of pointers have `[]` behind its name."""
+    words = list(words)
+    while words[:1] == ["("]:
+        end = matching(words, 0)
+        inner, rest = words[1:end], words[end + 1 :]
+        words = rest if rest else inner
+    if words[:1] and words[0] in (*_CASTS, *_TRANSPARENT) and "(" in words:
+        start = words.index("(")
+        return _name(words[start + 1 : matching(words, start)]) if matching(words, start) == len(words) - 1 else ""
+    if words[:1] == ["&"] and words[-3:] == ["[", "0", "]"]:
+        return _name(words[1:-3])
+    if words[-4:] in ([".", "data", "(", ")"], [".", "get", "(", ")"], [".", "begin", "(", ")"]):
+        words = words[:-4]
+    found, at = "", 0
+    while at < len(words):
+        if words[at] == "[" and found:
+            found, at = f"{found}[]", matching(words, at) + 1
+        elif words[at] == "." or words[at].isidentifier():
+            found, at = found + words[at], at + 1
+        else:
+            return ""
+    return found
+
+
+def _calls(function: HostFunction, name: str) -> Iterator[int]:
+    """The positions in a function where a pointer of this name may be allocated."""
+    last = name.rpartition(".")[2].removesuffix("[]")
+    return (at for at, word in enumerate(function.body) if word == last)
+
+
+def _allocated(scope: HostScope, name: str) -> Iterator[Allocation]:
+    """The memory that the function of a scope allocates for a pointer."""
+    function = scope.function
+    for at in _calls(function, name):
+        whole = function.path(at) + "[]" * name.endswith("[]")
+        if whole != name:
+            continue
+        after = at + 1
+        if name.endswith("[]"):
+            if function.body[after : after + 1] != ("[",):
+                continue
+            after = matching(function.body, after) + 1
+        yield from _assigned(scope, at, after)
+        yield from _by_reference(scope, at, after)
+
+
+def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
+    """The memory of `x = new float[n]`, `x = (float *)malloc(bytes)` and `vector<float> x(n)`."""
+    body, here = scope.function.body, scope.at(at)
+    if body[after : after + 1] == ("(",) and body[at - 1 : at] == (">",):
+        inner = split_arguments(body[after + 1 : matching(body, after)])
+        element = _template_argument(body, at - 1)
+        if element and inner[0]:
+            yield Allocation(here.polynomial(inner[0]), element)
+            return
+    if body[after : after + 1] != ("=",):
+        return
+    end = next((i for i in range(after, len(body)) if body[i] == ";"), len(body))
+    words = body[after + 1 : end]
+    if words[:1] == ("new",) and "[" in words:
+        opening = words.index("[")
+        if (closing := matching(words, opening)) == len(words) - 1 or words[closing + 1] == "(":
+            yield Allocation(here.polynomial(words[opening + 1 : closing]), " ".join(words[1:opening]))
+    while words[:1] == ("(",):
+        words = words[matching(words, 0) + 1 :]
+    if len(words) > 2 and words[1] == "(" and _OF_OTHERS.fullmatch(words[0]):
+        parts = [here.polynomial(part) for part in split_arguments(words[2 : matching(words, 1)])]
+        if words[0].endswith("calloc") and len(parts) == 2:
+            yield Allocation(times(*parts))
+        elif words[0] == "aligned_alloc" and len(parts) == 2:
+            yield Allocation(parts[1])
+        elif words[0].endswith("malloc") and parts:
+            yield Allocation(parts[0])
+
+
+def _by_reference(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
+    """The memory of `cudaMalloc(&x, bytes)` and similar functions."""
+    body = scope.function.body
+    start, depth = at, 0
+    while start > 0 and not (depth == 0 and body[start - 1] == "(" and _OF_OTHERS.fullmatch(_called(body, start - 1))):
+        start -= 1
+        if body[start] in (";", "{", "}", ",", "=") or at - start > 16:
+            return
+    name = _called(body, start - 1)
+    parts = split_arguments(body[start : matching(body, start - 1)])
+    is_device = _OF_DEVICES.fullmatch(name) is not None
+    if start == 0 or body[after] != "," or len(parts) < 2 or not (is_device or "sizeof" in parts[1]):
+        return
+    yield Allocation(scope.at(at).polynomial(parts[1]))
+
+
+def _called(body: Sequence[str], opening: int) -> str:
+    """The function that a parenthesis calls; empty if it is none."""
+    at = opening - 1
+    if at > 0 and body[at] == ">":
+        while at > 0 and body[at] != "<":
+            at -= 1
+        at -= 1
+    return body[at] if at >= 0 and body[at].isidentifier() else ""
+
+
+def _template_argument(body: Sequence[str], end: int) -> str:
+    """The only template argument of a vector whose `>` is at a position."""
+    start = end
+    while start > 0 and body[start] != "<" and end - start < 6:
+        start -= 1
+    return " ".join(body[start + 1 : end]) if start > 0 and "vector" in body[start - 1] else ""

@@ -1,0 +1,207 @@
+"""The functions of host code, as tokens, with what they assign and which functions call them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.drafting import knobs
+from tuner.drafting.expansion import expanded, split_arguments
+from tuner.lockless import cached_property
+from tuner.space.sources.includes import without_comments
+from tuner.space.sources.prototype import definitions, matching, split, words
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
+_IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
+_BEFORE_A_TYPE = (";", "{", "}", "const", "static", "struct", "unsigned", "volatile", "extern")
+_NOT_WHOLE = {"*", "&", "auto", "float", "double", "half", "char", "string", "vector"}
+_NO_TYPE = {"return", "else", "case", "goto", "new", "delete", "throw", "in"}
+
+
+@dataclass(frozen=True)
+class HostAssignment:
+    """An assignment in a function: where it is, and the assigned tokens (empty if they depend on the old value)."""
+
+    position: int
+    words: tuple[str, ...]
+    is_conditional: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class HostFunction:
+    """A function of host code: its parameters with their tokens, and the tokens of its body. The one without a name is
+    the file."""
+
+    name: str
+    parameters: Mapping[str, tuple[str, ...]]
+    body: tuple[str, ...]
+    depths: tuple[int, ...] = field(repr=False, default=())
+
+    @cached_property
+    def assignments(self) -> dict[str, list[HostAssignment]]:
+        """The assignments to each name or member, such as `n` and `p.n`, in order."""
+        found = defaultdict[str, list[HostAssignment]](list)
+        for at, word in enumerate(self.body):
+            after = self.body[at + 1 : at + 4]
+            if not _NAME.fullmatch(word) or not after or after[:1] == (".",):
+                continue
+            if after[0] == "=" and after[1:2] != ("=",):
+                conditional = self._start(at) in _IN_HEADER and not self._is_declared(at)
+                found[self.path(at)].append(HostAssignment(at, self._assigned(at + 2), conditional))
+            elif _CHANGES.match("".join(after)) or self.body[max(0, at - 2) : at] in (("+", "+"), ("-", "-")):
+                found[self.path(at)].append(HostAssignment(at, ()))
+            elif self._is_declared(at) and after[0] in "({":  # dim3 grid(n / 256);
+                found[word].append(HostAssignment(at, self.body[at + 1 : matching(self.body, at + 1) + 1]))
+        return found
+
+    def path(self, at: int) -> str:
+        """The name at a position with the objects whose member it is: `p.n`."""
+        start = at
+        while start > 1 and self.body[start - 1] == "." and _NAME.fullmatch(self.body[start - 2]):
+            start -= 2
+        return "".join(self.body[start : at + 1])
+
+    def last(self, name: str, position: int) -> tuple[HostAssignment | None, int]:
+        """The last assignment to a name before a position, and how many there are."""
+        found = [each for each in self.assignments.get(name, ()) if each.position < position]
+        return (found[-1] if found else None), len(found)
+
+    def is_certain(self, assignment: HostAssignment, position: int) -> bool:
+        """Whether an assignment reaches a later position on every path: it is in no condition and no closed block."""
+        inner = self.depths[assignment.position : position]
+        return not assignment.is_conditional and min(inner, default=0) >= self.depths[assignment.position]
+
+    def declares(self, name: str) -> bool:
+        """Whether the function has a variable of this name."""
+        return name in self._declared
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a variable may be a whole number: its declaration names no other type."""
+        return _NOT_WHOLE.isdisjoint(self._declared.get(name, self.parameters.get(name, ())))
+
+    @cached_property
+    def _declared(self) -> dict[str, tuple[str, ...]]:
+        """The tokens of the statement before each declared name."""
+        found = dict[str, tuple[str, ...]]()
+        for at, word in enumerate(self.body):
+            if _NAME.fullmatch(word) and word not in found and self._is_declared(at):
+                start = at
+                while start > 0 and at - start < 6 and self.body[start - 1] not in (";", "{", "}", "(", ","):
+                    start -= 1
+                found[word] = self.body[start:at]
+        return found
+
+    def is_dim3(self, name: str) -> bool:
+        """Whether a variable is a dim3: its declaration says so, which may declare several."""
+        for at, word in enumerate(self.body):
+            if word == "dim3":
+                end = next((i for i in range(at, len(self.body)) if self.body[i] == ";"), len(self.body))
+                if name in self.body[at:end]:
+                    return True
+        return False
+
+    def calls(self, name: str) -> Iterator[tuple[int, list[list[str]]]]:
+        """The position and the arguments of each call of a function."""
+        for at, word in enumerate(self.body):
+            if word == name and (opening := self._after_template(at + 1)) and not self._is_declared(at):
+                yield at, split_arguments(self.body[opening + 1 : matching(self.body, opening)])
+
+    def _after_template(self, at: int) -> int:
+        """The position of the parenthesis of a call whose name ends before `at`; 0 if there is none."""
+        if self.body[at : at + 1] == ("<",) and self.body[at + 1 : at + 2] != ("<",):
+            end = next((i for i in range(at, min(at + 40, len(self.body))) if self.body[i] in ">;({"), 0)
+            at = end + 1 if end and self.body[end] == ">" else len(self.body)
+        return at if self.body[at : at + 1] == ("(",) else 0
+
+    def _is_declared(self, at: int) -> bool:
+        """Whether a type is before the name at a position."""
+        before = at - 1
+        if before > 0 and self.body[before] in "*&":
+            while before > 0 and self.body[before] in "*&":
+                before -= 1
+            return self._is_typed(before) and (before == 0 or self.body[before - 1] in _BEFORE_A_TYPE)
+        return self._is_typed(before)
+
+    def _is_typed(self, at: int) -> bool:
+        """Whether a type may end at a position: a name, or the arguments of a template."""
+        if at < 0 or self.body[at] != ">":
+            return at >= 0 and _NAME.fullmatch(self.body[at]) is not None and self.body[at] not in _NO_TYPE
+        while at > 0 and (self.body[at] in (">", ",", "*") or _NAME.fullmatch(self.body[at])):
+            at -= 1
+        return self.body[at] == "<" and self._is_typed(at - 1)
+
+    def _start(self, at: int) -> str:
+        """The token before the statement that assigns to the name at a position."""
+        before = at - 1
+        while before > 0 and self.body[before] == "." and _NAME.fullmatch(self.body[before - 1]):
+            before -= 2
+        return self.body[before] if before >= 0 else ";"
+
+    def _assigned(self, start: int) -> tuple[str, ...]:
+        end = start
+        while end < len(self.body) and self.body[end] not in (",", ";", ")"):
+            end = (matching(self.body, end) if self.body[end] in "([{" else end) + 1
+        return self.body[start:end]
+
+
+class HostProgram:
+    """The functions of host code in these texts. numbers: the macros that are numbers."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        code = "\n".join(map(without_comments, texts))
+        self.numbers = {name: int(knob.default) for name, knob in knobs.of_code(code, ())}
+        every = [word for word in words(code) if word != "#"]
+        self.functions = [
+            _function(name, {_parameter(part): tuple(part) for part in split(inner)}, _plain(expanded(body, code)))
+            for _, name, inner, _, body in definitions(every)
+        ]
+        self.file = _function("", {}, _plain(_without_bodies(every)))
+
+    def callers(self, function: HostFunction) -> Iterator[tuple[HostFunction, int, list[list[str]]]]:
+        """Each call of a function: the calling function, the position, and the arguments."""
+        for other in self.functions:
+            for at, given in other.calls(function.name) if other is not function else ():
+                if len(given) == len(function.parameters) > 0 or not function.parameters:
+                    yield other, at, given
+
+
+def _function(name: str, parameters: Mapping[str, tuple[str, ...]], body: Sequence[str]) -> HostFunction:
+    depths, depth = list[int](), 0
+    for word in body:
+        depth += (word == "{") - (word == "}")
+        depths.append(depth)
+    return HostFunction(name, parameters, tuple(body), tuple(depths))
+
+
+def _plain(tokens: Sequence[str]) -> list[str]:
+    """Tokens without conditions, qualifiers and `this`, and with `.` for `->`."""
+    found = list[str]()
+    for word in tokens:
+        if word == "::":
+            del found[len(found) - (found[-1:] != [] and _NAME.fullmatch(found[-1]) is not None) :]
+        elif word == ">" and found[-1:] == ["-"] and found[-2:-1] != ["-"]:
+            found[-1] = "."
+        elif word != "#":
+            found.append(word)
+        if found[-2:] == ["this", "."]:
+            del found[-2:]
+    return found
+
+
+def _parameter(part: Sequence[str]) -> str:
+    declared = part[: part.index("=")] if "=" in part else part
+    declared = declared[: declared.index("[")] if "[" in declared else declared
+    return declared[-1] if declared else ""
+
+
+def _without_bodies(tokens: Sequence[str]) -> list[str]:
+    """The tokens outside of functions."""
+    found, at = list[str](), 0
+    while at < len(tokens):
+        is_body = tokens[at] == "{" and found[-1:] in ([")"], ["const"])
+        at = (matching(tokens, at) if is_body else at) + 1
+        found.append(tokens[at - 1] if not is_body else ";")
+    return found

@@ -1,0 +1,261 @@
+"""Reads expressions of host code at a position in a function, through its local variables and its callers.
+
+A name that is assigned a number, or something that is no sum or product, stays a name: it may be a size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host.program import HostFunction, HostProgram
+from tuner.drafting.polynomials import Monomial, Polynomial, added, atom, bare, is_short, text, times
+from tuner.drafting.reader import Reader
+from tuner.space.sources.prototype import is_type_word, matching
+
+_CEIL_DIV = re.compile(r"(?i)\w*(?:ceil\w*div|div\w*ceil|div\w*up|up\w*div|cdiv)\w*")
+_FIXED = re.compile(r"[\w.]*:[\w.]+#\d+")
+_OF_DEVICES = re.compile(r"(?i).*(?:multi_?processor|maxthreads|warpsize|sharedmem|num_?sms?\b).*")
+_REMAINDER = re.compile(
+    r"\(* ?(?P<dividend>[\w .]+?) % (?P<divisor>[\w .]+?)(?: (?:! =|= =|>) 0)?(?: \))*"
+    r"(?: \? (?P<one>[^?:]+) : (?P<other>[^?:]+))?"
+)
+AXES = ("x", "y", "z")
+_ONE: Polynomial = {(): 1}
+_NONE: Polynomial = {}
+MOST_DEPTH, MOST_CALLERS, MOST_CHAINS = 20, 4, 8
+
+
+@dataclass
+class Notes:
+    """What is known of atoms, shared by all scopes: dividends and divisors, and the numbers that names have."""
+
+    quotients: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+    ceilings: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+    rests: dict[str, tuple[Polynomial, Polynomial]] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+class HostScope:
+    """A position in a function, which `caller` calls with the tokens `given`; None if that is unknown."""
+
+    def __init__(
+        self,
+        program: HostProgram,
+        notes: Notes,
+        function: HostFunction,
+        position: int,
+        caller: HostScope | None = None,
+        given: Sequence[Sequence[str]] = (),
+    ) -> None:
+        self.program, self.notes, self.function, self.position = program, notes, function, position
+        self.caller = caller
+        self.given: Mapping[str, Sequence[str]] = dict(zip(function.parameters, given, strict=False))
+        self.moduli, self.quotients = dict[str, Polynomial](), notes.quotients
+
+    def at(self, position: int) -> HostScope:
+        """The same call of the function, at another position."""
+        found = HostScope(self.program, self.notes, self.function, position, self.caller)
+        found.given = self.given
+        return found
+
+    def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
+        """The polynomial of an expression in tokens."""
+        if depth < MOST_DEPTH:
+            reader = Reader(self, words, depth)
+            found = reader.shifted()
+            if found is not None and reader.at == len(words) and is_short(found):
+                return self._rounded({product: factor for product, factor in found.items() if factor})
+            if (found := self._rounded_by_remainder(words, depth)) is not None:
+                return found
+        return atom(" ".join(words))
+
+    def named(self, name: str, depth: int) -> Polynomial:
+        """The value of a name at this position."""
+        base, _, member = name.partition(".")
+        is_local = self.function.declares(base)
+        if base in self.given and not is_local and self.caller is not None:
+            return self._of_caller(name, base, member, depth)
+        if base not in self.function.parameters and not is_local:
+            return self._of_file(name, depth)
+        if member in AXES and (extents := self.extents([base])) is not None:
+            padded: list[Polynomial] = [*extents, {(): 1}, {(): 1}]
+            return padded[AXES.index(member)]
+        assignment, count = self.function.last(name, self.position)
+        own = f"{self.function.name}:{name}#{count}" if member or self.function.is_whole(base) else f"{name} is no size"
+        if assignment is None or not self.function.is_certain(assignment, self.position):
+            return atom(own)
+        return self._expanded(own, assignment.words, self.at(assignment.position), depth)
+
+    def extents(self, words: Sequence[str]) -> list[Polynomial] | None:
+        """The extents in x, y, z of a grid or block: a number or a dim3; None if they are unclear."""
+        if words[:1] in (["dim3"], ("dim3",)) and len(words) > 1:
+            words = words[1:]
+        if len(words) > 1 and words[0] in "({" and matching(words, 0) == len(words) - 1:
+            return [self.polynomial(part) for part in split_arguments(words[1:-1]) if part]
+        if len(words) != 1 or not words[0].isidentifier():
+            return [self.polynomial(words)] if words else None
+        (name,) = words
+        if self.caller is not None and name in self.given and not self.function.declares(name):
+            return self.caller.extents(self.given[name])
+        return self._dim3(name) if self.function.is_dim3(name) else [self.polynomial(words)]
+
+    def _dim3(self, name: str) -> list[Polynomial] | None:
+        """The extents of a variable of the type dim3, which may be assigned one by one."""
+        assignment, _ = self.function.last(name, self.position)
+        found = list[Polynomial]()
+        if assignment is not None:
+            if not self.function.is_certain(assignment, self.position) or not assignment.words:
+                return None
+            found = self.at(assignment.position).extents(assignment.words) or []
+        for axis, letter in enumerate(AXES):
+            member, _ = self.function.last(f"{name}.{letter}", self.position)
+            if member is not None and member.words and self.function.is_certain(member, self.position):
+                found += [{(): 1}] * (axis + 1 - len(found))
+                found[axis] = self.at(member.position).polynomial(member.words)
+        return found or None
+
+    def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
+        """The value of a call that rounds up, converts, limits, or only returns an expression; None for any other."""
+        given = split_arguments(arguments)
+        if len(given) == 2 and _CEIL_DIV.fullmatch(function):
+            return self._ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
+        if len(given) == 2 and function == "min":
+            parts = [self.polynomial(part, depth) for part in given]
+            known = [part for part in parts if bare(part) and self.is_clear(part)]
+            return known[0] if len(known) == 1 else None  # the other is a limit of the device
+        if len(given) == 1 and (function in ("ceil", "ceilf") or is_type_word(function)):
+            part = self.polynomial(given[0], depth)
+            (only, *more) = [*part] or [()]
+            is_quotient = not more and len(only) == 1 and part[only] == 1 and only[0] in self.quotients
+            if is_quotient and function.startswith("ceil"):
+                return self._ceiling(*self.quotients[only[0]])
+            return part if is_type_word(function) else None
+        return self._returned(function, given, depth)
+
+    def _returned(self, name: str, given: Sequence[Sequence[str]], depth: int) -> Polynomial | None:
+        """What a function returns whose body has one return; None if that is no expression of names."""
+        found = [each for each in self.program.functions if each.name == name and len(each.parameters) == len(given)]
+        if len(found) != 1 or found[0].body.count("return") != 1 or depth >= MOST_DEPTH:
+            return None
+        body, start = found[0].body, found[0].body.index("return")
+        end = next((at for at in range(start, len(body)) if body[at] == ";"), len(body))
+        inside = HostScope(self.program, self.notes, found[0], start, self, given)
+        value = inside.polynomial(body[start + 1 : end], depth + 1)
+        return value if self.is_clear(value) else None
+
+    def _of_caller(self, name: str, base: str, member: str, depth: int) -> Polynomial:
+        """The value of a parameter, or of a member of one, in the calling function."""
+        given, own = self.given[base], f"{self.function.name}:{name}#0"
+        assert self.caller is not None
+        if self.function.last(name, self.position)[1]:
+            return atom(f"{self.function.name}:{name}#{self.function.last(name, self.position)[1]}")
+        plain = [word for word in given if word not in "&*"] if member else given
+        return self._expanded(own, [*plain, *([".", member] if member else [])], self.caller, depth)
+
+    def _of_file(self, name: str, depth: int) -> Polynomial:
+        """The value of a macro, or of a variable outside the function."""
+        own = f":{name}#0"
+        if name in self.program.numbers:
+            self.notes.numbers[own] = self.program.numbers[name]
+            return atom(own)
+        assigned = self.program.file.assignments.get(name, [])
+        if len(assigned) != 1 or self.function is self.program.file:
+            return atom(own)
+        scope = HostScope(self.program, self.notes, self.program.file, assigned[0].position)
+        return self._expanded(own, assigned[0].words, scope, depth)
+
+    def _expanded(self, own: str, words: Sequence[str], scope: HostScope, depth: int) -> Polynomial:
+        """The value of a name by its definition, if that consists of other names; else the name."""
+        if not words or depth >= MOST_DEPTH:
+            return atom(own)
+        found = scope.polynomial(words, depth + 1)
+        if set(found) <= {()}:
+            self.notes.numbers[own] = found.get((), 0)
+            return atom(own)
+        if not self.is_clear(found):
+            return atom(own)
+        if len(found) == 1 and (number := self._number(found)) is not None:
+            self.notes.numbers.setdefault(own, number)
+        return found
+
+    def _number(self, found: Polynomial) -> int | None:
+        ((product, factor),) = found.items()
+        return self.notes.numbers.get(product[0]) if factor == len(product) == 1 else None
+
+    def is_clear(self, polynomial: Polynomial) -> bool:
+        """Whether a value consists of names, numbers and quotients."""
+        return all(self._is_clear(name) for product in polynomial for name in product)
+
+    def _is_clear(self, name: str) -> bool:
+        for parts in (self.notes.ceilings.get(name), self.quotients.get(name)):
+            if parts is not None:
+                return all(map(self.is_clear, parts))
+        is_name = _FIXED.fullmatch(name) is not None and not _OF_DEVICES.fullmatch(name)
+        return is_name or name.startswith("sizeof (")
+
+    def _rounded(self, polynomial: Polynomial) -> Polynomial:
+        """A sum whose quotients that round up, as in (n + 255) / 256 and (n - 1) / 256 + 1, are named so."""
+        found = polynomial
+        for product, factor in polynomial.items():
+            for name in product:
+                if name in self.quotients:
+                    found = self._rounded_at(found, product, factor, name)
+        return found
+
+    def _rounded_at(self, found: Polynomial, product: Monomial, factor: int, name: str) -> Polynomial:
+        """A sum with a quotient that rounds up in place of `name`, if that is one."""
+        dividend, divisor = self.quotients[name]
+        rests = [rest for rest, parts in self.notes.rests.items() if parts == (dividend, divisor) and (rest,) in found]
+        if rests and product == (name,) and factor == found[(rests[0],)] == 1:
+            return added(added(found, {product: 1, (rests[0],): 1}, -1), self._ceiling(dividend, divisor))
+        count = added(added(dividend, divisor, -1), {(): 1})
+        if not any(each in divisor for each in count):
+            rest = list(product)
+            rest.remove(name)
+            return added(
+                added(found, {product: factor}, -1), times({tuple(rest): factor}, self._ceiling(count, divisor))
+            )
+        if product == (name,) and factor == 1 and dividend.get((), 0) == -1 and found.get((), 0) >= 1:
+            up = self._ceiling(added(dividend, {(): 1}), divisor)
+            return added(added(found, {product: 1, (): 1}, -1), up)
+        return found
+
+    def _ceiling(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+        name = f"ceil_div({text(dividend)}, {text(divisor)})"
+        self.notes.ceilings[name] = dividend, divisor
+        return atom(name)
+
+    def _rounded_by_remainder(self, words: Sequence[str], depth: int) -> Polynomial | None:
+        """A quotient that a condition on its remainder rounds up: n % b ? n / b + 1 : n / b.
+
+        Of n / b + (n % b != 0), the second part is an atom, which `_rounded` sees.
+        """
+        match = _REMAINDER.fullmatch(" ".join(words))
+        if match is None:
+            return None
+        dividend, divisor = (self.polynomial(match[name].split(), depth + 1) for name in ("dividend", "divisor"))
+        if match["one"] is None:
+            one, other = _ONE, _NONE
+        else:
+            one, other = (self.polynomial(match[name].split(), depth + 1) for name in ("one", "other"))
+        if added(one, other, -1) not in ({(): 1}, {(): -1}):
+            return None
+        less = one if added(one, other, -1) == {(): -1} else other
+        name = f"rest({text(dividend)}, {text(divisor)})"
+        self.notes.rests[name] = dividend, divisor
+        return self._rounded(added(less, atom(name)))
+
+
+def chains(
+    program: HostProgram, notes: Notes, function: HostFunction, position: int, depth: int = 0
+) -> Iterator[HostScope]:
+    """The scopes of a position: one for each chain of calls that leads to it, up to a limit."""
+    found = list[HostScope]()
+    for caller, at, given in program.callers(function) if depth < MOST_CALLERS else ():
+        for outer in chains(program, notes, caller, at, depth + 1):
+            if len(found) < MOST_CHAINS:
+                found.append(HostScope(program, notes, function, position, outer, given))
+    yield from found or [HostScope(program, notes, function, position)]

@@ -1,0 +1,110 @@
+"""The launches of a kernel as polynomials over the names of host code: its scalars, arrays, grid and block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tuner.drafting.host.allocations import Allocation, memory
+from tuner.drafting.host.launches import LaunchSite, launches
+from tuner.drafting.host.program import HostProgram
+from tuner.drafting.host.scope import HostScope, Notes, chains
+from tuner.drafting.polynomials import Polynomial
+from tuner.drafting.templates import is_type
+from tuner.space.dtypes import DTYPES
+from tuner.space.sources.prototype import Parameter, Prototype
+
+MOST_SITES = 24
+ItemBytes = Callable[[Parameter], int | None]  # the size of an array's elements; None if it is unknown
+
+
+@dataclass(frozen=True)
+class Site:
+    """A launch of a kernel, reached by one chain of calls. `arrays` are numbers of elements, by parameter; grid and
+    block are None where they are unclear."""
+
+    scope: HostScope
+    scalars: Mapping[str, Polynomial]
+    arrays: Mapping[str, Polynomial]
+    grid: list[Polynomial] | None
+    block: list[Polynomial] | None
+
+    def number(self, name: str) -> int | None:
+        """The number that a name of the host has."""
+        return self.scope.notes.numbers.get(name)
+
+    def number_of(self, value: Polynomial) -> int | None:
+        """The number that a polynomial of the host has; None if it is unknown."""
+        total = 0
+        for product, factor in value.items():
+            for name in product:
+                number = self.number(name)
+                if number is None:
+                    return None
+                factor *= number
+            total += factor
+        return total
+
+
+def sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> list[Site]:
+    """The launches of a kernel, up to a limit."""
+    return [site for _, site in zip(range(MOST_SITES), _sites(program, step, item_bytes), strict=False)]
+
+
+def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> Iterator[Site]:
+    notes, parameters = Notes(), step.parameters or ()
+    for launch in launches(program, step.name):
+        if not 0 < len(launch.arguments) <= len(parameters):
+            continue
+        for scope in chains(program, notes, launch.function, launch.position):
+            yield Site(
+                scope,
+                {**_scalars(scope, step, launch), **_template_values(scope, step, launch)},
+                _arrays(scope, step, launch, item_bytes),
+                scope.extents(launch.grid),
+                scope.extents(launch.block),
+            )
+
+
+def _scalars(scope: HostScope, step: Prototype, launch: LaunchSite) -> dict[str, Polynomial]:
+    given = zip(step.parameters or (), launch.arguments, strict=False)
+    return {parameter.name: scope.polynomial(words) for parameter, words in given if not parameter.is_pointer}
+
+
+def _template_values(scope: HostScope, step: Prototype, launch: LaunchSite) -> dict[str, Polynomial]:
+    kinds = step.template or {}
+    given = zip(kinds, launch.template, strict=False)
+    return {name: scope.polynomial(words) for name, words in given if not is_type(kinds[name])}
+
+
+def _arrays(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: ItemBytes) -> dict[str, Polynomial]:
+    found = dict[str, Polynomial]()
+    for parameter, words in zip(step.parameters or (), launch.arguments, strict=False):
+        known = memory(scope, words) if parameter.is_pointer and parameter.stars < 2 else None
+        count = _count(known, item_bytes(parameter), parameter) if known is not None else None
+        if count is not None and scope.is_clear(count):
+            found[parameter.name] = count
+    return found
+
+
+def _count(found: Allocation, item_bytes: int | None, parameter: Parameter) -> Polynomial | None:
+    """The elements of an array in allocated memory; None if that is not certain."""
+    amount, element = found.amount, found.element
+    if not element:
+        units = {name for product in amount for name in product if name.startswith("sizeof (")}
+        each = [sum(name in units for name in product) for product in amount]
+        if not units:
+            return _divided(amount, item_bytes) if item_bytes else None
+        if len(units) > 1 or set(each) != {1}:
+            return None
+        amount = {tuple(name for name in product if name not in units): f for product, f in amount.items()}
+        element = units.pop().removeprefix("sizeof (").removesuffix(")").strip()
+    own = Parameter("", " ".join(word for word in element.split() if word not in ("const", "struct")), False, False)
+    if own.type == parameter.type or own.dtype is None or item_bytes is None:
+        return amount
+    size = DTYPES[own.dtype].itemsize * own.width
+    return _divided({product: factor * size for product, factor in amount.items()}, item_bytes)
+
+
+def _divided(amount: Polynomial, by: int) -> Polynomial | None:
+    return {p: f // by for p, f in amount.items()} if all(f % by == 0 for f in amount.values()) else None

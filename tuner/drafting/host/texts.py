@@ -1,0 +1,68 @@
+"""Reads the host code around a kernel: its file with headers, and files beside it that launch the kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tuner.errors import SpaceError
+from tuner.space.sources import includes
+from tuner.space.sources.prototype import definitions, words
+
+_SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
+MOST_FILES, MOST_BYTES = 100, 400_000
+MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
+
+
+def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> list[str]:
+    """The texts that may hold host code of these kernels; empty if none launches them."""
+    try:
+        own = includes.files(source, folders)
+    except SpaceError:
+        own = [source]
+    found = [text for file in own if (text := _read(file))]
+    names = set(kernels)
+    left = [text for file in _beside(source, own) if (text := _read(file)) and not _defines(text, kernels)]
+    for _ in range(MOST_ROUNDS):
+        names |= _callers(found, names)
+        more = [text for text in left if _mentions(text, names)]
+        found, left = found + more, [text for text in left if text not in more]
+    return found if any(_mentions(text, kernels) and re.search(r"<<<|hipLaunchKernel", text) for text in found) else []
+
+
+def _beside(source: Path, own: Collection[Path]) -> list[Path]:
+    """The files beside the source that may hold host code, without those that it includes."""
+    known = {file.resolve() for file in own}
+    beside = sorted(file for file in source.resolve().parent.iterdir() if file.suffix in _SUFFIXES)
+    return [file for file in beside if file.resolve() not in known][:MOST_FILES]
+
+
+def _read(file: Path) -> str:
+    try:
+        return includes.without_comments(includes.text_of(file)) if file.stat().st_size <= MOST_BYTES else ""
+    except OSError:
+        return ""
+
+
+def _mentions(text: str, names: Collection[str]) -> bool:
+    return re.search(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b", text) is not None
+
+
+def _defines(text: str, kernels: Collection[str]) -> bool:
+    """Whether a text is another program, with a kernel of the same name."""
+    return (
+        re.search(rf"__global__[^;{{}}]*\b(?:{'|'.join(map(re.escape, sorted(kernels)))})\b[^;{{}}]*\{{", text)
+        is not None
+    )
+
+
+def _callers(found: Collection[str], names: Collection[str]) -> set[str]:
+    """The functions that mention any of these names."""
+    return {
+        name
+        for text in found
+        if _mentions(text, names)
+        for _, name, _, _, body in definitions(words(text))
+        if name != "main" and not set(names).isdisjoint(body)
+    }
