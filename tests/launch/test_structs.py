@@ -178,7 +178,8 @@ def test_an_exported_program_passes_structs(tmp_path: Path, tune: Tune) -> None:
 
 
 def test_a_draft_lists_the_fields_of_a_struct(tmp_path: Path, tune: Tune) -> None:
-    (tmp_path / "f.cu").write_text("typedef double real;\n" + CODES["cuda"].replace("double low", "real low"))
+    (tmp_path / "types.h").write_text("#define real double\n" + TYPES.replace("double low", "real low"))
+    (tmp_path / "f.cu").write_text('#include "types.h"\n' + CODES["cuda"].removeprefix(TYPES))
     assert tune("new", tmp_path / "f.cu").status == 0
     text = (tmp_path / "f.yaml").read_text()
     arguments = yaml.safe_load(text)["operation"]["arguments"]

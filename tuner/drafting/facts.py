@@ -319,7 +319,7 @@ class Facts:
 
     def is_struct(self, parameter: Parameter) -> bool:
         """Whether the source defines the type of a parameter as a struct, class or union."""
-        return parameter.type in {name for pair in _STRUCT.findall(self.code) for name in pair if name}
+        return parameter.type in {name for pair in _STRUCT.findall(self.text) for name in pair if name}
 
     @cached_property
     def structs(self) -> dict[str, tuple[Member, ...]]:
@@ -329,7 +329,7 @@ class Facts:
         def plain(member: Member) -> Member:
             return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, types)))
 
-        return {name: tuple(map(plain, members)) for name, members in struct_text.definitions(self.code).items()}
+        return {name: tuple(map(plain, members)) for name, members in struct_text.definitions(self.text).items()}
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""
