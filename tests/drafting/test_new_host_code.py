@@ -165,3 +165,72 @@ def test_a_file_beside_the_kernel_may_launch_it(tmp_path: Path, tune: Tune) -> N
     (tmp_path / "other.cu").write_text(KERNEL + host.replace("3 * bytes", "5 * bytes"))
     data, _ = drafted(tmp_path, tune, KERNEL)
     assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == shapes
+
+
+def test_headers_in_another_folder_are_found_there_and_named_in_the_space(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common/tile.cuh").write_text("#pragma once\n#define TILE 64\n")
+    (tmp_path / "common/run.cu").write_text(SAID["sizes in bytes"][0])
+    code = '#include "tile.cuh"\n' + KERNEL.replace("n % 5", "n % TILE")
+    data, text = drafted(tmp_path, tune, code, "--include", str(tmp_path / "common"))
+    assert (data["include"], data["parameters"]["TILE"]) == (["common"], [16, 32, 64, 128, 256])
+    assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == SAID["sizes in bytes"][1]
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
+    assert tune("validate", tmp_path / "f.yaml").status == 0
+
+
+OPENCL = "__kernel void f(__global float *y, int n) { int i = get_global_id(0); if (i < n) y[i] = 2; }"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "code", "language"),
+    [
+        ("cuh", KERNEL, "cuda"), ("hip", KERNEL, "cuda"), ("h", KERNEL, "cuda"), ("opencl", OPENCL, "opencl"),
+        ("clh", OPENCL, "opencl"), ("h", OPENCL, "opencl"),
+    ],
+)  # fmt: skip
+def test_a_suffix_of_several_languages_is_declared(
+    suffix: str, code: str, language: str, tmp_path: Path, tune: Tune
+) -> None:
+    (tmp_path / f"f.{suffix}").write_text(code)
+    assert tune("new", tmp_path / f"f.{suffix}").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
+    assert (data["source"], data["languages"]) == (f"f.{suffix}", [language])
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
+    assert tune("validate", tmp_path / "f.yaml").status == 0
+
+
+def test_a_block_beyond_every_device_is_drafted_smaller(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    #define BX 64
+    #define BY 64
+    __global__ void f(float *y, int w, int h) {
+        int i = blockIdx.x * BX + threadIdx.x, j = blockIdx.y * BY + threadIdx.y;
+        if (i < w && j < h) y[j * w + i] = 1;
+    }
+    """
+    data, text = drafted(tmp_path, tune, code)
+    assert data["block"] == ["BX", "BY"]
+    assert data["default"] == {"BX": 32, "BY": 32}
+    assert "a block has at most 1024 threads, but with the source's numbers 4096: which are right?" in text
+
+
+def test_an_array_of_structs_is_an_array_of_their_bytes(tmp_path: Path, tune: Tune) -> None:
+    """As C lays them out, with the host's number of elements; one with a pointer stays a question."""
+    code = """
+    #define K 3
+    struct Point { char kind; double at[K]; float2 speed; };
+    struct Cell { Point first; short count; };
+    struct Node { Node *next; int key; };
+    __global__ void f(Cell *cells, const Point *points, const Node *nodes, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) cells[i].count = points[i].kind + nodes[i].key;
+    }
+    """
+    data, text = drafted(tmp_path, tune, code)
+    arrays = [(a["dtype"], a["shape"]) for a in data["operation"]["arguments"] if "shape" in a]
+    assert arrays == [("uint8", ["n", 48]), ("uint8", ["n", 40]), ("float32", ["n"])]
+    assert "its elements are of Point: which bytes? such as fill: {python: data.py:make}" in text
+    assert "its type is Node: which dtype is it?" in text
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
+    assert tune("validate", tmp_path / "f.yaml").status == 0

@@ -57,6 +57,8 @@ class DraftedArguments:
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
         elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
             asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
+        elif parameter.is_pointer and self.facts.struct_bytes(parameter):
+            dtype = "uint8"
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; if it is a pointer, add a shape and a role"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
@@ -73,7 +75,13 @@ class DraftedArguments:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
             parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
-            if parameter.is_pair:
+            if number := self.facts.struct_bytes(parameter):
+                parts = [str(number)]
+                if role in ("in", "inout"):
+                    asks.append(
+                        f"its elements are of {parameter.type}: which bytes? such as fill: {{python: data.py:make}}"
+                    )
+            elif parameter.is_pair:
                 asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(shape)}]?")
             elif parts:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")

@@ -1,7 +1,8 @@
-"""Drafts the vectors and structs that a kernel takes by value."""
+"""Drafts the vectors and structs that a kernel takes by value, and the bytes of structs in arrays."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tuner.space import structs
@@ -33,6 +34,27 @@ def fields(
     """
     known = [field for each in members if (field := _field(each, definitions, sizes, evaluated)) is not None]
     return known if len(known) == len(members) else None
+
+
+def size(
+    members: Sequence[Member], definitions: Mapping[str, Sequence[Member]], evaluated: Evaluated
+) -> tuple[int, int] | None:
+    """The bytes and the alignment of a struct of these members, as C lays it out; None if a member is unknown."""
+    total, largest = 0, 1
+    for member in members:
+        parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
+        inner = definitions.get(parameter.type)
+        whole = size(inner, definitions, evaluated) if inner and not parameter.is_pointer else None
+        if parameter.is_pointer or not all(map(str.isdecimal, extents)) or (whole is None and parameter.dtype is None):
+            return None
+        if whole is None:
+            item = DTYPES[parameter.dtype or ""].itemsize
+            # CUDA aligns vectors of 2 and 4 as a whole, up to 16 bytes, and those of 3 as their numbers.
+            whole = item * parameter.width, item if parameter.width == 3 else min(item * parameter.width, 16)
+        number, aligned = whole
+        total += -total % aligned + number * math.prod(map(int, extents))
+        largest = max(largest, aligned)
+    return total + -total % largest, largest
 
 
 def _field(

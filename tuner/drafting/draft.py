@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
@@ -30,8 +31,8 @@ _ROUNDING = """\
 class Draft:
     """A draft of a space file. Raises RequestError if the source cannot be read or has no kernel `entry`."""
 
-    def __init__(self, source: Path, entry: str | None, output: Path) -> None:
-        self.facts, self.source, self.output = Facts(source, entry), source, output
+    def __init__(self, source: Path, entry: str | None, output: Path, include: Sequence[Path] = ()) -> None:
+        self.facts, self.source, self.output = Facts(source, entry, include), source, output
         self.told = DraftedExtents(self.facts)
         self.extents = self.told.sizes or ["n"]
         self.arguments = DraftedArguments(self.facts, self.told)
@@ -167,11 +168,17 @@ class Draft:
 
     def _kernel(self) -> list[str]:
         facts = self.facts
-        path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
-        lines = [f"source: {word(path)}"]
+        lines = [f"source: {self._path(self.source)}"]
+        if facts.is_declared:
+            lines.append(f"languages: [{', '.join(facts.languages)}]")
+        folders = ", ".join(map(self._path, facts.include))
         if len(facts.steps) == 1:
             lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}")
-        return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
+        return [*lines, f"include: [{folders}]{asked(facts.missing)}"] if facts.missing or folders else lines
+
+    def _path(self, path: Path) -> str:
+        """A path as the space file writes it: from the folder of that file."""
+        return word(os.path.relpath(path.resolve(), self.output.resolve().parent))
 
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()

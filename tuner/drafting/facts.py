@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.drafting import flags, knobs, roles
+from tuner.drafting import by_value, flags, knobs, roles
 from tuner.drafting.blocks import Blocks
 from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
@@ -46,8 +46,9 @@ class Facts:
     Raises RequestError if the file cannot be read, or if it has no kernel `entry`.
     """
 
-    def __init__(self, source: Path, entry: str | None) -> None:
-        file = KernelFile(source, entry)
+    def __init__(self, source: Path, entry: str | None, include: Sequence[Path] = ()) -> None:
+        file = KernelFile(source, entry, include)
+        self.include, self.is_cuda, self.is_declared = include, file.is_cuda, file.is_declared
         self.source, self.languages, self.steps, self.reached = source, file.languages, file.steps, file.reached
         self.code, self.text, self.missing = file.code, file.text, file.missing
         self.prototype = self.steps[0]
@@ -118,11 +119,11 @@ class Facts:
         from tuner.drafting.host.program import HostProgram  # many kernel files have no host code
         from tuner.drafting.launched import HostLaunches
 
-        found = texts(self.source, (), [step.name for step in self.steps])
+        found = texts(self.source, self.include, [step.name for step in self.steps])
         return HostLaunches(HostProgram(found) if found else None, self.steps, self._numbers, self._item_bytes)
 
     def _item_bytes(self, parameter: Parameter) -> int | None:
-        return self.element_bytes(parameter) if parameter.dtype else None
+        return self.element_bytes(parameter) if parameter.dtype else self.struct_bytes(parameter)
 
     @cached_property
     def grids(self) -> Grids:
@@ -195,7 +196,7 @@ class Facts:
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
         found = knobs.launchable(found)
         if not self.missing:  # a missing header may define them
-            head = f"#define {GUARD} 1\n" if self.source.suffix == ".cu" else ""
+            head = f"#define {GUARD} 1\n" if self.is_cuda else ""
             of_flags = flags.of_code(self.code, head + self.text)
             found |= {name: knob for name, knob in of_flags if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
@@ -209,7 +210,7 @@ class Facts:
             default = number or (256 if self.dimensions == 1 else 16)
             values = tuple(sorted({*sides, default}))
             found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
-        return found
+        return knobs.within_limit(found, block_extents)
 
     def _as_launched(self, name: str, knob: Knob) -> Knob:
         """A knob that asks for its values, with those around what all launches pass for it."""
@@ -224,7 +225,7 @@ class Facts:
             return {}
 
         def runs(name: str, prefix: Collection[str]) -> bool:
-            return name in names or "__device__" in prefix or (self.source.suffix != ".cu" and name != "main")
+            return name in names or "__device__" in prefix or (not self.is_cuda and name != "main")
 
         code = self.text
         found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
@@ -317,6 +318,15 @@ class Facts:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""
         return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
 
+    def struct_bytes(self, parameter: Parameter) -> int | None:
+        """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
+        members = self.structs.get(parameter.type) if parameter.stars == 1 else None
+        if members is None or parameter.dtype is not None or "cuda" not in self.languages:
+            return None
+        known = {name: str(number) for name, number in self._numbers.items()}
+        found = by_value.size(members, self.structs, lambda extent: known.get(extent, extent))
+        return found[0] if found else None
+
     def is_struct(self, parameter: Parameter) -> bool:
         """Whether the source defines the type of a parameter as a struct, class or union."""
         return parameter.type in {name for pair in _STRUCT.findall(self.text) for name in pair if name}
@@ -339,7 +349,7 @@ class Facts:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self.text, has_references=self.source.suffix == ".cu")
+        return Calls(self.text, has_references=self.is_cuda)
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tuner.space.sources.flags import without
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 
+_OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 MOST_ALIASES = 10  # of a type
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
@@ -29,31 +31,37 @@ _LOOKED_FOR = (
 
 
 class KernelFile:
-    """A file, and the kernels that `entry` names, separated by commas; None: the only one.
+    """A file, and the kernels that `entry` names, separated by commas; None: the only one. Headers are also searched in
+    the folders `include`.
 
     code: the file's own text, without comments and without host code.
     text: the same with headers.
     missing: the message about a header that was not found; empty if none is missing.
+    is_cuda: the file is CUDA, and may have host code.
+    is_declared: its suffix does not say its language, which the space file must declare.
     steps: the kernels in the order of `entry`.
     reached: the names that they read.
 
     Raises RequestError if the file cannot be read, or if it has no kernel `entry`.
     """
 
-    def __init__(self, source: Path, entry: str | None) -> None:
+    def __init__(self, source: Path, entry: str | None, include: Sequence[Path] = ()) -> None:
         self.source = source
-        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
-        if not self.languages:
-            suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
-            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
+        suffixes = {suffix for language in LANGUAGES.values() for suffix in language.suffixes}
+        if source.suffix not in suffixes | _OTHER_SUFFIXES:
+            known = f"{', '.join(sorted(suffixes))}, or in {', '.join(sorted(_OTHER_SUFFIXES))}"
+            raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {known}")
         try:
             whole = includes.text_of(source)
         except OSError as error:
             raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
-        is_cuda = source.suffix == ".cu"
+        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        self.is_declared = not self.languages  # the space file must declare the language
+        self.languages = self.languages or [_language(whole)]
+        self.is_cuda = is_cuda = source.suffix == ".cu" or (self.is_declared and self.languages == ["cuda"])
         self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
         try:
-            parts = includes.parts(source, kernels=() if is_cuda else None)
+            parts = includes.parts(source, include, kernels=() if is_cuda else None)
             self._whole, self.missing = includes.joined(parts), next(iter(missing_headers.faults(parts)), "")
         except SpaceError as error:
             self._whole, self.missing = self.code, str(error)
@@ -100,6 +108,11 @@ class KernelFile:
             replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types)) for p in step.parameters
         )
         return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
+
+
+def _language(text: str) -> str:
+    """The language of a file whose suffix does not say it."""
+    return "cuda" if "__global__" in text else "opencl" if re.search(r"\b(?:__kernel|kernel)\b", text) else "c"
 
 
 def resolved(kind: str, types: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,6 +83,30 @@ def launchable(knobs: Mapping[str, Knob]) -> dict[str, Knob]:
         return dict(knobs)
     values, default = ((8, 16, 32), 16) if len(guesses) == 2 else ((4, 8, 16), 8)
     return {**knobs, **{name: replace(knobs[name], values=values, default=default) for name in guesses}}
+
+
+def within_limit(found: Mapping[str, Knob], block: Sequence[str]) -> dict[str, Knob]:
+    """Knobs with smaller values where the defaults make a `block` that no device launches."""
+    found, names = dict(found), [name for extent in block for name in re.findall(r"[A-Za-z_]\w*", extent)]
+    while (threads := _threads(found, block)) > MOST_AROUND:
+        largest = max((n for n in names if n in found), key=lambda name: int(found[name].default), default=None)
+        if largest is None or int(found[largest].default) < 2:
+            break
+        half = int(found[largest].default) // 2
+        ask = f"a block has at most {MOST_AROUND} threads, but with the source's numbers {threads}: which are right?"
+        found[largest] = Knob(around(half), half, found[largest].question or ask)
+    return found
+
+
+def _threads(found: Mapping[str, Knob], block: Sequence[str]) -> int:
+    """The threads of a block with the defaults of its knobs; 0 if an extent is no product of knobs and numbers."""
+    factors = [factor.strip() for extent in block for factor in extent.split("*")]
+    numbers = [
+        int(factor) if factor.isdecimal() else found[factor].default
+        for factor in factors
+        if factor in found or factor.isdecimal()
+    ]
+    return math.prod(map(int, numbers)) if len(numbers) == len(factors) else 0
 
 
 def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:

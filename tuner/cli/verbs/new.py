@@ -17,9 +17,16 @@ from tuner.quoting import shown
     metavar="NAME,..",
     help="Kernel to draft, if the source has several; or several kernels in launch order, as steps of one space.",
 )
+@click.option(
+    "--include",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Folder of headers, also with the kernel's code or its launch. May be repeated.",
+)
 @output_option("FILE", "File to write; by default SOURCE with the suffix .yaml. An existing file is not overwritten.")
 @JSON
-def command(source: Path, entry: str | None, output: Path | None, as_json: bool) -> None:
+def command(source: Path, entry: str | None, include: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
     """Write a draft space file for your own kernel in CUDA, OpenCL C or C.
 
     The draft holds what SOURCE tells: the arguments, macros and template parameters as parameters, launch bounds, and
@@ -31,7 +38,7 @@ def command(source: Path, entry: str | None, output: Path | None, as_json: bool)
     from tuner.drafting.draft import Draft
 
     file = output or source.with_suffix(".yaml")
-    text = Draft(source, entry, file).text()
+    text = Draft(source, entry, file, include).text()
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)

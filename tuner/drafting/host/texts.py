@@ -23,7 +23,11 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> li
         own = [source]
     found = [text for file in own if (text := _read(file))]
     names = set(kernels)
-    left = [text for file in _beside(source, own) if (text := _read(file)) and not _defines(text, kernels)]
+    left = [
+        text
+        for file in _beside([source.parent, *folders], own)
+        if (text := _read(file)) and not _defines(text, kernels)
+    ]
     for _ in range(MOST_ROUNDS):
         names |= _callers(found, names)
         more = [text for text in left if _mentions(text, names)]
@@ -31,10 +35,10 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> li
     return found if any(_mentions(text, kernels) and re.search(r"<<<|hipLaunchKernel", text) for text in found) else []
 
 
-def _beside(source: Path, own: Collection[Path]) -> list[Path]:
-    """The files beside the source that may hold host code, without those that it includes."""
+def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:
+    """The files in these folders that may hold host code, without those that the source includes."""
     known = {file.resolve() for file in own}
-    beside = sorted(file for file in source.resolve().parent.iterdir() if file.suffix in _SUFFIXES)
+    beside = [file for folder in folders for file in sorted(folder.resolve().iterdir()) if file.suffix in _SUFFIXES]
     return [file for file in beside if file.resolve() not in known][:MOST_FILES]
 
 
