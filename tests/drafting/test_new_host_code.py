@@ -234,3 +234,25 @@ def test_an_array_of_structs_is_an_array_of_their_bytes(tmp_path: Path, tune: Tu
     assert "its type is Node: which dtype is it?" in text
     (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text).replace("reference:\n", "reference: none\n", 1))
     assert tune("validate", tmp_path / "f.yaml").status == 0
+
+
+def test_buffers_and_arguments_of_opencl_say_extents(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cl").write_text(
+        "__kernel void f(__global float *y, __global const int *k, int n) { y[k[get_global_id(0)]] = n % 3; }"
+    )
+    (tmp_path / "host.c").write_text("""
+    void run(cl_context c, cl_program p, cl_command_queue q, int rows, int cols) {
+        cl_int error;
+        cl_kernel kernel = clCreateKernel(p, "f", &error), other = clCreateKernel(p, "g", &error);
+        cl_mem y = clCreateBuffer(c, CL_MEM_READ_WRITE, rows * cols * sizeof(cl_float), NULL, &error);
+        cl_mem k = clCreateBuffer(c, CL_MEM_READ_ONLY, sizeof(int) * cols, NULL, &error);
+        clSetKernelArg(other, 0, sizeof(cl_mem), &k);
+        clSetKernelArg(kernel, 0, sizeof(cl_mem), (void *)&y);
+        clSetKernelArg(kernel, 1, sizeof(cl_mem), &k);
+        clSetKernelArg(kernel, 2, sizeof(int), &cols);
+    }
+    """)
+    assert tune("new", tmp_path / "f.cl").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
+    assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == [["n * rows"], ["n"]]
+    assert (guessed(text), data["operation"]["sizes"]) == ([], {"rows": None, "n": None})

@@ -14,6 +14,7 @@ from tuner.space.sources.prototype import matching
 
 _OF_DEVICES = re.compile(r"(?:cuda|hip)(?:Host|Ext)?(?:Malloc|Alloc)(?:Managed|Async|Host|Mapped)?|cuMemAlloc\w*")
 _OF_OTHERS = re.compile(r"(?i)\w*(?:malloc|alloc)\w*")
+_ASSIGNED = re.compile(rf"{_OF_OTHERS.pattern}|clCreateBuffer")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _TRANSPARENT = ("raw_pointer_cast", "device_pointer_cast", "HIP_KERNEL_NAME")
 MOST_STEPS = 8  # names and calls between a launch and its allocation
@@ -128,12 +129,14 @@ def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
             yield Allocation(here.polynomial(words[opening + 1 : closing]), " ".join(words[1:opening]))
     while words[:1] == ("(",):
         words = words[matching(words, 0) + 1 :]
-    if len(words) > 2 and words[1] == "(" and _OF_OTHERS.fullmatch(words[0]):
+    if len(words) > 2 and words[1] == "(" and _ASSIGNED.fullmatch(words[0]):
         parts = [here.polynomial(part) for part in split_arguments(words[2 : matching(words, 1)])]
         if words[0].endswith("calloc") and len(parts) == 2:
             yield Allocation(times(*parts))
         elif words[0] == "aligned_alloc" and len(parts) == 2:
             yield Allocation(parts[1])
+        elif words[0] == "clCreateBuffer" and len(parts) > 2:
+            yield Allocation(parts[2])
         elif words[0].endswith("malloc") and parts:
             yield Allocation(parts[0])
 

@@ -32,6 +32,7 @@ def launches(program: HostProgram, kernel: str) -> Iterator[LaunchSite]:
                 yield from _chevrons(function, at)
             elif word in _HIP and function.body[at + 1 : at + 2] == ("(",):
                 yield from _by_call(function, at, kernel)
+        yield from _of_opencl(program, function, kernel)
 
 
 def _chevrons(function: HostFunction, at: int) -> Iterator[LaunchSite]:
@@ -62,6 +63,40 @@ def _closing(body: Sequence[str], start: int) -> int:
             return at
         at = (matching(body, at) if body[at] in "([{" else at) + 1
     return 0
+
+
+def _of_opencl(program: HostProgram, function: HostFunction, kernel: str) -> Iterator[LaunchSite]:
+    """The launch whose arguments a function sets by clSetKernelArg, all with numbers; its grid is not read."""
+    found = dict[int, tuple[str, ...]]()
+    position = 0
+    for at, given in function.calls("clSetKernelArg"):
+        if len(given) == 4 and "".join(given[0]) in _kernels(program, function, kernel) and given[1][0].isdecimal():
+            position = at
+            number, value = int(given[1][0]), _value(given[3])
+            if found.setdefault(number, value) != value:
+                return  # the arguments of several launches
+    if found and sorted(found) == [*range(len(found))]:
+        yield LaunchSite(function, position, (), (), (), tuple(found[number] for number in range(len(found))))
+
+
+def _kernels(program: HostProgram, function: HostFunction, kernel: str) -> set[str]:
+    """The variables of a function that hold an OpenCL kernel of this name."""
+
+    def created(other: HostFunction) -> set[str]:
+        every = ((name, each.words) for name, found in other.assignments.items() for each in found)
+        return {name for name, words in every if "clCreateKernel" in words and f'"{kernel}"' in words}
+
+    own = created(function)
+    others = {name for other in program.functions for name in created(other)}
+    return own | {name for name in others if name not in function.assignments}
+
+
+def _value(words: Sequence[str]) -> tuple[str, ...]:
+    """What a pointer to an argument points to: `x` for `(void *)&x`; unclear for anything else."""
+    start = 0
+    while words[start : start + 1] == ["("]:
+        start = matching(words, start) + 1
+    return tuple(words[start + 1 :]) if words[start : start + 1] == ["&"] else ("?",)
 
 
 def _by_call(function: HostFunction, at: int, kernel: str) -> Iterator[LaunchSite]:

@@ -32,7 +32,11 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> li
         names |= _callers(found, names)
         more = [text for text in left if _mentions(text, names)]
         found, left = found + more, [text for text in left if text not in more]
-    return found if any(_mentions(text, kernels) and re.search(r"<<<|hipLaunchKernel", text) for text in found) else []
+    return (
+        found
+        if any(_mentions(text, kernels) and re.search(r"<<<|hipLaunchKernel|clSetKernelArg", text) for text in found)
+        else []
+    )
 
 
 def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:
@@ -68,5 +72,5 @@ def _callers(found: Collection[str], names: Collection[str]) -> set[str]:
         for text in found
         if _mentions(text, names)
         for _, name, _, _, body in definitions(words(text))
-        if name != "main" and not set(names).isdisjoint(body)
+        if name != "main" and not {*names, *(f'"{each}"' for each in names)}.isdisjoint(body)
     }
