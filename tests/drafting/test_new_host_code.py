@@ -256,3 +256,22 @@ def test_buffers_and_arguments_of_opencl_say_extents(tmp_path: Path, tune: Tune)
     data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
     assert [a["shape"] for a in data["operation"]["arguments"] if "shape" in a] == [["n * rows"], ["n"]]
     assert (guessed(text), data["operation"]["sizes"]) == ([], {"rows": None, "n": None})
+
+
+def test_a_number_in_the_kernel_is_no_extent_where_the_host_allocates_another(tmp_path: Path, tune: Tune) -> None:
+    kernel = """
+    __global__ void f(float *y, const float *x) {
+        int i = blockIdx.x * 64 + threadIdx.x;
+        if (i < 7) y[i] = x[0];
+    }
+    """
+    host = """
+    int main() {
+        const int length = 4096;
+        cudaMalloc(&y, length * sizeof(float));
+        f<<<length / 64, 64>>>(y, x);
+    }
+    """
+    data, _ = drafted(tmp_path, tune, kernel + host)
+    assert data["operation"]["arguments"][0]["shape"] == ["length"]
+    assert data["operation"]["sizes"]["length"] == 4096

@@ -83,8 +83,10 @@ class DraftedExtents:
 
     def _blocks(self, indexed: str | None, said: str | None) -> str | None:
         """The extent of a grid: as the host says it, unless indices tell it for the same number of elements."""
-        if indexed is None or said is None or set(_words(said)) & self._said.new.keys():
+        if indexed is None or said is None:
             return indexed or said
+        if set(_words(said)) & self._said.new.keys() and set(_words(indexed)) & {*self._facts.sizes, *self._renames}:
+            return indexed
         return indexed if set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} or said.isdecimal() else said
 
     def _used(self) -> set[str]:
@@ -116,6 +118,9 @@ class DraftedExtents:
         numbers = [n for n in self._facts.sizes if n in self._facts.launched.literals]
         if not names:
             return bool(indexed) or bool(numbers)
+        if all(map(str.isdecimal, indexed or ["n"])):
+            known = {name: number for name, number in self._said.new.items() if number is not None}
+            return [*map(int, indexed or ())] == [known.get(written(count))]
         return bool(indexed) and not names.isdisjoint(self._said.new) and not self._renames
 
     @cached_property

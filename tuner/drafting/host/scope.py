@@ -80,7 +80,10 @@ class HostScope:
             return self._of_caller(name, base, member, depth)
         if base not in self.function.parameters and not is_local:
             return self._of_file(name, depth)
-        if member in AXES and (extents := self.extents([base])) is not None:
+        is_dim3 = self.function.is_dim3(base) or "dim3" in self.function.parameters.get(base, ())
+        if member in AXES and is_dim3:
+            if (extents := self.extents([base])) is None:
+                return atom(f"{name} is unclear")
             padded: list[Polynomial] = [*extents, {(): 1}, {(): 1}]
             return padded[AXES.index(member)]
         assignment, count = self.function.last(name, self.position)
