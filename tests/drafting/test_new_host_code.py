@@ -275,3 +275,19 @@ def test_a_number_in_the_kernel_is_no_extent_where_the_host_allocates_another(tm
     data, _ = drafted(tmp_path, tune, kernel + host)
     assert data["operation"]["arguments"][0]["shape"] == ["length"]
     assert data["operation"]["sizes"]["length"] == 4096
+
+
+def test_a_block_that_a_template_is_told_has_the_size_of_its_parameters(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    template <int bx, int by> __global__ void f(float *y, const float *x, int w) {
+        __shared__ float part[bx * by];
+        part[threadIdx.y * bx + threadIdx.x] = x[threadIdx.x];
+        y[blockIdx.y * w + blockIdx.x] = part[0];
+    }
+    void run(int w, int h) {
+        dim3 blocks(w, h), threads(32, 6);
+        f<32, 6><<<blocks, threads>>>(y, x, w);
+    }
+    """
+    data, _ = drafted(tmp_path, tune, code)
+    assert (data["block"], data["default"]) == (["bx", "by"], {"bx": 32, "by": 6})

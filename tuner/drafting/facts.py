@@ -272,7 +272,12 @@ class Facts:
         numbers = self.launched.block(self.steps.index(step)) if not self._reads_threads else []
         block = self._block(step, found)
         block += [""] * (len(numbers) - len(block))
-        return [each or str(number or "") for each, number in itertools.zip_longest(block, numbers)]
+        return [each or self._of_template(number) for each, number in itertools.zip_longest(block, numbers)]
+
+    def _of_template(self, number: int | None) -> str:
+        """A number of threads, or the only template parameter for which all launches pass it."""
+        same = [name for name in self.templates.knobs if number and self.launched.number(name) == number]
+        return same[0] if len(same) == 1 else str(number or "")
 
     def block_of(self, step: Prototype) -> list[str]:
         """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""

@@ -53,7 +53,9 @@ class HostFunction:
                 found[self.path(at)].append(HostAssignment(at, self._assigned(at + 2), conditional))
             elif _CHANGES.match("".join(after)) or self.body[max(0, at - 2) : at] in (("+", "+"), ("-", "-")):
                 found[self.path(at)].append(HostAssignment(at, ()))
-            elif self._is_declared(at) and after[0] in "({":  # dim3 grid(n / 256);
+            elif after[0] in "({" and (
+                self._is_declared(at) or (self.body[at - 1] == "," and self.is_dim3(word))
+            ):  # dim3 grid(n / 256);
                 found[word].append(HostAssignment(at, self.body[at + 1 : matching(self.body, at + 1) + 1]))
         return found
 
