@@ -79,6 +79,37 @@ __global__ void g(float *y) {{ y[0] = OTHER + HIDDEN; }}
     assert {*data["parameters"]} == {"TILE", "OFTEN", "BY_BUILD", "ORDER", "block_size_x"}
 
 
+def test_arrays_of_structs_of_one_type_are_arrays_of_numbers(tmp_path: Path, tune: Tune) -> None:
+    """A constant pointer may be written to; flags are those that the kernel reads, not host code or other kernels."""
+    code = f"""\
+struct Complex {{ double re, im; }};
+struct Body {{ float x, y, z; }};
+__global__ void other(float *y) {{
+#ifdef OF_OTHER
+    y[0] = 1;
+#endif
+}}
+__global__ void f(Complex *const __restrict__ y, const Complex *x, const Body *b, int n) {{
+    {I}
+#ifdef FAST
+    if (i < n) y[i].re = x[i].im;
+#else
+    if (i < n) y[i].re = x[i].im + b[i].z;
+#endif
+}}
+int main() {{
+#ifdef VERIFY
+    return 1;
+#endif
+}}
+"""
+    data, text = drafted(tmp_path, tune, code, "f.cu", "--entry", "f")
+    arrays = [(a["dtype"], a["shape"], a["role"]) for a in data["operation"]["arguments"][:3]]
+    assert arrays == [("complex128", ["n"], "out"), ("complex128", ["n"], "in"), ("float32", ["n", 3], "in")]
+    assert {*data["parameters"]} == {"FAST", "block_size_x"}
+    compiled(tmp_path, tune, text)
+
+
 def test_a_scalar_has_another_name_than_a_word_of_expressions(tmp_path: Path, tune: Tune) -> None:
     head = "__global__ void f(float *y, const float *in, int len, float lambda)"
     code = f"{head} {{ {I} if (i < len) y[i] = lambda * in[i]; }}"

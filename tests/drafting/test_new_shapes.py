@@ -367,7 +367,7 @@ def test_macros_are_seen_through_and_what_they_add_up_is_a_count(
     assert 'compute in float64, as in in_.astype("float64")' in text
 
 
-def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
+def test_macros_that_are_extents_are_sizes(tmp_path: Path, tune: Tune) -> None:
     code = """
     #define BX 16
     #define W 512
@@ -383,9 +383,16 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "f.cu").write_text(code)
     assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
     data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
-    assert data["operation"]["sizes"] == {"n": 1}
-    assert "sizes:  # ? the source fixes all extents, but a space file needs a size" in text
-    assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2
+    assert data["operation"]["sizes"] == {"W": 512, "H": 256}
+    assert "the source defines it: here, each run sets it" in text
+    assert [a["shape"] for a in data["operation"]["arguments"]] == [["H", "W"]] * 2
+    small = code.replace("512", "8").replace("256", "4")  # as of a filter
+    (tmp_path / "f.cu").write_text(small)
+    (tmp_path / "f.yaml").unlink()
+    assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
+    assert (
+        "sizes:  # ? the source fixes all extents, but a space file needs a size" in (tmp_path / "f.yaml").read_text()
+    )
     assert (list(data["parameters"]), data["block"]) == (["BX"], ["32 * BX"])
 
 

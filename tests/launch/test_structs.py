@@ -193,3 +193,34 @@ def test_a_draft_lists_the_fields_of_a_struct(tmp_path: Path, tune: Tune) -> Non
     )
     done = tune("validate", tmp_path / "f.yaml", "--compile")
     assert done.status == 0, done.err
+
+
+def test_a_struct_that_only_the_name_of_a_kernel_mentions_is_compiled(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cu").write_text("""\
+#include <vector>
+struct Put { double k; __device__ double operator()(double s) const { return s < k ? k - s : 0; } };
+template <int BLOCK, typename Payoff> __global__ void price(double *y, const double *x, int n, Payoff payoff) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) y[i] = payoff(x[i]);
+}
+int main() { std::vector<double> x; price<256, Put><<<1, 256>>>(nullptr, nullptr, 0, Put{4}); }
+""")
+    (tmp_path / "f.yaml").write_text("""\
+title: payoffs
+operation:
+  sizes: {n: }
+  options: {k: 1.0}
+  arguments:
+    - {name: y, dtype: float64, shape: [n], role: out}
+    - {name: x, dtype: float64, shape: [n], role: in}
+    - {name: n, dtype: int32}
+    - {name: payoff, fields: [{name: k, dtype: float64}]}
+  reference: max(k - x, 0)
+kernel: "price<{BLOCK}, Put>"
+parameters: {BLOCK: [64, 128]}
+grid: ["ceil_div(n, BLOCK)"]
+block: [BLOCK]
+default: {BLOCK: 64}
+""")
+    done = tune("validate", tmp_path / "f.yaml", "--compile")
+    assert done.status == 0, done.err

@@ -108,6 +108,12 @@ int twofold(float x) {{
     return rand();
 }}
 {twice()}""",
+    "large arrays of the host": f"""\
+#include <vector>
+struct Row {{ int key; int values[4]; }};
+const struct Row rows[] = {{ {", ".join(f"{{{{{i}, {{{{1, 2, 3, 4}}}}}}}}" for i in range(3))} }};
+{twice()}
+int main() {{ std::vector<int> v; }}""",
     "a pointer to a member": f"""\
 #include <vector>
 class Domain {{ public: float &at(int i) {{ return all[i]; }} std::vector<float> all; }};

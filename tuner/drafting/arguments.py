@@ -57,6 +57,8 @@ class DraftedArguments:
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
         elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
             asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
+        elif parameter.is_pointer and (numbers := self.facts.struct_numbers(parameter)):
+            dtype = numbers[0]
         elif parameter.is_pointer and self.facts.struct_bytes(parameter):
             dtype = "uint8"
         elif parameter.dtype is None:
@@ -75,7 +77,9 @@ class DraftedArguments:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
             parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
-            if number := self.facts.struct_bytes(parameter):
+            if numbers := self.facts.struct_numbers(parameter):
+                parts = [str(numbers[1])] if numbers[1] > 1 else []
+            elif number := self.facts.struct_bytes(parameter):
                 parts = [str(number)]
                 if role in ("in", "inout"):
                     asks.append(

@@ -36,6 +36,24 @@ def fields(
     return known if len(known) == len(members) else None
 
 
+def numbers(members: Sequence[Member], evaluated: Evaluated) -> tuple[str, int] | None:
+    """The dtype of all numbers of a struct of these members, and how many there are; None if they differ."""
+    first, count = members[0].parameter.dtype, 0
+    for member in members:
+        extents = [evaluated(extent) for extent in member.extents]
+        if member.parameter.is_pointer or not all(map(str.isdecimal, extents)):
+            return None
+        count += member.parameter.width * math.prod(map(int, extents))
+    is_one = first is not None and all(member.parameter.dtype == first for member in members)
+    return (str(first), count) if is_one else None
+
+
+def is_complex(members: Sequence[Member]) -> bool:
+    """Whether the names of the members are those of a complex number's parts."""
+    names = [member.name.lower().strip("_") for member in members]
+    return names in (["re", "im"], ["r", "i"], ["real", "imag"])
+
+
 def size(
     members: Sequence[Member], definitions: Mapping[str, Sequence[Member]], evaluated: Evaluated
 ) -> tuple[int, int] | None:

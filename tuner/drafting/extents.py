@@ -100,7 +100,20 @@ class DraftedExtents:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
         found = {name: self._shape(name) for name in arrays}
-        return {name: [self._renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape}
+        plain = {
+            name: [self._numbered(self._renamed(shapes.number(each))) for each in shape]
+            for name, shape in found.items()
+            if shape
+        }
+        known = {*self._facts.sizes, *self._facts.size_macros, *self._facts.knobs, *self._said.new, *shapes.new_sizes}
+        return {name: shape for name, shape in plain.items() if {*_words(" ".join(shape))} <= known | {"ceil_div"}}
+
+    def _numbered(self, extent: str) -> str:
+        """An extent with the numbers of the source's constants that are neither sizes nor knobs."""
+        facts = self._facts
+        for name in {*_words(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
+            extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
+        return extent
 
     def _shape(self, name: str) -> list[str] | None:
         count, indexed = self._said.counts.get(name), self._facts.shapes.shape(name)

@@ -50,7 +50,7 @@ class Facts:
         file = KernelFile(source, entry, include)
         self.include, self.is_cuda, self.is_declared = include, file.is_cuda, file.is_declared
         self.source, self.languages, self.steps, self.reached = source, file.languages, file.steps, file.reached
-        self.code, self.text, self.missing = file.code, file.text, file.missing
+        self.code, self.text, self.own, self.missing = file.code, file.text, file.own, file.missing
         self.prototype = self.steps[0]
 
     @cached_property
@@ -110,7 +110,7 @@ class Facts:
         """The shapes of arrays, inferred from indices."""
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
-        names = Names([p.name for p in arrays], written, self.sizes, self._numbers)
+        names = Names([p.name for p in arrays], written, self.sizes, self.numbers)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
 
     @cached_property
@@ -120,7 +120,7 @@ class Facts:
         from tuner.drafting.launched import HostLaunches
 
         found = texts(self.source, self.include, [step.name for step in self.steps])
-        return HostLaunches(HostProgram(found) if found else None, self.steps, self._numbers, self._item_bytes)
+        return HostLaunches(HostProgram(found) if found else None, self.steps, self.numbers, self._item_bytes)
 
     def _item_bytes(self, parameter: Parameter) -> int | None:
         return self.element_bytes(parameter) if parameter.dtype else self.struct_bytes(parameter)
@@ -136,7 +136,7 @@ class Facts:
         return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer])
 
     @property
-    def _numbers(self) -> dict[str, int]:
+    def numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.text, ()))
         numbers = {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
@@ -152,7 +152,7 @@ class Facts:
         """The macros and constants that are extents of arrays: no knobs, because they change the operation."""
         extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
         extents |= self.launched.fixed - self.size_macros.keys()
-        return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
+        return self.shapes.fixed | {name: number for name, number in self.numbers.items() if name in extents}
 
     @cached_property
     def size_macros(self) -> dict[str, int]:
@@ -165,8 +165,12 @@ class Facts:
         # What blocks or threads are apart by is a tile.
         tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
         extents.update(tiles)
-        found = {name: value for name, value in self._numbers.items() if knobs.is_size(name, value)}
-        return {name: value for name, value in found.items() if name in read - extents - self.shapes.fixed.keys()}
+        extents.update(self.shapes.fixed)
+        found = {name for name, value in self.numbers.items() if name in read and knobs.is_size(name, value)}
+        # Extents of arrays, as indices or the host's allocations tell them.
+        known = self.launched.fixed.union(self.shapes.sizes)
+        found |= {name for name, value in self.numbers.items() if name in known and knobs.is_large(name, value)}
+        return {name: value for name, value in self.numbers.items() if name in found - extents}
 
     @cached_property
     def options(self) -> list[str]:
@@ -189,7 +193,7 @@ class Facts:
             *self.size_macros,
         }
         of_text = knobs.of_code(self.text, taken)
-        found |= {name: knob for name, knob in of_text if name in self._numbers}
+        found |= {name: knob for name, knob in of_text if name in self.numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"
@@ -197,7 +201,7 @@ class Facts:
         found = knobs.launchable(found)
         if not self.missing:  # a missing header may define them
             head = f"#define {GUARD} 1\n" if self.is_cuda else ""
-            of_flags = flags.of_code(self.code, head + self.text)
+            of_flags = flags.of_code(self.code, head + self.own)
             found |= {name: knob for name, knob in of_flags if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
         block_extents = self._known_block(self.prototype, found) if self.has_grid else []
@@ -323,12 +327,24 @@ class Facts:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""
         return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
 
+    def struct_numbers(self, parameter: Parameter) -> tuple[str, int] | None:
+        """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype: of
+        complex numbers, one."""
+        members = self.structs.get(parameter.type) if parameter.stars == 1 else None
+        if members is None or parameter.dtype is not None:
+            return None
+        known = {name: str(number) for name, number in self.numbers.items()}
+        found = by_value.numbers(members, lambda extent: known.get(extent, extent))
+        if found and by_value.is_complex(members):
+            return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
+        return found
+
     def struct_bytes(self, parameter: Parameter) -> int | None:
         """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
         members = self.structs.get(parameter.type) if parameter.stars == 1 else None
         if members is None or parameter.dtype is not None or "cuda" not in self.languages:
             return None
-        known = {name: str(number) for name, number in self._numbers.items()}
+        known = {name: str(number) for name, number in self.numbers.items()}
         found = by_value.size(members, self.structs, lambda extent: known.get(extent, extent))
         return found[0] if found else None
 

@@ -68,7 +68,17 @@ class KernelFile:
         self.text = without_comments(self._whole)
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
         self.reached = reached(self.text, chosen)
+        self.own = self._own(include, [re.escape(each.name) for each in chosen])
         self.steps = [self._plain(each) for each in chosen]
+
+    def _own(self, include: Sequence[Path], kernels: Sequence[str]) -> str:
+        """What the compiler gets for these kernels alone, without the code of others."""
+        if not self.is_cuda:
+            return self.text
+        try:
+            return without_comments(includes.joined(includes.parts(self.source, include, kernels=tuple(kernels))))
+        except SpaceError:
+            return self.text
 
     def _chosen(self, entry: str | None) -> Prototype:
         found = {p.qualified: p for p in prototypes(self._whole) if p.name != "main"}

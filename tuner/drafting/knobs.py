@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tuner.space.sources.definitions import is_outside
 
+MOST_OF_A_FILTER = 32  # elements along an axis
 MOST_AROUND = 1024  # the largest power of two proposed around a smaller value
 _MACRO = re.compile(
     r"(?P<guard>^[ \t]*#[ \t]*if(?:ndef[ \t]+(?P<a>\w+)|[ \t]+!\s*defined\s*\(?\s*(?P<b>\w+)\s*\)?)[ \t]*\n)?"
@@ -129,6 +130,11 @@ def axis_of(name: str) -> str:
     """The axis (x, y or z) if this name looks like a block size, such as `block_size_y`; else empty."""
     match = _BLOCK_NAME.fullmatch(name)
     return (match[4].lower() or "x") if match else ""
+
+
+def is_large(name: str, value: int) -> bool:
+    """Whether a number that is an extent is probably a size of the problem, not of a filter or a tile."""
+    return _OF_A_TILE.search(name) is None and value > MOST_OF_A_FILTER
 
 
 def is_size(name: str, value: int) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tuner.drafting.bounds import IndexBounds, in_order
 from tuner.drafting.indices import AXES, Indices
+from tuner.drafting.knobs import is_large
 from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
 
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
@@ -65,8 +66,9 @@ class Shapes:
         self.new_sizes: list[str] = []
         self._open = self._resolved([*found.values()])
         every = {extent for extents in found.values() for extent in extents or ()}
-        self.fixed = {name: number for name, number in names.numbers.items() if name in every}
-        self.sizes = [*names.sizes, *self.fixed]
+        numbers = {name: number for name, number in names.numbers.items() if name in every}
+        self.fixed = {name: number for name, number in numbers.items() if not is_large(name, number)}
+        self.sizes = [*names.sizes, *numbers]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
         self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
 

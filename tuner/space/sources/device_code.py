@@ -135,14 +135,14 @@ class _File:
         self.declarations = tuple(self._declarations(0, len(self._tokens)))
 
     def reached(self, kernels: Sequence[str]) -> frozenset[str]:
-        """The words that the kernels reach."""
+        """The words that the kernels reach. `kernels` are patterns of names, and words that only their users name."""
         by_name: dict[str, list[_Declaration]] = {}
         for each in _flat(self.declarations):
             for name in each.names if not each.is_host else ():
                 by_name.setdefault(name, []).append(each)
         entries = frozenset[str]().union(*(each.names for each in _flat(self.declarations) if each.is_kernel))
         matching = {name for name in entries if any(re.fullmatch(kernel, name) for kernel in kernels)}
-        reached, waiting = set[str](), {*(matching or entries), _ALWAYS}
+        reached, waiting = set[str](), {*(matching or entries), *filter(str.isidentifier, kernels), _ALWAYS}
         used = (each for each in _flat(self.declarations) if self._is_using(each))
         waiting |= {self._at(each.first + 2) for each in used} - {"std"}
         while waiting:
@@ -239,7 +239,8 @@ class _File:
                     return _Declaration(first, close, members=inner, is_namespace=True)
                 if self._is_body(start, at):
                     return self._function(first, start, at, close)
-                if self._has(start, at, _TYPES) and not self._has(start, at, {"enum"}):
+                before = {self._at(i) for i in self._outside(start, at)}
+                if not before.isdisjoint(_TYPES) and before.isdisjoint({"enum", "="}):  # no initializer
                     members = tuple(self._declarations(at + 1, close, in_class=True))
             at = (at if close is None else close) + 1
         last = min(at, end - 1)
@@ -293,7 +294,7 @@ class _File:
         return not {self._at(at) for at in self._outside(first, end)}.isdisjoint(words)
 
     def _is_namespace(self, start: int, opening: int) -> bool:
-        words = [self._at(at) for at in range(start, opening)]
+        words = [self._at(at) for at in range(start, min(opening, start + 3))]
         return "namespace" in words[:2] or (words[:1] == ["extern"] and len(words) == 2)
 
     def _parameters(self, start: int, end: int) -> int | None:
@@ -356,17 +357,19 @@ def _tokens(text: str) -> Iterator[_Token]:
     """The tokens of a text, without comments and without what NVRTC does not see."""
     at, is_line_start = 0, True
     guards = list[tuple[bool, bool]]()  # for each condition: whether it is on GUARD, and whether its branch is hidden
+    is_hidden = False
     while at < len(text):
-        was_hidden = any(hidden for _, hidden in guards)
         match = _DIRECTIVE.match(text, at) if is_line_start else None
         if match is not None:
+            was_hidden = is_hidden
             _follow(match[0], guards)
-            if not (was_hidden and any(hidden for _, hidden in guards)):
+            is_hidden = any(hidden for _, hidden in guards)
+            if not (was_hidden and is_hidden):
                 yield _Token(match[0], match.start(), match.end(), True)
         else:
             match = _TOKEN.match(text, at)
             assert match is not None
-            if match["blank"] is None and not was_hidden:
+            if match["blank"] is None and not is_hidden:
                 yield _Token(match[0], match.start(), match.end())
         is_blank = match.re is _TOKEN and match["blank"] is not None
         is_line_start = is_blank and (is_line_start or "\n" in match[0])

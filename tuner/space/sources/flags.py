@@ -68,7 +68,7 @@ def differs_from_zero(codes: Sequence[str], name: str) -> bool:
 
 def _zeroed(code: str, name: str, value: str | None) -> str | None:
     rest = remainder(code, name, value)
-    return None if rest is None else re.sub(rf"\b{name}\b", "0", "\n".join(rest.lines))
+    return None if rest is None else re.sub(rf"\b{name}\b", "0", "\n".join(filter(str.strip, rest.lines)))
 
 
 def is_number(codes: Sequence[str], name: str) -> bool:

@@ -318,7 +318,9 @@ def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
     stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))
     access = next((role for word, role in _ACCESS.items() if {word, f"__{word}"} & {*element}), "")
-    return Parameter(name, text, is_pointer, "const" in element, stars, access)
+    last = len(element) - element[::-1].index("*") if "*" in element else len(element)
+    pointed_to = element[:last]  # `float *const x` may be written
+    return Parameter(name, text, is_pointer, "const" in pointed_to, stars, access)
 
 
 def _before(words: list[str], word: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,5 +130,8 @@ def _device(text: str, space: Space, path: Path) -> str:
 
 
 def _kernels(space: Space, path: Path) -> tuple[str, ...]:
-    """The patterns of the names of a file's kernels."""
-    return tuple(braces.pattern(step.kernel) for step in space.steps if step.source == path)
+    """The patterns of the names of a file's kernels, and the words that are arguments of their templates."""
+    kernels = [step.kernel for step in space.steps if step.source == path]
+    arguments = {word for kernel in kernels for word in re.findall(r"[A-Za-z_]\w*", kernel.partition("<")[2])}
+    chosen = {value for name in arguments for value in space.parameters.get(name, ()) if isinstance(value, str)}
+    return (*dict.fromkeys(map(braces.pattern, kernels)), *sorted((arguments - space.parameters.keys()) | chosen))
