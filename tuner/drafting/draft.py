@@ -182,6 +182,14 @@ class Draft:
 
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()
+        if not knobs and self.facts.languages == ["cuda"]:
+            why = "the source has no number that may vary, so this is one of the compiler's"
+            if any(step.has_launch_bounds for step in self.facts.steps):  # which rule registers
+                option, name, values, default = "--ptxas-options=-dlcm={loads}", "loads", "[ca, cg]", "ca"
+            else:
+                option, name, values, default = "-maxrregcount={registers}", "registers", "[32, 64, 128, 255]", "255"
+            lines = [f"  {name}: {values}  # {why}", *words, f'compile_options: {{cuda: ["{option}"]}}']
+            return ["parameters:", *lines, f"default: {{{name}: {default}}}"]
         if not knobs:
             ask = "which numbers may vary? give each a name in the source, such as #define TILE 4, and list it here"
             return [f"parameters:{asked(ask)}", *words]

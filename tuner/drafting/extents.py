@@ -71,7 +71,8 @@ class DraftedExtents:
         if not said:
             return indexed
         said, indexed = [*map(self._without_new, said)], [*indexed, *[None] * (len(said) - len(indexed))]
-        return [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
+        found = [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
+        return [each if each is None or self._is_known(each) else None for each in found]
 
     def _without_new(self, blocks: str | None) -> str | None:
         """The extent of a grid with numbers in place of sizes that only the host has and no array."""
@@ -105,14 +106,21 @@ class DraftedExtents:
             for name, shape in found.items()
             if shape
         }
-        known = {*self._facts.sizes, *self._facts.size_macros, *self._facts.knobs, *self._said.new, *shapes.new_sizes}
-        return {name: shape for name, shape in plain.items() if {*_words(" ".join(shape))} <= known | {"ceil_div"}}
+        return {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
+
+    def _is_known(self, text: str) -> bool:
+        """Whether a space file knows all names of a text."""
+        facts = self._facts
+        names = {*facts.sizes, *facts.size_macros, *facts.knobs, *self._said.new, *facts.shapes.new_sizes, "ceil_div"}
+        return names.issuperset(_words(text))
 
     def _numbered(self, extent: str) -> str:
         """An extent with the numbers of the source's constants that are neither sizes nor knobs."""
         facts = self._facts
         for name in {*_words(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
             extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
+        for name in {*_words(extent)} & facts.knobs.keys():  # the caller's arrays are the same for all configurations
+            extent = re.sub(rf"\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
         return extent
 
     def _shape(self, name: str) -> list[str] | None:

@@ -193,7 +193,7 @@ class Facts:
             *self.size_macros,
         }
         of_text = knobs.of_code(self.text, taken)
-        found |= {name: knob for name, knob in of_text if name in self.numbers}
+        found |= {name: knob for name, knob in of_text if name in self.numbers and self._is_used(name)}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"
@@ -215,6 +215,11 @@ class Facts:
             values = tuple(sorted({*sides, default}))
             found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
         return knobs.within_limit(found, block_extents)
+
+    def _is_used(self, name: str) -> bool:
+        """Whether the compiler's text uses a macro or constant, besides its definition."""
+        text, definitions = re.subn(rf"(#[ \t]*define[ \t]+){name}\b", r"\1", self.own)
+        return len(re.findall(rf"\b{name}\b", text)) >= (1 if definitions else 2)
 
     def _as_launched(self, name: str, knob: Knob) -> Knob:
         """A knob that asks for its values, with those around what all launches pass for it."""

@@ -57,7 +57,7 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
     read |= dict.fromkeys(filter(_IDENTIFIER.fullmatch, extra), False)
     if not read:
         return {}
-    known = never | _declared(text, Counter(extra))
+    known = never | _declared(text, Counter(extra)) | {*re.findall(r"\bnamespace\s+\w+\s*=\s*(?:::\s*)?(\w+)", text)}
     return {n: is_truth for n, is_truth in read.items() if n not in known and not is_known(n)}
 
 

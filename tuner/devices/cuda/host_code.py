@@ -41,6 +41,7 @@ _CONSTANTS = {  # patterns of names, and the header that declares them
 _TAKEN_AS_EMPTY = re.compile(
     r"^[^\n]*#warning directive: (\S+) is not found, and taken as empty\n[^\n]*#warning[^\n]*\n[ ^]*\n\n?", re.MULTILINE
 )
+_C_TYPES = re.compile(r"\b(?:uint|ushort|ulong)\b")
 _ERROR = re.compile(r"^[^\n]*: (?:catastrophic )?error\b", re.MULTILINE)
 _WARNING = re.compile(r"^[^\n]*: warning\b[^\n]*\n(?:[^\n]+\n)*\n*|^Remark: The warnings[^\n]*\n\n?", re.MULTILINE)
 _HINTS = [  # patterns of NVRTC's messages, and advice
@@ -91,6 +92,14 @@ def _in_std(*names: str) -> str:
     return (
         f"#if __has_include(<cuda/std/{names[0]}>)\n{includes}namespace std {{ using namespace cuda::std; }}\n#endif\n"
     )
+
+
+def included_first(text: str) -> list[str]:
+    """The option for a text that uses types of the C library, such as `uint`, and declares none of its own: host
+    compilers include them in every CUDA file."""
+    used = {*_C_TYPES.findall(text)}
+    declared = re.findall(r"\b(?:typedef\b[^;{}]*?|using\s+|#\s*define\s+)\b(uint|ushort|ulong)\b", text)
+    return ["--pre-include=cstdlib"] if used.difference(declared) else []
 
 
 @functools.cache
