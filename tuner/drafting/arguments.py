@@ -55,9 +55,9 @@ class DraftedArguments:
         elif parameter.stars > 1:
             dtype = "uint64"
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
-        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
+        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.structs.defines(parameter)):
             asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
-        elif parameter.is_pointer and (numbers := self.facts.struct_numbers(parameter)):
+        elif parameter.is_pointer and (numbers := self.facts.structs.numbers(parameter)):
             dtype = numbers[0]
         elif parameter.is_pointer and self.facts.struct_bytes(parameter):
             dtype = "uint8"
@@ -77,7 +77,7 @@ class DraftedArguments:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
             parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
-            if numbers := self.facts.struct_numbers(parameter):
+            if numbers := self.facts.structs.numbers(parameter):
                 parts = [str(numbers[1])] if numbers[1] > 1 else []
             elif number := self.facts.struct_bytes(parameter):
                 parts = [str(number)]
@@ -113,7 +113,7 @@ class DraftedArguments:
         if parameter.dtype is not None:
             keys = by_value.vector(parameter) if parameter.width > 1 else None
             return None if keys is None else [f"{{name: {name}, {keys}}}"]
-        structs = self.facts.structs
+        structs = self.facts.structs.members
         members = structs.get(parameter.type)
         fields = None if members is None else by_value.fields(members, structs, self.extents, self._evaluated)
         return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]

@@ -9,16 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.drafting import by_value, flags, knobs, roles
+from tuner.drafting import flags, knobs, roles
 from tuner.drafting.blocks import Blocks
+from tuner.drafting.by_value import Structs
 from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import is_warp
 from tuner.drafting.grids import Grids
 from tuner.drafting.host.texts import texts
-from tuner.drafting.kernel_file import KernelFile, resolved
+from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import Knob
-from tuner.drafting.reached import aliases, extents_of_members
+from tuner.drafting.reached import extents_of_members
 from tuner.drafting.shapes import Names, Shapes
 from tuner.drafting.templates import Templates
 from tuner.drafting.undeclared import undeclared
@@ -27,17 +28,14 @@ from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
-from tuner.space.sources import struct_text
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 from tuner.space.sources.source import GUARD
-from tuner.space.sources.struct_text import Member
 
 if TYPE_CHECKING:
     from tuner.drafting.launched import HostLaunches
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
-_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
 
 
 class Facts:
@@ -176,7 +174,7 @@ class Facts:
     def options(self) -> list[str]:
         """The scalar parameters that are no sizes, including those of unknown type."""
         others = [p for p in self.parameters if not p.is_pointer and not p.kind]
-        scalars = [p for p in others if p.width == 1 and p.type not in self.structs]
+        scalars = [p for p in others if p.width == 1 and p.type not in self.structs.members]
         return [p.name for p in scalars if p.name not in self.sizes]
 
     @cached_property
@@ -328,44 +326,18 @@ class Facts:
         """The scalars that an element occupies in memory: in OpenCL, a vector of 3 occupies 4."""
         return 4 if parameter.width == 3 and "cuda" not in self.languages else parameter.width
 
+    def struct_bytes(self, parameter: Parameter) -> int | None:
+        """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
+        return self.structs.nbytes(parameter) if "cuda" in self.languages else None
+
     def element_bytes(self, parameter: Parameter) -> int:
         """The bytes of an element of an array; 4 per scalar if its type is unknown."""
         return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
 
-    def struct_numbers(self, parameter: Parameter) -> tuple[str, int] | None:
-        """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype: of
-        complex numbers, one."""
-        members = self.structs.get(parameter.type) if parameter.stars == 1 else None
-        if members is None or parameter.dtype is not None:
-            return None
-        known = {name: str(number) for name, number in self.numbers.items()}
-        found = by_value.numbers(members, lambda extent: known.get(extent, extent))
-        if found and by_value.is_complex(members):
-            return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
-        return found
-
-    def struct_bytes(self, parameter: Parameter) -> int | None:
-        """The bytes of an element of an array of structs; None if it is no struct, or of unknown layout."""
-        members = self.structs.get(parameter.type) if parameter.stars == 1 else None
-        if members is None or parameter.dtype is not None or "cuda" not in self.languages:
-            return None
-        known = {name: str(number) for name, number in self.numbers.items()}
-        found = by_value.size(members, self.structs, lambda extent: known.get(extent, extent))
-        return found[0] if found else None
-
-    def is_struct(self, parameter: Parameter) -> bool:
-        """Whether the source defines the type of a parameter as a struct, class or union."""
-        return parameter.type in {name for pair in _STRUCT.findall(self.text) for name in pair if name}
-
     @cached_property
-    def structs(self) -> dict[str, tuple[Member, ...]]:
-        """The members of the structs that the source defines."""
-        types = aliases(self.text)
-
-        def plain(member: Member) -> Member:
-            return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, types)))
-
-        return {name: tuple(map(plain, members)) for name, members in struct_text.definitions(self.text).items()}
+    def structs(self) -> Structs:
+        """The structs that the source defines."""
+        return Structs(self.text, self.numbers)
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tuner.drafting import flags
 from tuner.drafting.expansion import expanded
-from tuner.drafting.reached import aliases, reached
+from tuner.drafting.reached import aliases, reached, resolved
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
@@ -20,10 +20,9 @@ from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import device_code, includes, missing_headers
 from tuner.space.sources.flags import without
 from tuner.space.sources.includes import without_comments
-from tuner.space.sources.prototype import Parameter, Prototype, prototypes
+from tuner.space.sources.prototype import Prototype, prototypes
 
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
-MOST_ALIASES = 10  # of a type
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
     "and does not expand macros in argument lists"
@@ -123,11 +122,3 @@ class KernelFile:
 def _language(text: str) -> str:
     """The language of a file whose suffix does not say it."""
     return "cuda" if "__global__" in text else "opencl" if re.search(r"\b(?:__kernel|kernel)\b", text) else "c"
-
-
-def resolved(kind: str, types: Mapping[str, str]) -> str:
-    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
-    name, depth = kind, 0
-    while name in types and depth < MOST_ALIASES:
-        name, depth = " ".join(types[name].split()), depth + 1
-    return name if Parameter("", name, False, False).dtype else kind

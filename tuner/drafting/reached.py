@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tuner.space.sources.prototype import Prototype, definitions, words
+from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
+MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{([^{}]*)\}\s*(\w*)")
 _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
 _TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
@@ -60,3 +61,11 @@ def enumerators(code: str, kind: str) -> tuple[str, list[str]]:
     if match is None:
         return "", []
     return f"{kind}::" if is_scoped else "", re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", match[2])
+
+
+def resolved(kind: str, types: Mapping[str, str]) -> str:
+    """The type for which `kind` is another name, if it is a built-in one; else `kind`."""
+    name, depth = kind, 0
+    while name in types and depth < MOST_ALIASES:
+        name, depth = " ".join(types[name].split()), depth + 1
+    return name if Parameter("", name, False, False).dtype else kind

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner import paths
-from tuner.space.sources.device_code import STANDARD
-from tuner.space.sources.source import GUARD
+from tuner.space.sources.source import GUARD, STANDARD
 
 _C = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 # C++ headers that libcu++ has for the device, as <cuda/std/limits>.

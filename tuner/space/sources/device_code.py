@@ -16,27 +16,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tuner.space.sources.source import GUARD
+from tuner.space.sources.cuda_tokens import CLOSE, WORDS, brackets, tokens
+from tuner.space.sources.source import STANDARD
 
-_TOKEN = re.compile(
-    r"""(?P<blank>\s+|//(?:[^\\\n]|\\.)*|/\*.*?(?:\*/|\Z)|\\\n)"""
-    r"""|(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")"""
-    r"""|(?P<quoted>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"""|(?P<word>[A-Za-z_$][\w$]*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.'])*)|(?P<other>::|->|\S)""",
-    re.DOTALL,
-)
-_DIRECTIVE = re.compile(r"[ \t]*#(?:/\*.*?\*/|[^\n\\]|\\\r?\n|\\.)*", re.DOTALL)
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(.*)", re.DOTALL)
-_CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b(.*)", re.DOTALL)
-# The headers of C++ that declare names of std, without those that libcu++ itself includes.
-STANDARD = (
-    "algorithm", "array", "bitset", "chrono", "codecvt", "complex", "deque", "filesystem", "forward_list",
-    "fstream", "functional", "future", "iomanip", "ios", "iosfwd", "iostream", "istream", "iterator", "limits",
-    "list", "locale", "map", "memory", "mutex", "numeric", "ostream", "queue", "random", "ratio", "regex",
-    "set", "shared_mutex", "span", "sstream", "stack", "streambuf", "string", "string_view", "thread", "tuple",
-    "type_traits", "unordered_map", "unordered_set", "utility", "valarray", "vector",
-)  # fmt: skip
 # An include of a library, and the namespace without which nothing of it is used.
 _LIBRARY = re.compile(rf"[ \t]*#[ \t]*include[ \t]*<(?:(thrust|cub)/|(?:{'|'.join(STANDARD)})>)")
 _DEVICE = frozenset({"__global__", "__device__", "__constant__", "__managed__", "__shared__"})
@@ -50,22 +33,7 @@ _TYPES = frozenset({"struct", "class", "union", "enum"})
 # Words of declarations that are no variables of the host.
 _CONSTANT = frozenset({"const", "constexpr", "typedef", "using", "namespace", "static_assert", "template", *_TYPES})
 _ACCESS = frozenset({"public", "private", "protected"})
-_OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset({")", "]", "}"})
 _ALWAYS = "operator"  # a name that every kernel reaches: `a + b` does not spell it
-
-
-@dataclass(frozen=True)
-class _Token:
-    """A word, a number, a text, a mark, or a directive with all its lines."""
-
-    text: str
-    start: int
-    end: int
-    is_directive: bool = False
-
-    @property
-    def is_word(self) -> bool:
-        return not self.is_directive and (self.text[0].isalpha() or self.text[0] in "_$")
 
 
 @dataclass(frozen=True)
@@ -125,13 +93,13 @@ class _File:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = list(_tokens(text))
-        self._closes = _brackets(self._tokens)
+        self._tokens = list(tokens(text))
+        self._closes = brackets(self._tokens)
         defined = [match for token in self._tokens if token.is_directive and (match := _DEFINE.match(token.text))]
         self._macros: dict[str, str] = {}  # texts of all definitions, by name
         for match in defined:
             self._macros[match[1]] = self._macros.get(match[1], "") + match[2]
-        self._marks = {*_DEVICE, *(name for name, body in self._macros.items() if _DEVICE & {*_WORDS.findall(body)})}
+        self._marks = {*_DEVICE, *(name for name, body in self._macros.items() if _DEVICE & {*WORDS.findall(body)})}
         self.declarations = tuple(self._declarations(0, len(self._tokens)))
 
     def reached(self, kernels: Sequence[str]) -> frozenset[str]:
@@ -148,14 +116,14 @@ class _File:
         while waiting:
             name = waiting.pop()
             reached.add(name)
-            words = {*_WORDS.findall(self._macros.get(name, ""))}
+            words = {*WORDS.findall(self._macros.get(name, ""))}
             words.update(*(self._words(each) for each in by_name.get(name, ())))
             waiting |= words - reached
         return frozenset(reached)
 
     @functools.cached_property
     def _kernel_marks(self) -> frozenset[str]:
-        named = {name for name, body in self._macros.items() if "__global__" in _WORDS.findall(body)}
+        named = {name for name, body in self._macros.items() if "__global__" in WORDS.findall(body)}
         return frozenset({"__global__", *named})
 
     def _words(self, declaration: _Declaration) -> set[str]:
@@ -165,7 +133,7 @@ class _File:
         for at in range(declaration.first, declaration.last + 1):
             token = self._tokens[at]
             if at not in left_out and (token.is_word or token.is_directive):
-                found.update(_WORDS.findall(token.text))
+                found.update(WORDS.findall(token.text))
         return found
 
     def cut(self, reached: frozenset[str]) -> str:
@@ -221,8 +189,8 @@ class _File:
         if self._at(first + 1) != "(" or first + 1 not in self._closes or not re.search(r"[{;]", body):
             return None
         last = self._closes[first + 1]
-        if not self._marks.isdisjoint(_WORDS.findall(body)):
-            is_kernel = not self._kernel_marks.isdisjoint(_WORDS.findall(body))
+        if not self._marks.isdisjoint(WORDS.findall(body)):
+            is_kernel = not self._kernel_marks.isdisjoint(WORDS.findall(body))
             return _Declaration(first, last, frozenset({_ALWAYS}), is_kernel=is_kernel)  # the names may be pasted
         return _Declaration(first, last, frozenset(token.text for token in self._tokens[first:last] if token.is_word))
 
@@ -231,7 +199,7 @@ class _File:
         members = tuple[_Declaration, ...]()
         while at < end:
             text, close = self._at(at), self._closes.get(at)
-            if text == ";" or text in _CLOSE:
+            if text == ";" or text in CLOSE:
                 break
             if text == "{" and close is not None:
                 if self._is_namespace(start, at):
@@ -351,66 +319,3 @@ class _File:
                 pointers = [i for i in range(at, self._closes.get(at, at)) if self._at(i) == "*"]
                 names |= {self._at(i + 1) for i in pointers[-1:]}
         return frozenset(names - _TYPES - _ATTRIBUTES)
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens of a text, without comments and without what NVRTC does not see."""
-    at, is_line_start = 0, True
-    guards = list[tuple[bool, bool]]()  # for each condition: whether it is on GUARD, and whether its branch is hidden
-    is_hidden = False
-    while at < len(text):
-        match = _DIRECTIVE.match(text, at) if is_line_start else None
-        if match is not None:
-            was_hidden = is_hidden
-            _follow(match[0], guards)
-            is_hidden = any(hidden for _, hidden in guards)
-            if not (was_hidden and is_hidden):
-                yield _Token(match[0], match.start(), match.end(), True)
-        else:
-            match = _TOKEN.match(text, at)
-            assert match is not None
-            if match["blank"] is None and not is_hidden:
-                yield _Token(match[0], match.start(), match.end())
-        is_blank = match.re is _TOKEN and match["blank"] is not None
-        is_line_start = is_blank and (is_line_start or "\n" in match[0])
-        at = match.end()
-
-
-def _follow(directive: str, guards: list[tuple[bool, bool]]) -> None:
-    """Keep track of the conditions around a line."""
-    match = _CONDITION.match(directive)
-    if match is None:
-        return
-    if match[1] == "endif":
-        del guards[-1:]
-    elif match[1] == "else":
-        guards[-1:] = [(is_guard, is_guard and not hidden) for is_guard, hidden in guards[-1:]]
-    elif match[1] == "elif":
-        guards[-1:] = [(False, False)]
-    else:
-        is_absent = match[1] == "ifndef" or re.search(rf"!\s*(defined\W+)?{GUARD}", match[2]) is not None
-        guards.append((GUARD in match[2], GUARD in match[2] and is_absent))
-
-
-def _brackets(tokens: Sequence[_Token]) -> dict[int, int]:
-    """The positions of closing brackets, by those of the opening ones. Each branch of a condition begins with the
-    brackets that were open before it."""
-    closes, opened, saved = dict[int, int](), list[int](), list[list[int]]()
-    for at, token in enumerate(tokens):
-        if token.is_directive:
-            match = _CONDITION.match(token.text)
-            kind = match[1] if match else ""
-            if kind.startswith("if"):
-                saved.append(list(opened))
-            elif kind in ("else", "elif") and saved:
-                opened = list(saved[-1])
-            elif kind == "endif" and saved:
-                saved.pop()
-        elif token.text in _OPEN:
-            opened.append(at)
-        elif token.text in _CLOSE:
-            while opened and _OPEN[tokens[opened[-1]].text] != token.text:
-                opened.pop()
-            if opened:
-                closes[opened.pop()] = at
-    return closes
