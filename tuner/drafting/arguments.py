@@ -7,8 +7,8 @@ import keyword
 import re
 
 from tuner.drafting import by_value, objects, roles
+from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
-from tuner.drafting.facts import Facts
 from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
 from tuner.space import expressions
@@ -22,7 +22,7 @@ MOST_GUESSED = 3  # extents of a guessed shape
 class DraftedArguments:
     """The arguments section of a draft."""
 
-    def __init__(self, facts: Facts, told: DraftedExtents) -> None:
+    def __init__(self, facts: ChosenKnobs, told: DraftedExtents) -> None:
         self.facts, self.told, self.extents = facts, told, told.sizes or ["n"]
 
     def lines(self) -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
+from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
-from tuner.drafting.facts import Facts
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
@@ -32,7 +32,7 @@ class Draft:
     """A draft of a space file. Raises RequestError if the source cannot be read or has no kernel `entry`."""
 
     def __init__(self, source: Path, entry: str | None, output: Path, include: Sequence[Path] = ()) -> None:
-        self.facts, self.source, self.output = Facts(source, entry, include), source, output
+        self.facts, self.source, self.output = ChosenKnobs(source, entry, include), source, output
         self.told = DraftedExtents(self.facts)
         self.extents = self.told.sizes or ["n"]
         self.arguments = DraftedArguments(self.facts, self.told)

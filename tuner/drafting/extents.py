@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tuner.drafting.facts import Facts
+from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.polynomials import Polynomial, times, written
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
@@ -22,7 +22,7 @@ MOST_TERMS = 4  # of a shape that the host code says
 class DraftedExtents:
     """The extents in a draft of the kernels with these facts."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: ChosenKnobs) -> None:
         self._facts = facts
 
     @cached_property

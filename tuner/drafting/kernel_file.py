@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tuner.drafting import flags
 from tuner.drafting.expansion import expanded
+from tuner.drafting.knobs import flags
 from tuner.drafting.reached import aliases, reached, resolved
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES

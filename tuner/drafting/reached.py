@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from tuner.space.sources.device_code import closed
 from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
@@ -29,15 +30,10 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
     for name, text, alias in _STRUCT.findall(code):
         for each in filter(None, (name, alias)):
             read[each].update(re.findall(r"[A-Za-z_]\w*", text))
-    waiting = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
-    waiting.update(p.type for step in steps for p in step.parameters or ())
-    waiting.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
-    found = set[str]()
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        waiting |= read.get(name, set()) - found
-    return frozenset(found)
+    first = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
+    first.update(p.type for step in steps for p in step.parameters or ())
+    first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
+    return closed(first, lambda name: read.get(name, ()))
 
 
 def extents_of_members(code: str, names: frozenset[str]) -> list[str]:

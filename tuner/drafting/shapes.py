@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tuner.drafting.bounds import IndexBounds, in_order
 from tuner.drafting.indices import AXES, Indices
-from tuner.drafting.knobs import is_large
+from tuner.drafting.knobs.proposals import is_large
 from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
 
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.drafting import knobs
 from tuner.drafting.expansion import expanded, split_arguments
+from tuner.drafting.knobs import proposals
 from tuner.lockless import cached_property
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import definitions, matching, split, words
@@ -154,7 +154,7 @@ class HostProgram:
 
     def __init__(self, texts: Sequence[str]) -> None:
         code = "\n".join(map(without_comments, texts))
-        self.numbers = {name: int(knob.default) for name, knob in knobs.of_code(code, ())}
+        self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         every = [word for word in words(code) if word != "#"]
         self.functions = [
             _function(name, {_parameter(part): tuple(part) for part in split(inner)}, _plain(expanded(body, code)))

@@ -9,8 +9,8 @@ from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launches import LaunchSite, launches
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
+from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial
-from tuner.drafting.templates import is_type
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.space.sources.cuda_tokens import CLOSE, WORDS, brackets, tokens
@@ -79,6 +79,15 @@ def of(text: str, kernels: tuple[str, ...]) -> str:
     return file.cut(file.reached(kernels))
 
 
+def closed(first: Iterable[str], read: Callable[[str], Iterable[str]]) -> frozenset[str]:
+    """The names `first`, and all that these read, directly or through others; `read` says what a name reads."""
+    found, waiting = set[str](), {*first}
+    while waiting:
+        found.add(name := waiting.pop())
+        waiting.update(each for each in read(name) if each not in found)
+    return frozenset(found)
+
+
 def _flat(declarations: Iterable[_Declaration]) -> Iterator[_Declaration]:
     """The declarations, with those in namespaces in the place of the namespaces."""
     for each in declarations:
@@ -110,16 +119,14 @@ class _File:
                 by_name.setdefault(name, []).append(each)
         entries = frozenset[str]().union(*(each.names for each in _flat(self.declarations) if each.is_kernel))
         matching = {name for name in entries if any(re.fullmatch(kernel, name) for kernel in kernels)}
-        reached, waiting = set[str](), {*(matching or entries), *filter(str.isidentifier, kernels), _ALWAYS}
+        first = {*(matching or entries), *filter(str.isidentifier, kernels), _ALWAYS}
         used = (each for each in _flat(self.declarations) if self._is_using(each))
-        waiting |= {self._at(each.first + 2) for each in used} - {"std"}
-        while waiting:
-            name = waiting.pop()
-            reached.add(name)
-            words = {*WORDS.findall(self._macros.get(name, ""))}
-            words.update(*(self._words(each) for each in by_name.get(name, ())))
-            waiting |= words - reached
-        return frozenset(reached)
+        first |= {self._at(each.first + 2) for each in used} - {"std"}
+
+        def read(name: str) -> set[str]:
+            return {*WORDS.findall(self._macros.get(name, ""))}.union(*map(self._words, by_name.get(name, ())))
+
+        return closed(first, read)
 
     @functools.cached_property
     def _kernel_marks(self) -> frozenset[str]:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tuner.drafting.knobs import Knob, guessed
-from tuner.drafting.undeclared import is_known
+from tuner.drafting.knobs.known import is_known
+from tuner.drafting.knobs.proposals import Knob, guessed
 from tuner.space.sources import flags
 from tuner.space.sources.preprocessor import remainder
 

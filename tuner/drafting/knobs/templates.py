@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tuner.drafting import knobs
-from tuner.drafting.knobs import Knob
+from tuner.drafting.knobs import proposals
+from tuner.drafting.knobs.proposals import Knob
 from tuner.drafting.reached import enumerators
 from tuner.lockless import cached_property
 from tuner.space.sources.prototype import Parameter, Prototype
@@ -30,7 +30,7 @@ class Templates:
         values = {name: kind for name, kind in self._kinds.items() if not is_type(kind)}
         words = {name: enumerators(self._text, kind)[1] for name, kind in values.items()}
         defaults = {name: text for step in self._steps for name, text in step.defaults.items()}
-        return knobs.of_template(values, defaults, words)
+        return proposals.of_template(values, defaults, words)
 
     def entry(self, step: Prototype) -> str:
         """The `kernel` entry of a step: the qualified name, with `<{parameter}, ...>` for a template."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tuner.drafting.expansion import expanded
+from tuner.drafting.knobs.known import is_known
 from tuner.space.sources.prototype import definitions, is_type_word, matching, words
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -24,13 +25,6 @@ _QUALIFIERS = {
 }  # fmt: skip
 _BEFORE_A_STATEMENT = {";", "{", "}", ")", ":", "#", "else", "do"}
 _BEFORE_PARAMETERS = {"for", "if", "while", "switch", "catch", "]"}
-# Names that compilers and the languages' standard headers declare.
-_KNOWN = re.compile(
-    r"__\w*|\w+_t|cuda\w+|cu[A-Z]\w+|CU_\w+|CLK_\w+|CL_\w+|CUDART_\w+|M_\w+|memory_\w+|thread_scope\w*|omp_\w+"
-    r"|(?:FLT|DBL|LDBL|HALF|S?CHAR|UCHAR|U?SHRT|U?INT|U?LONG|U?LLONG|SIZE|PTRDIFF|U?INT\w*\d+|U?INTPTR|RAND)_\w+"
-    r"|INFINITY|NAN|HUGE_VAL[FL]?|MAXFLOAT|NULL|EOF|nullptr|true|false|this|errno|stdin|stdout|stderr|warpSize"
-    r"|threadIdx|blockIdx|blockDim|gridDim|I"
-)
 
 
 def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool], more: str) -> dict[str, bool]:
@@ -59,11 +53,6 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
         return {}
     known = never | _declared(text, Counter(extra)) | {*re.findall(r"\bnamespace\s+\w+\s*=\s*(?:::\s*)?(\w+)", text)}
     return {n: is_truth for n, is_truth in read.items() if n not in known and not is_known(n)}
-
-
-def is_known(name: str) -> bool:
-    """Whether compilers or the standard headers of the languages declare names such as this one."""
-    return _KNOWN.fullmatch(name) is not None
 
 
 def _declared(text: str, uses: Counter[str]) -> set[str]:

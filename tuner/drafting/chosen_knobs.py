@@ -1,0 +1,176 @@
+"""Decides which numbers of a kernel are knobs, sizes or fixed, and what its block sizes are."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection
+
+from tuner.drafting.blocks import Blocks
+from tuner.drafting.facts import Facts
+from tuner.drafting.knobs import flags, proposals
+from tuner.drafting.knobs.proposals import Knob
+from tuner.drafting.knobs.undeclared import undeclared
+from tuner.drafting.reached import extents_of_members
+from tuner.lockless import cached_property
+from tuner.quoting import shown
+from tuner.space.expressions import arithmetic
+from tuner.space.sources.prototype import Prototype
+from tuner.space.sources.source import GUARD
+
+_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+
+
+class ChosenKnobs(Facts):
+    """The facts about kernels, with what is chosen from them: sizes that the source defines, knobs, block sizes."""
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """The macros and constants that are extents of arrays: no knobs, because they change the operation."""
+        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        extents |= self.launched.fixed - self.size_macros.keys()
+        return self.shapes.fixed | {name: number for name, number in self.numbers.items() if name in extents}
+
+    @cached_property
+    def size_macros(self) -> dict[str, int]:
+        """The macros and constants that are probably sizes: no extents of the kernel's own arrays, by their names or
+        values, and part of an index or a bound."""
+        arrays = "|".join(re.escape(p.name) for p in self.parameters if p.is_pointer) or "-"
+        own = " ".join(re.findall(rf"\b(?!(?:{arrays}) )\w+ ((?:\[ [^\[\]]* \] )+)", self.body + " "))
+        extents = set(re.findall(r"[A-Za-z_]\w*", own))
+        read = set(re.findall(r"(?:\* |< |<= )([A-Za-z_]\w*)", self.body.replace("< =", "<=")))
+        # What blocks or threads are apart by is a tile.
+        tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
+        extents.update(tiles)
+        extents.update(self.shapes.fixed)
+        found = {name for name, value in self.numbers.items() if name in read and proposals.is_size(name, value)}
+        # Extents of arrays, as indices or the host's allocations tell them.
+        known = self.launched.fixed.union(self.shapes.sizes)
+        found |= {name for name, value in self.numbers.items() if name in known and proposals.is_large(name, value)}
+        return {name: value for name, value in self.numbers.items() if name in found - extents}
+
+    @cached_property
+    def knobs(self) -> dict[str, Knob]:
+        """The proposed parameters: template parameters, macros, constants, undefined names, flags and unknown block
+        sizes."""
+        found = self.templates.knobs
+        taken = {
+            *arithmetic.FUNCTIONS,
+            *(p.name for p in self.parameters),
+            *self.templates.types,
+            *found,
+            *self.fixed,
+            *self.size_macros,
+        }
+        of_text = proposals.of_code(self.text, taken)
+        found |= {name: knob for name, knob in of_text if name in self.numbers and self._is_used(name)}
+        for name, is_truth in self._undeclared.items():
+            if name not in taken and name not in found:
+                why = "the source does not define it"
+                found[name] = (
+                    Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else proposals.guessed(name, why)
+                )
+        found = proposals.launchable(found)
+        if not self.missing:  # a missing header may define them
+            head = f"#define {GUARD} 1\n" if self.is_cuda else ""
+            of_flags = flags.of_code(self.code, head + self.own)
+            found |= {name: knob for name, knob in of_flags if name not in taken}
+        found = {name: self._as_launched(name, knob) for name, knob in found.items()}
+        block_extents = self._known_block(self.prototype, found) if self.has_grid else []
+        numbers = [*self.launched.block(0), None, None, None]
+        for at in (at for at, extent in enumerate(block_extents) if not extent):
+            axis, number = "xyz"[at], numbers[at]
+            sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
+            ask = f"the source does not read the block size: which macro or number is it in {axis}?"
+            reads = self.reads_threads
+            default = number or (256 if self.dimensions == 1 else 16)
+            values = tuple(sorted({*sides, default}))
+            found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
+        return proposals.within_limit(found, block_extents)
+
+    def _is_used(self, name: str) -> bool:
+        """Whether the compiler's text uses a macro or constant, besides its definition."""
+        text, definitions = re.subn(rf"(#[ \t]*define[ \t]+){name}\b", r"\1", self.own)
+        return len(re.findall(rf"\b{name}\b", text)) >= (1 if definitions else 2)
+
+    def _as_launched(self, name: str, knob: Knob) -> Knob:
+        """A knob that asks for its values, with those around what all launches pass for it."""
+        number = self.launched.number(name) if knob.question else None
+        return knob if number is None else Knob(proposals.around(number), number)
+
+    @property
+    def _undeclared(self) -> dict[str, bool]:
+        """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
+        names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
+        if self.missing:  # a missing header may declare them
+            return {}
+
+        def runs(name: str, prefix: Collection[str]) -> bool:
+            return name in names or "__device__" in prefix or (not self.is_cuda and name != "main")
+
+        code = self.text
+        found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
+        return {name: is_truth for name, is_truth in found.items() if name in self.reached}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The macros whose default is a word, and that the source uses."""
+        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name, _ in _WORD_MACRO.findall(self.code)}
+        guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
+        found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
+        return {name: word for name, word in found.items() if uses[name] > (2 if name in guarded else 1)}
+
+    def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
+        """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
+        words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
+        declared = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
+        if declared and (len(declared) > 1 or self.dimensions == 1):  # else launch bounds are the product of all axes
+            return declared
+        named = proposals.named_block(found, self.dimensions)
+        blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
+        indexed = [
+            blocks.extent("xyz"[axis]) or proposals.spaced(self.code, found, axis) for axis in range(self.dimensions)
+        ]
+        if named or (all(indexed) and not self.reads_threads):
+            return named or indexed
+        shared = proposals.shared_block(self.code, found, self.dimensions)
+        if declared and not all(indexed):
+            return declared
+        return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
+
+    def _known_block(self, step: Prototype, found: Collection[str]) -> list[str]:
+        """The block size as `_block`, with the host code's number on an axis that the launch may not choose."""
+        numbers = self.launched.block(self.steps.index(step)) if not self.reads_threads else []
+        block = self._block(step, found)
+        block += [""] * (len(numbers) - len(block))
+        return [each or self._of_template(number) for each, number in itertools.zip_longest(block, numbers)]
+
+    def _of_template(self, number: int | None) -> str:
+        """A number of threads, or the only template parameter for which all launches pass it."""
+        same = [name for name in self.templates.knobs if number and self.launched.number(name) == number]
+        return same[0] if len(same) == 1 else str(number or "")
+
+    def block_of(self, step: Prototype) -> list[str]:
+        """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""
+        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._known_block(step, self.knobs))]
+        while len(extents) > 1 and extents[-1] == "1":
+            extents.pop()
+        return extents
+
+    @cached_property
+    def block(self) -> list[str]:
+        """The block size of the first step."""
+        return self.block_of(self.prototype)
+
+    @property
+    def asks_block(self) -> str:
+        """The question about the block size; empty if the source determines it or leaves it to the launch."""
+        ask, bounds = "how many threads in x, y, z?", self.prototype.block
+        if bounds and self.block != list(bounds)[: len(self.block)]:
+            return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
+        reads = self.reads_threads
+        is_declared = bool(bounds) or bool(proposals.named_block(self.knobs, self.dimensions)) or reads
+        if not bounds and all(extent.isdecimal() for extent in self.block) and self.launched.block(0):
+            return ""
+        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
+        return "" if is_declared and len(self.block) == self.dimensions and all(known) else ask
