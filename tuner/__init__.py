@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from tuner.families.matrices.matmul import matmul
     from tuner.launch.kernel import Kernel
     from tuner.launch.launcher import load
+    from tuner.search.pool_gp_strategy import strategy
     from tuner.tuning.several.misses import warm_up
 
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError",
-    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "warm_up",
+    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "strategy", "warm_up",
 ]  # fmt: skip
 
 
@@ -64,6 +65,10 @@ def __getattr__(name: str) -> object:
         from tuner.families.matrices.matmul import matmul
 
         return matmul
+    if name == "strategy":
+        from tuner.search.pool_gp_strategy import strategy
+
+        return strategy
     if name == "torch":
         return importlib.import_module("tuner.torch")
     if name == "warm_up":
