@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     from tuner.launch.kernel import Kernel
     from tuner.launch.launcher import load
     from tuner.search.pool_gp_strategy import strategy
+    from tuner.space.python.space import Space
     from tuner.tuning.several.misses import warm_up
 
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
-    "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError",
-    "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "strategy", "warm_up",
+    "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "Space",
+    "SpaceError", "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "strategy",
+    "warm_up",
 ]  # fmt: skip
 
 
@@ -57,6 +59,10 @@ def __getattr__(name: str) -> object:
         from tuner.launch.launcher import load
 
         return load
+    if name == "Space":
+        from tuner.space.python.space import Space
+
+        return Space
     if name == "dispatch":
         from tuner.families.dispatcher import dispatch
 

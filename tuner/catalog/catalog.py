@@ -211,13 +211,15 @@ def _has_records(kernel: str) -> bool:
     return ".." not in kernel.split("/") and os.path.isfile(paths.user_results() / f"{kernel.lstrip('/')}.jsonl")
 
 
-def load(kernel: str) -> Space:
-    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML.
+def load(kernel: str | Space) -> Space:
+    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML. A Space is itself.
 
     Reading YAML is slow, because it imports pydantic and yaml. Launch forms therefore ship with the package, and new
     ones are cached for the next launch. In a block of `snapshot.kept` a kernel is read once, with all its files. Raises
     RequestError if there is no such kernel or its file is invalid.
     """
+    if isinstance(kernel, Space):
+        return _with_files(kernel)
     return snapshot.once(("space", kernel), lambda: _kept(*find(kernel)))
 
 

@@ -16,7 +16,7 @@ from tuner.devices.views import Views
 from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
 from tuner.quoting import quoted
-from tuner.space import chosen_types, operation, parsing
+from tuner.space import chosen_types, launch_form, operation, parsing
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import Instance, checked
@@ -209,7 +209,7 @@ class Kernel:
         """For `pickle` and `copy`: load the same kernel, problem and configuration on the device of the same name."""
         space, scope = self.space, self.scope
         return _reload, (
-            kernel_names.address(space),
+            kernel_names.address(space) if space.files else launch_form.to_json(space),
             dict(scope.sizes),
             dict(scope.options),
             dict(scope.types),
@@ -312,7 +312,7 @@ class _Bound(functools.partial[None]):
 
 
 def _reload(
-    name: str,
+    kernel: str | Mapping[str, Any],
     sizes: Mapping[str, int],
     options: Mapping[str, float],
     types: Mapping[str, str],
@@ -320,11 +320,11 @@ def _reload(
     candidate: Candidate,
     builds: Mapping[str, Build],
 ) -> Kernel:
-    """Load a pickled Kernel again.
+    """Load a pickled Kernel again. `kernel` is its name or file; the launch form of one that was made in Python.
 
     Raises RequestError if the kernel, the device or the configuration no longer exists, and the errors of Kernel.
     """
-    space = catalog.load(name)
+    space = catalog.load(kernel) if isinstance(kernel, str) else launch_form.from_json(kernel)
     device = devices.shared(devices.for_space(space, device_name))
     types = chosen_types.parse(types, space.operation)
     scope = space.operation.scope(sizes, options, device.language, device.limits, types)

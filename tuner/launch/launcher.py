@@ -23,6 +23,7 @@ from tuner.space.config import Value
 from tuner.space.instance import Instance, checked
 from tuner.space.model import Space
 from tuner.space.parsing import Size
+from tuner.space.python.space import PythonSpace
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text
 from tuner.store import missed
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def load(
-    kernel: str | Path,
+    kernel: str | Path | PythonSpace,
     size: Size | None = None,
     *,
     device: str | Device | None = None,
@@ -51,7 +52,7 @@ def load(
     an exact record is listed by `tune missed`. Nothing is tuned, except in a `tuner.warm_up` block.
 
     Args:
-        kernel: A name from `tune list`, a unique part of one, or the path of a space file.
+        kernel: A name from `tune list`, a unique part of one, the path of a space file, or a `tuner.Space`.
         size: The problem size, as for `tune`: 4096, "4096x2048x1024", (4096, 2048, 1024) or
             {"M": 100, "N": 37, "K": 53}. Not needed if the operation has a default for every size.
         device: A name such as "cuda:1", or an open device. Default: the first device that runs the kernel's language.
@@ -82,9 +83,10 @@ def load(
         kernel(C, A, B)
         assert np.allclose(C, A @ B, rtol=1e-4)
     """
-    if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
+    if not isinstance(kernel, str | Path | PythonSpace) or not (device is None or isinstance(device, str | Device)):
         raise RequestError(
-            f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name or path, and a device's name"
+            f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name, its path or a tuner.Space, and a "
+            "device's name"
         )
     _check_types(
         folders={"results": results, "binaries": binaries},
@@ -92,7 +94,7 @@ def load(
     )
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
-    space = catalog.load(str(kernel))
+    space = kernel.model if isinstance(kernel, PythonSpace) else catalog.load(str(kernel))
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     forking.check(opened.kind)
@@ -105,7 +107,7 @@ def load(
     else:
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
-        if not builds and not (candidates and candidates[0].is_exact):
+        if not builds and space.files and not (candidates and candidates[0].is_exact):
             address = kernel_names.address(space)
             if missed.note(address, chosen.sizes, opened, chosen.options, chosen.types, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)

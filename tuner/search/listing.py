@@ -32,7 +32,7 @@ def listed(space: Space, scope: Scope) -> Pool:
     """
     check_launchable(space, scope)
     file = _file(space, scope)
-    pool = _read(file, space)
+    pool = None if file is None else _read(file, space)
     if pool is not None:
         logger.debug("%s: %d valid configurations, from the cache", space.name, len(pool))
         return pool
@@ -45,23 +45,32 @@ def listed(space: Space, scope: Scope) -> Pool:
         found = drawing.draw(space, scope)
         pool = Pool.of_rows(space.parameters, found.rows, found.valid if found.is_sample else None)
     logger.debug("%s: %d valid configurations, listed in %.3f s", space.name, len(pool), time.perf_counter() - began)
-    _store(file, pool)
+    if file is not None:
+        _store(file, pool)
     return pool
 
 
 def counted(space: Space, scope: Scope) -> int | None:
     """The number of valid configurations; None if their list is not cached. Raises RequestError as `folder` does."""
-    pool = _read(_file(space, scope), space)
+    file = _file(space, scope)
+    pool = None if file is None else _read(file, space)
     return None if pool is None or pool.is_sample else pool.valid
 
 
 def is_likely_cached(space: Space) -> bool:
     """Whether the cache has a list of this space, at whatever size."""
-    return any(folder().glob(f"{_beginning(space)}*"))
+    return not _asks_python(space) and any(folder().glob(f"{_beginning(space)}*"))
 
 
-def _file(space: Space, scope: Scope) -> Path:
+def _file(space: Space, scope: Scope) -> Path | None:
+    """The file of the list; None if a function of Python decides, whose text does not say what it does."""
+    if _asks_python(space):
+        return None
     return folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
+
+
+def _asks_python(space: Space) -> bool:
+    return any(restriction.that.is_python for restriction in space.restrictions)
 
 
 def folder() -> Path:

@@ -38,7 +38,8 @@ def to_json(space: Space) -> dict[str, Any]:
         "order": loops.to_json(space.order),
         "languages": list(space.languages),
         "parameters": {name: list(values) for name, values in space.parameters.items()},
-        "restrictions": [[r.that.text, r.because] for r in space.restrictions],
+        # Functions stay where they are: only the process that has them lists configurations.
+        "restrictions": [[r.that.text, r.because] for r in space.restrictions if not r.that.is_python],
         "derived": {name: e.text for name, e in space.derived.items()},
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
+from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space import structs
 from tuner.space.argument import Argument
@@ -345,6 +346,16 @@ class Space:
         """The expressions that decide which launches there are, besides grids: those of loops, and conditions."""
         conditions = [step.when for step in self.steps if step.when is not None]
         return (*(e for loop in self.loops for e in loop.expressions), *conditions)
+
+    @property
+    def origin(self) -> str:
+        """Its file, relative to the current folder, for messages; its name if it was made in Python."""
+        return relative_to_cwd(self.files[0]) if self.files else self.name
+
+    @property
+    def operation_origin(self) -> str:
+        """The file of its operation, for messages; its name if it was made in Python."""
+        return shown(self.files[-1]) if self.files else self.name
 
     def alignment_of(self, argument: str) -> int:
         """The required alignment of the caller's array `argument`, in bytes, apart from its element size."""

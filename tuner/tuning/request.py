@@ -27,7 +27,7 @@ UNTUNABLE = (NoConfiguration, OutOfMemory)  # errors of one problem, which do no
 class TuningRequest:
     """A kernel, its problem, and how to search. None means the default."""
 
-    kernel: str
+    kernel: str | Space
     size: str | None  # None: the operation's default sizes
     device: str | None = None  # one, several separated by commas, or `all`
     options: Mapping[str, float] = field(default_factory=dict)

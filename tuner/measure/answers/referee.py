@@ -105,7 +105,7 @@ class Referee:
         checksum = np.array([zlib.crc32(data.tobytes()) for data in filled.values()])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
-                f"{shown(self.space.files[-1])}: fill: {', '.join(filled)}: other contents for the same generator; "
+                f"{self.space.operation_origin}: fill: {', '.join(filled)}: other contents for the same generator; "
                 f"draw from `{python_calls.GENERATOR}` alone"
             )
         return operation.inputs(op, scope, seed, filled)
@@ -207,7 +207,7 @@ class Referee:
         name = (
             f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(instance.config)}"
         )
-        origin = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
+        origin = f"{self.space.operation_origin}: reference: {shown(name)}"
         try:
             outputs = _Launch(self.placer, instance, contents).outputs()
         except TrialError as error:

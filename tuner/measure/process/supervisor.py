@@ -55,12 +55,12 @@ class Task:
 def announce(space: Space, noted: Callable[[str], None]) -> None:
     """Tell the user, through `noted`, which Python functions of `space` will run."""
     if functions := space.operation.python_functions:
-        noted(f"runs {shown(' and '.join(map(str, functions)))} of {shown(space.files[-1])}")
+        noted(f"runs {shown(' and '.join(map(str, functions)))} of {space.operation_origin}")
 
 
 def uncomputed(space: Space, died: WorkerDied) -> str:
     """The message for a worker that died while it computed inputs and answers."""
-    what = f"the inputs and answers of {shown(space.files[-1] if space.files else space.name)}"
+    what = f"the inputs and answers of {space.operation_origin}"
     if died.reason == "timeout":
         return f"{what} were not computed within {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
     return f"{what} cannot be computed: {explained(space, died)}"

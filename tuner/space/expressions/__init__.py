@@ -39,6 +39,11 @@ class Expression:
         return _names(self)
 
     @property
+    def is_python(self) -> bool:
+        """Whether it is a Python function, whose text only names it."""
+        return False
+
+    @property
     def is_name(self) -> bool:
         """Whether the expression is a single name."""
         return isinstance(self.tree, ast.Name)

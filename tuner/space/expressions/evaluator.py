@@ -129,7 +129,7 @@ def evaluator_of(node: ast.expr) -> Evaluator:
     It dispatches on node types once, not at each evaluation: a restriction is evaluated thousands of times before a run
     prints its first line.
     """
-    return _EVALUATORS[type(node)](node)
+    return EVALUATORS[type(node)](node)
 
 
 def _constant(node: ast.Constant) -> Evaluator:
@@ -217,7 +217,7 @@ def _call(node: ast.Call) -> Evaluator:
 
 
 # Lists and tuples stay apart, because in Python a list never equals a tuple.
-_EVALUATORS: Mapping[type[ast.expr], Callable[[Any], Evaluator]] = {
+EVALUATORS: dict[type[ast.expr], Callable[[Any], Evaluator]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.BinOp: _binary,

@@ -6,15 +6,16 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.quoting import quoted, shown
 from tuner.space import chosen_types, expressions, parsing
 from tuner.space.chosen import common
 from tuner.space.config import Value
 from tuner.space.default import no_configuration
-from tuner.space.expressions import Expression, arithmetic, evaluator
+from tuner.space.expressions import Expression, arithmetic, evaluator, function_expressions
 from tuner.space.file import evaluation as evaluations
 from tuner.space.file import step_reader, yamlfile
 from tuner.space.file.evaluation import Evaluation
@@ -47,7 +48,12 @@ def read(path: Path, name: str | None = None) -> Space:
 
     name: the name of the space; by default, folder and file name without suffix.
     """
-    builder = _builder(yamlfile.read(path), name)
+    return of_document(yamlfile.read(path), name)
+
+
+def of_document(document: Document, name: str | None = None) -> Space:
+    """The space in `document`. Raises SpaceError with its key if it is invalid."""
+    builder = _builder(document, name)
     space = builder.space()
     builder.check_agreement(space, only_fatal=True)
     return space
@@ -146,10 +152,13 @@ class _SpaceBuilder:
             compiler=self.source_reader.compiler(languages),
             alignment=model.alignment,
             source_note=model.source_note,
-            files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
+            files=() if self.document.origin else self._files(),
             include=include,
             order=order,
         )
+
+    def _files(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(document.path.resolve() for document in (self.document, self.shared)))
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
         """Raise SpaceError if the space and the text of its source disagree.
@@ -231,13 +240,24 @@ class _SpaceBuilder:
         model = self.model
         restrictions: list[Restriction] = []
         for position, restriction in enumerate(model.restrictions):
-            self._check_names(("restrictions", position), restriction.that)
-            restrictions.append(Restriction(restriction.that, restriction.because))
+            restrictions.append(Restriction(self._condition(position, restriction.that), restriction.because))
         if model.requires is not None:
             others = " and ".join(f"language != {n!r}" for n, lang in LANGUAGES.items() if lang.has_compute_capability)
             that = expressions.parse(f"{others} or compute_capability {model.requires.compute_capability}")
             restrictions.append(Restriction(that, "the stage requires it"))
         return restrictions
+
+    def _condition(self, position: int, that: Any) -> Expression:
+        """The condition of the restriction at `position`, whose names are known."""
+        where = ("restrictions", position)
+        if callable(that):
+            try:
+                return function_expressions.restriction(that, self.names, self.model.parameters)
+            except ExpressionError as error:
+                raise self.document.error(where, str(error)) from None
+        expression: Expression = that
+        self._check_names(where, expression)
+        return expression
 
     def _default(self) -> dict[str, Value]:
         """The default configuration: a value for every parameter, or empty."""

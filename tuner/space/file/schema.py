@@ -76,7 +76,12 @@ def _dtype(value: object) -> object:
 
 
 def _restriction(value: object) -> object:
-    return {"that": value} if isinstance(value, str) else value
+    return {"that": value} if isinstance(value, str) or callable(value) else value
+
+
+def _condition(value: object) -> object:
+    """An expression; or a function, which only a space in Python can have, and which is examined with its names."""
+    return value if callable(value) else _expression(value)
 
 
 def _values(value: object) -> object:
@@ -98,6 +103,7 @@ def _option(value: object) -> object:
 
 _FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
+Condition = Annotated[Any, BeforeValidator(_condition), WithJsonSchema(_FORMULA)]
 Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
@@ -214,7 +220,7 @@ class StrictModel(BaseModel):
 class RestrictionModel(StrictModel):
     """A condition on configurations."""
 
-    that: Formula = Field(description="must be true for every configuration")
+    that: Condition = Field(description="must be true for every configuration")
     because: str = Field("", description="the reason, for error messages")
 
 

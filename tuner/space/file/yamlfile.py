@@ -26,16 +26,19 @@ Where = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """The data of one file.
+    """The data of one file, or of objects of Python.
 
     lines: the line of each key and list item, by its path.
     questions: the open questions that `tune new` writes as comments `# ?`, by line.
+    origin: what messages name in place of the path and a line, if the data is of no file. Then only the folder of
+        `path` means anything: the data names files relative to it.
     """
 
     path: Path
     data: dict[str, Any]
     lines: dict[Where, int]
     questions: dict[int, str]
+    origin: str = ""
 
     def check_answered(self) -> None:
         """Raise SpaceError if there are open questions; the message lists them, one per line."""
@@ -69,10 +72,8 @@ class Document:
             enclosing = enclosing[:-1]
         message = shown(message, MOST_MESSAGE)  # it may quote long or unprintable text of the file
         key = shown(".".join(str(part) for part in where))
-        line = self.lines.get(enclosing, 1)
-        return SpaceError(
-            f"{shown(self.path)}:{line}: {key}: {message}" if key else f"{shown(self.path)}:{line}: {message}"
-        )
+        place = self.origin or f"{shown(self.path)}:{self.lines.get(enclosing, 1)}"
+        return SpaceError(f"{place}: {key}: {message}" if key else f"{place}: {message}")
 
 
 def read(path: Path) -> Document:
@@ -223,3 +224,17 @@ def _resolve(event: yaml.ScalarEvent) -> Any:
         return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
     except (ValueError, yaml.YAMLError):
         return event.value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `read` accepts: no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Equal parts are written out."""
+        return True
+
+
+def dumped(data: Any) -> str:
+    """Plain data as YAML that `read` reads back."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=116, allow_unicode=True)
+    return text

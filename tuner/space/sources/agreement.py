@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space import expressions, loops
 from tuner.space.argument import Argument
@@ -79,7 +78,7 @@ def warnings(space: Space) -> Iterator[str]:
             where = fault.where
             if where[:1] == ("steps",) and len(where) > 1:
                 where = ("steps", *loops.place(space.order, int(where[1])), *where[2:])
-            yield f"{relative_to_cwd(space.files[0])}: {shown('.'.join(map(str, where)))}: {fault.message}"
+            yield f"{space.origin}: {shown('.'.join(map(str, where)))}: {fault.message}"
 
 
 def missing_headers(space: Space) -> Iterator[str]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.errors import NoConfiguration, SpaceError
-from tuner.paths import relative_to_cwd
 from tuner.space import loops
 from tuner.space.config import Value
 from tuner.space.default import declared_or_first
@@ -182,7 +181,7 @@ def _message(space: Space, number: int, axis: int, name: str, growth: list[tuple
     key = ".".join(map(str, loops.place(space.order, number)))
     place = "grid" if len(space.steps) == 1 and not space.order else f"steps.{key}.grid"
     return (
-        f"{relative_to_cwd(space.files[0])}: {place}: {most:,} threads in {'xyz'[axis]} at {name}={last}, {least:,} at "
+        f"{space.origin}: {place}: {most:,} threads in {'xyz'[axis]} at {name}={last}, {least:,} at "
         f"{name}={first}, but no index of {space.steps[number].kernel} uses {name}, so the others do nothing of use; "
         f"divide the blocks by {name}, as ceil_div does"
     )

@@ -1,0 +1,181 @@
+"""`tuner.Space`: what it accepts, what it refuses, and the space file that says the same."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.python_spaces import OPERATION, SOURCE, scale
+from helpers.spaces import WIDEST, on
+from tuner.catalog import catalog
+from tuner.errors import ExpressionError, NoConfiguration, SpaceError
+from tuner.search.listing import listed
+from tuner.space import identity
+from tuner.space.sources.rendering import Version
+
+PORTABLE = "GLOBAL float *y, GLOBAL const float *x, int n, float a"
+
+
+def valid(space: tuner.Space, n: int = 1000) -> list[tuple[Any, ...]]:
+    """The values of the valid configurations, sorted."""
+    pool = listed(space.model, on(space.model, {"n": n}, WIDEST))
+    return sorted(tuple(pool.config(row).values()) for row in range(len(pool)))
+
+
+def test_a_space_of_python_is_that_of_the_file_with_the_same_words(tmp_path: Path) -> None:
+    space = scale(
+        title="Multiply",
+        name="mine/scale",
+        parameters={"unroll": (1, np.int64(2)), "width": range(1, 5), "wide": [False, True]},
+        restrictions=["unroll * width <= n", {"that": "width != 3", "because": "it is odd"}],
+        derived={"both": "unroll * width"},
+        default={"unroll": 1, "width": 2, "wide": True},
+    )
+    text = space.to_yaml(tmp_path / "sub" / "scale.yaml")
+    read = catalog.load(str(tmp_path / "sub" / "scale.yaml"))
+    assert (tmp_path / "sub" / "scale.yaml").read_text() == text
+    assert (tmp_path / "sub" / "scale.c").read_text() == SOURCE
+    assert read.parameters == space.model.parameters == {"unroll": (1, 2), "width": (1, 2, 3, 4), "wide": (False, True)}
+    assert read.restrictions == space.model.restrictions
+    assert (read.operation, read.derived, read.default) == (
+        space.model.operation,
+        space.model.derived,
+        space.model.default,
+    )
+    assert Version.of(read) == Version.of(space.model)
+    assert identity.of(read) == identity.of(space.model)
+    assert repr(space) == "<Space mine/scale: unroll, width, wide; 16 combinations>"
+
+
+def test_paths_are_relative_to_the_folder_and_in_a_space_file_to_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "scale.c").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    here, there = scale(source="kernels/scale.c"), scale(source=Path("scale.c"), folder="kernels")
+    assert here.model.sources == there.model.sources == (tmp_path / "kernels" / "scale.c",)
+    assert here.name == f"{tmp_path.name}/scale"
+    assert there.name == "kernels/scale"
+    assert "source: kernels/scale.c\n" in here.to_yaml()
+    assert "source: ../kernels/scale.c\n" in here.to_yaml(tmp_path / "spaces" / "scale.yaml")
+    (source,) = catalog.load(str(tmp_path / "spaces" / "scale.yaml")).sources
+    assert source.samefile(tmp_path / "kernels" / "scale.c")
+
+
+@pytest.mark.parametrize(
+    ("text", "languages"),
+    [
+        ("__global__ void scale(float *y, const float *x, int n, float a) {}", ("cuda",)),
+        ("__kernel void scale(__global float *y, __global const float *x, int n, float a) {}", ("opencl",)),
+        (f'#include "portable.h"\nKERNEL void scale({PORTABLE}) {{}}', ("cuda", "opencl")),
+        (SOURCE, ("c",)),
+    ],
+)  # fmt: skip
+def test_the_language_of_a_text_is_that_which_it_looks_like(text: str, languages: tuple[str, ...]) -> None:
+    assert scale(source=text, block=[1], grid=[1]).model.languages == languages
+
+
+def fits(unroll: int, width: int, n: int, limit: int = 4) -> bool:
+    return unroll * width <= min(limit, n)
+
+
+class Fits:
+    def __call__(self, unroll: int, width: int) -> Any:
+        return np.bool_(unroll * width <= 4)
+
+
+ALL_FITTING = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        fits,
+        lambda unroll, width: unroll * width <= 4,
+        lambda width, /, *, unroll: unroll * width <= 4,
+        lambda p: p["unroll"] * p["width"] <= 4,
+        lambda **p: p["unroll"] * p["width"] <= 4,
+        functools.partial(lambda most, unroll, width: unroll * width <= most, 4),
+        Fits(),
+        lambda product: product <= 4,
+    ],
+    ids=["def", "lambda", "kinds", "dictionary", "keywords", "partial", "object", "derived"],
+)
+def test_a_function_restricts_by_names_or_by_the_configuration(function: Callable[..., Any]) -> None:
+    assert valid(scale(restrictions=[function], derived={"product": "unroll * width"})) == ALL_FITTING
+
+
+def test_a_function_reads_sizes_and_decides_anew_at_each() -> None:
+    space = scale(restrictions=[fits, "unroll > 1"])
+    assert valid(space) == [(2, 1), (2, 2), (4, 1)]
+    assert valid(space, 2) == [(2, 1)]
+    with pytest.raises(NoConfiguration, match=r"at n=0: `fits\(\) of test_python_spaces\.py:\d+`"):
+        valid(scale(restrictions=[fits]), 0)
+    most = [4]
+    captured = scale(restrictions=[lambda unroll, width: unroll * width <= most[0]])
+    assert valid(captured) == ALL_FITTING
+    most[0] = 1
+    assert valid(captured) == [(1, 1)]
+
+
+def test_a_function_that_raises_is_named_with_the_configuration_unless_another_restriction_excludes_it() -> None:
+    def divides(unroll: int, width: int) -> bool:
+        return 1 // (unroll * width - 2) >= -1
+
+    where = r"`divides\(\) of test_python_spaces\.py:\d+`: it raises ZeroDivisionError: .* at unroll=1 width=2"
+    with pytest.raises(ExpressionError, match=f"restriction {where}"):
+        valid(scale(restrictions=[divides]))
+    assert valid(scale(restrictions=[divides, "unroll * width != 2"])) == [(1, 1), (2, 2), (4, 1), (4, 2)]
+    with pytest.raises(ExpressionError, match="it returns None; return true or false at unroll="):
+        valid(scale(restrictions=[lambda unroll: None]))
+
+
+def fill(value: Any) -> dict[str, Any]:
+    return {
+        "arguments": [{**each, **({"fill": value} if each["name"] == "x" else {})} for each in OPERATION["arguments"]]
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"restriction": []}, "Space .*/scale: restriction: unknown key; did you mean `restrictions`"),
+        ({"parameters": {"unroll": []}}, r"Space .*/scale: parameters.unroll: 0 entries; at least 1 is needed"),
+        ({"parameters": {"unroll": {1, 2}}}, "parameters.unroll: a set; write a number, a word, a list"),
+        ({"parameters": {1: [2]}}, "parameters: the key 1 is a int; write a word"),
+        ({"parameters": {"unroll": [1]}, "restrictions": ["unrol > 1"]}, "restrictions.0: .*did you mean unroll"),
+        ({"restrictions": [lambda unrol: True, "unroll > 1"], "parameters": {"unroll": [1], "width": [1]}}, None),
+        ({"restrictions": [lambda unrol, width: True]}, "restrictions.0: .*unknown name 'unrol'; did you mean unroll"),
+        ({"restrictions": [lambda a, b: True]}, "restrictions.0: .*unknown name 'b'"),
+        ({"restrictions": [max]}, "restrictions.0: .*"),
+        ({"derived": {"both": lambda unroll: 1}}, "derived.both: <lambda> of .*: only restrictions may be functions"),
+        ({"source": "scale.c"}, "source: the kernel file is missing: .*scale.c"),
+        ({"source": "void other() {}"}, "kernel: .*has no entry point 'scale'; it defines other"),
+        ({"name": "../up"}, "name: '../up': write words"),
+        ({"name": "sgemm/03_naive"}, "a kernel of tuner has this name"),
+        (fill(np.array([None])), "operation.arguments.1.fill: an array of object; write one of numbers"),
+    ],
+)
+def test_a_mistake_gives_one_message_with_its_key(keys: dict[str, Any], message: str | None) -> None:
+    if message is None:  # one parameter of another name: it gets the configuration
+        scale(**keys)
+        return
+    with pytest.raises(SpaceError, match=message) as caught:
+        scale(**keys)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_space_file_holds_no_python() -> None:
+    for keys, message in [
+        ({"restrictions": ["unroll > 1", fits]}, r"restrictions\.1: 'fits\(\) of .*' is Python, not YAML; write it as"),
+        (fill(np.ones(1000, np.float32)), r"operation\.arguments\.1\.fill: an array; save it as a \.npy file"),
+    ]:
+        with pytest.raises(SpaceError, match=message):
+            scale(**keys).to_yaml()

@@ -1,0 +1,133 @@
+"""Restrictions that are Python functions: expressions whose tree is one call, which only this process evaluates."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.quoting import quoted, shown
+from tuner.space.expressions import Expression
+from tuner.space.expressions.evaluator import EVALUATORS, Evaluator, evaluator_of, unknown_name, value_of
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
+
+
+class PythonCall(ast.expr):
+    """A call of a Python function, as a node of a tree. `call` takes the values of `args` in their order."""
+
+    _fields = ("call", "args")
+
+    call: Callable[[Sequence[Any]], Any]
+    args: list[ast.expr]
+
+
+def _python_call(node: PythonCall) -> Evaluator:
+    call, arguments = node.call, [evaluator_of(argument) for argument in node.args]
+    return lambda scope: call([argument(scope) for argument in arguments])
+
+
+EVALUATORS[PythonCall] = _python_call
+
+
+@dataclass(frozen=True)
+class FunctionExpression(Expression):
+    """A function that decides about a configuration. `text` names it; `reads` are the names whose values it gets.
+
+    takes_all: it takes the configuration as one dictionary, in place of a parameter for each name.
+    by_position: the names of parameters that have no keyword.
+    """
+
+    function: Callable[..., Any]
+    reads: tuple[str, ...]
+    takes_all: bool = False
+    by_position: frozenset[str] = frozenset()
+
+    @property
+    def tree(self) -> ast.expr:
+        """One call, whose arguments are the names that the function reads."""
+        parts: dict[str, Any] = {"call": self._called, "args": [ast.Name(name) for name in self.reads]}
+        return PythonCall(**parts)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a Python function, whose text only names it."""
+        return True
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the function reads."""
+        return frozenset(self.reads)
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """Whether the function accepts these values. Raises ExpressionError, which names it, if it raises anything."""
+        return value_of(evaluator_of(self.tree), scope, self.text)
+
+    def _called(self, values: Sequence[Any]) -> bool:
+        named = dict(zip(self.reads, values, strict=True))
+        positional = [named] if self.takes_all else [named[name] for name in self.reads if name in self.by_position]
+        keywords = {} if self.takes_all else {n: value for n, value in named.items() if n not in self.by_position}
+        try:
+            return _truth(self.function(*positional, **keywords))
+        except ExpressionError:
+            raise
+        except Exception as error:
+            raise ExpressionError(f"it raises {described(error)}") from None
+
+
+def restriction(
+    function: Callable[..., Any], names: Collection[str], parameters: Collection[str]
+) -> FunctionExpression:
+    """The expression of a function that restricts configurations.
+
+    names: those that the function's parameters may have: parameters of the space, sizes, derived values and so on.
+    parameters: those of the space. A function with one parameter of another name gets a dictionary of them.
+
+    Raises ExpressionError if it needs anything else.
+    """
+    text = origin(function)
+    try:
+        signature = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise ExpressionError(f"`{text}`: its parameters are unknown; define it with `def`") from None
+    named = [p for p in signature if p.kind in _BY_NAME]
+    reads = tuple(p.name for p in named if p.name in names)
+    unknown = [p for p in named if p.name not in names and p.default is p.empty]
+    takes_all = not reads and len(unknown) <= 1 and any(p.kind is not p.KEYWORD_ONLY for p in signature)
+    if takes_all:
+        if any(p.kind is p.VAR_KEYWORD for p in signature) and not unknown:
+            return FunctionExpression(text, function, tuple(parameters))
+        return FunctionExpression(text, function, tuple(parameters), takes_all=True)
+    if unknown:
+        raise ExpressionError(f"`{text}`: {unknown_name(unknown[0].name, names)}")
+    if any(p.kind is p.VAR_KEYWORD for p in signature):
+        reads = tuple(dict.fromkeys([*reads, *parameters]))
+    by_position = frozenset(p.name for p in named if p.kind is p.POSITIONAL_ONLY)
+    return FunctionExpression(text, function, reads, by_position=by_position)
+
+
+def _truth(result: Any) -> bool:
+    if result is None or isinstance(result, str):
+        raise ExpressionError(f"it returns {quoted(result)}; return true or false")
+    return bool(result)
+
+
+def origin(function: Callable[..., Any]) -> str:
+    """The name of a function, and the file and line of its definition: `fits() of tune.py:12`."""
+    inner = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__func__", None), "__code__", None)
+    name = shown(getattr(inner, "__name__", type(function).__name__))
+    name = name if name == "<lambda>" else f"{name}()"
+    if code is None:
+        return name
+    file = code.co_filename.rpartition("/")[2]
+    return f"{name} of {shown(file)}:{code.co_firstlineno}"
+
+
+def described(error: BaseException) -> str:
+    """An exception in words: its class, and the first line of its text."""
+    text = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {shown(text)}" if text else type(error).__name__

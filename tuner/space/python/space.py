@@ -1,0 +1,116 @@
+"""`tuner.Space`: a space made of Python objects, with the words of a space file.
+
+It imports pydantic and YAML only when a space is made.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.quoting import shown
+from tuner.space import model
+from tuner.space.config import Value
+
+Restrictions = Iterable[str | Callable[..., Any] | Mapping[str, Any]]
+
+
+class PythonSpace:
+    """What a kernel computes, and its possible configurations. Functions that take a kernel's name take it, too.
+
+    The keywords are the keys of a space file, with the same meaning; see docs/space-files.md.
+
+    Attributes: `name`, under which its records are stored; `title`; `parameters`, the values of each.
+    """
+
+    def __init__(
+        self,
+        *,
+        operation: Mapping[str, Any] | str | os.PathLike[str],
+        parameters: Mapping[str, Any],
+        title: str | None = None,
+        name: str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        kernel: str | None = None,
+        steps: Sequence[Mapping[str, Any]] | None = None,
+        source: str | os.PathLike[str] | None = None,
+        include: Sequence[str | os.PathLike[str]] | None = None,
+        languages: Sequence[str] | None = None,
+        restrictions: Restrictions | None = None,
+        derived: Mapping[str, Any] | None = None,
+        requires: Mapping[str, Any] | None = None,
+        grid: Any = None,
+        grid_divisors: Mapping[str, Any] | None = None,
+        block: Any = None,
+        shared_memory: Any = None,
+        cluster: Any = None,
+        cooperative: bool | None = None,
+        alignment: int | None = None,
+        default: Mapping[str, Any] | None = None,
+        compiler: str | None = None,
+        compile_options: Mapping[str, Sequence[str]] | None = None,
+        extent: Any = None,
+        arguments: Sequence[Mapping[str, Any]] | None = None,
+        types: Mapping[str, Any] | None = None,
+        source_note: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        """Check and build the space.
+
+        Args:
+            source: The path of the kernel's file, or the text of the kernel.
+            restrictions: Expressions, functions, or dictionaries of `that` and `because`. A function gets the values of
+                its parameters by name, or, if it has one parameter of another name, the configuration as a dictionary.
+            name: The name in the store. By default, the name of the folder and that of the kernel.
+            folder: What paths are relative to. By default, the current folder.
+            The others: as in a space file. An array's `fill` may also be a NumPy array.
+
+        Raises SpaceError with the key of the first error.
+        """
+        keys = {key: value for key, value in locals().items() if key not in ("self", "name", "folder", "unknown")}
+        given = {key: value for key, value in {**keys, **unknown}.items() if value is not None}
+        from tuner.space.python.reading import read
+
+        self._folder = Path(os.path.abspath(folder or Path.cwd()))
+        self._data, self._model = read(given, self._folder, name)
+
+    @property
+    def model(self) -> model.Space:
+        """What all of tuner works with."""
+        return self._model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def title(self) -> str:
+        return self._model.title
+
+    @property
+    def parameters(self) -> dict[str, tuple[Value, ...]]:
+        return dict(self._model.parameters)
+
+    def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The space as the text of a space file, which is also written to `path` if that is given.
+
+        If the source is a text, it is written beside the file, under the file's name. Paths in the text are relative to
+        the folder of `path`, by default to that of the space. Raises SpaceError if the space holds functions or arrays.
+        """
+        from tuner.space.python.yaml_text import yaml_text
+
+        return yaml_text(copy.deepcopy(self._data), self._model, self._folder, None if path is None else Path(path))
+
+    def __repr__(self) -> str:
+        combinations = math.prod(len(values) for values in self._model.parameters.values())
+        names = shown(", ".join(self._model.parameters))
+        return f"<Space {self.name}: {names}; {combinations:,} combinations>"
+
+
+# Users know it as `tuner.Space`; within tuner, that is the name of what it builds.
+Space = PythonSpace
+Space.__name__ = Space.__qualname__ = "Space"
