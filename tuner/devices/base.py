@@ -123,6 +123,13 @@ class Device(ABC):
     def function(self, program: Any, kernel: str, geometry: Geometry) -> Function:
         """The kernel of a program, ready to launch; `kernel` is its name in the source. Raises LaunchError."""
 
+    def self_timed(self, function: Function) -> Function:
+        """The same function, whose float result is its time in ms, and is what timers of this device then measure.
+
+        Only of devices on which a kernel is a function that may return something.
+        """
+        raise NotImplementedError
+
     def symbol(self, program: Any, name: str) -> tuple[Any, int] | None:
         """The handle and the size in bytes of a program's global variable; `name` is its name in the source. None if
         the program has no such variable. Raises LaunchError."""

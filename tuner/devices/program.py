@@ -254,7 +254,9 @@ class _Assembly:
 
     def _function(self, step: StepSource) -> Function:
         if step not in self._functions:
-            self._functions[step] = self.device.function(self._loaded[step.source], step.kernel, step.geometry)
+            function = self.device.function(self._loaded[step.source], step.kernel, step.geometry)
+            is_self_timed = self.instance.space.returns_time
+            self._functions[step] = self.device.self_timed(function) if is_self_timed else function
         return self._functions[step]
 
     def passed(self, name: str) -> Passed:

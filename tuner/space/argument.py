@@ -52,6 +52,7 @@ class Argument:
     strides: elements between neighbours along each axis, if the kernel takes leading dimensions (see module `strides`);
         empty for a contiguous array.
     fields: of a struct or vector that is passed by value; see module `structs`.
+    compared: of an output: whether its content has an answer. Without one, the kernel may leave anything in it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Argument:
     zeroed: str = "never"
     strides: tuple[Expression, ...] = ()
     fields: tuple[Field, ...] = ()
+    compared: bool = True
 
     @property
     def is_array(self) -> bool:

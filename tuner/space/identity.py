@@ -29,7 +29,7 @@ def of(space: Space) -> str:
 
 def _contents(space: Space) -> Iterator[str]:
     for argument in space.operation.arguments:
-        if argument.fill is not None and argument.fill.file is not None:
+        if argument.fill is not None and argument.fill.file is not None and not argument.fill.drawn:
             yield f"{argument.name} {_digest(argument.fill.file)}"
     for function in space.operation.python_functions:
         for file in python_function.closure(function.file):

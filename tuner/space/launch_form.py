@@ -20,7 +20,7 @@ from tuner.space.values.forms import (
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
-VERSION = 11
+VERSION = 12
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
         "compiler": space.compiler,
+        "returns_time": space.returns_time,
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
@@ -64,6 +65,7 @@ def to_json(space: Space) -> dict[str, Any]:
                     a.zeroed,
                     texts(a.strides),
                     [_field_data(field) for field in a.fields],
+                    a.compared,
                 ]
                 for a in op.arguments
             ],
@@ -139,7 +141,13 @@ def _fill_data(fill: Fill | None) -> dict[str, Any] | None:
     if fill.function is not None:
         return {"kind": fill.kind, **_function_data(fill.function)}
     values = [value.text if isinstance(value, Expression) else value for value in fill.values]
-    return {"kind": fill.kind, "values": values, "file": fill.file and str(fill.file), "tile": fill.tile}
+    return {
+        "kind": fill.kind,
+        "values": values,
+        "file": fill.file and str(fill.file),
+        "tile": fill.tile,
+        "drawn": fill.drawn,
+    }
 
 
 def _fill(data: Mapping[str, Any] | None) -> Fill | None:
@@ -148,7 +156,7 @@ def _fill(data: Mapping[str, Any] | None) -> Fill | None:
     if data["kind"] == "python":
         return Fill("python", function=_function(data))
     values = tuple(parse(value) if isinstance(value, str) else value for value in data["values"])
-    return Fill(data["kind"], values, data["file"] and Path(data["file"]), data["tile"])
+    return Fill(data["kind"], values, data["file"] and Path(data["file"]), data["tile"], drawn=data["drawn"])
 
 
 def _function_data(function: PythonFunction) -> dict[str, Any]:
@@ -221,8 +229,9 @@ def from_json(data: Mapping[str, Any]) -> Space:
                 zeroed,
                 expressions(strides),
                 tuple(map(_field, fields)),
+                compared,
             )
-            for name, dtype, shape, role, value, fill, kind, zeroed, strides, fields in op["arguments"]
+            for name, dtype, shape, role, value, fill, kind, zeroed, strides, fields, compared in op["arguments"]
         ),
         reference=_reference(op["reference"]),
         tolerance={
@@ -249,6 +258,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         compiler=data["compiler"],
+        returns_time=data["returns_time"],
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),

@@ -176,7 +176,7 @@ class Operation:
     def compared(self) -> tuple[str, ...]:
         """The names of everything with an answer: derived values, and outputs from which none is computed."""
         read = {name for expression in self.derive.values() for name in expression.names}
-        return (*self.derive, *(output.name for output in self.outputs if output.name not in read))
+        return (*self.derive, *(output.name for output in self.outputs if output.compared and output.name not in read))
 
     @property
     def python_functions(self) -> tuple[PythonFunction, ...]:
@@ -306,8 +306,9 @@ class Space:
 
     Arrays are aligned to `alignment` bytes and to their element size. `compile_options` may contain names in braces;
     see `braces`. `compiler` is the one that the file chooses for the language that has several (see
-    `Language.compilers`); empty for the default. `order` has the numbers of steps, and loops of
-    them; it is empty if each step is launched once.
+    `Language.compilers`); empty for the default. If it `returns_time`, a kernel, a function in C, returns its time in
+    ms as a float, which replaces that of the clock. `order` has the numbers of steps, and loops of them; it is empty if
+    each step is launched once.
     """
 
     name: str
@@ -321,6 +322,7 @@ class Space:
     default: Mapping[str, Value]
     compile_options: Mapping[str, tuple[str, ...]]
     compiler: str = ""
+    returns_time: bool = False
     alignment: int = 1
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from

@@ -80,8 +80,11 @@ class ComparisonReader:
     def compared(self, derive: Mapping[str, Expression]) -> Compared:
         """The names that a reference may cover."""
         read = {name for expression in derive.values() for name in expression.names}
-        needed = [*derive, *(name for name in self._outputs if name not in read)]
-        return Compared(needed, [name for name in self._outputs if name in read])
+        outputs = [
+            argument.name for argument in self._arguments if argument.name in self._outputs and argument.compared
+        ]
+        needed = [*derive, *(name for name in outputs if name not in read)]
+        return Compared(needed, [name for name in outputs if name in read])
 
     def tolerance(self, compared: Sequence[str]) -> dict[str, Tolerance]:
         """The tolerance of each compared output or derived value.

@@ -257,7 +257,12 @@ class OperationReader:
         is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
         fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
         dtype = model.dtype or ""
-        return Argument(model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides)
+        if not model.compared and model.role not in ("out", "inout"):
+            raise document.error((*where, "compared"), f"{model.name}: only an array of role out or inout is compared")
+        return Argument(
+            model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides,
+            compared=model.compared,
+        )  # fmt: skip
 
     def _check_extent(
         self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression

@@ -150,6 +150,7 @@ class _SpaceBuilder:
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
             compiler=self.source_reader.compiler(languages),
+            returns_time=self._returns_time(languages),
             alignment=model.alignment,
             source_note=model.source_note,
             files=() if self.document.origin else self._files(),
@@ -159,6 +160,12 @@ class _SpaceBuilder:
 
     def _files(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(document.path.resolve() for document in (self.document, self.shared)))
+
+    def _returns_time(self, languages: Sequence[str]) -> bool:
+        """Whether kernels return their times. Raises SpaceError if a language has none that can."""
+        if self.model.timing is not None and any(LANGUAGES[name].has_grid for name in languages):
+            raise self.document.error(("timing",), "only a function in C returns its time; write `languages: [c]`")
+        return self.model.timing is not None
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
         """Raise SpaceError if the space and the text of its source disagree.

@@ -141,6 +141,7 @@ _FILL: dict[str, Any] = {
                 **dict.fromkeys(DISTRIBUTIONS, _BOUNDS),
                 "file": {"type": "string"},
                 "fit": {"const": "tile"},
+                "drawn": {"type": "boolean"},
                 "python": {"type": "string"},
             },
             "additionalProperties": False,
@@ -265,6 +266,9 @@ class PlainArgumentModel(StrictModel):
         "argument named here, which is no size, gets the stride of the array that is passed",
     )
     fields: list[FieldModel] | None = Field(None, description="of a struct that is passed by value, in its order")
+    compared: bool = Field(
+        True, description="of an output: false if its content has no answer, so the kernel may leave anything in it"
+    )
     zeroed: Literal["never", "once", "each"] = Field(
         "never", description="of scratch: when it is set to 0; `once` suffices if each launch leaves it zeroed"
     )
@@ -407,6 +411,10 @@ class SpaceModel(GeometryModel):
     default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
     compiler: CompilerName | None = Field(
         None, description="of CUDA: nvrtc compiles device code only; nvcc compiles the whole file"
+    )
+    timing: Literal["returned"] | None = Field(
+        None,
+        description="of C: returned if the function returns its time in ms, as a float; a clock times it otherwise",
     )
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
         {}, description="language: options of its compiler"

@@ -240,6 +240,7 @@ def _code(
         **steps,
         **({"flags": undefined} if undefined else {}),
         **({"compiler": space.compiler} if space.compiler else {}),
+        **({"timing": "returned"} if space.returns_time else {}),
     }
 
 
@@ -252,7 +253,8 @@ def _optional(argument: Argument) -> tuple[str, ...]:
     zeroed = () if argument.zeroed == "never" else (f"zeroed {argument.zeroed}",)
     strides = (f"strides {[e.text for e in argument.strides]}",) if argument.strides else ()
     fields = (f"fields [{'; '.join(field.text for field in argument.fields)}]",) if argument.fields else ()
-    properties = (*zeroed, *strides, *fields)
+    compared = () if argument.compared else ("not compared",)
+    properties = (*zeroed, *strides, *fields, *compared)
     return properties if argument.kind is None else (*properties, kinds.text(argument.kind))
 
 

@@ -38,6 +38,7 @@ class Fill:
     values: the two numbers of a distribution, or expressions of sizes for them; for `choice`, the numbers to draw from.
     file: the .npy file of kind `file`.
     tile: if true, the file's contents are repeated or cut to fit; otherwise its shape must match.
+    drawn: whether the file's contents were drawn at random, so that they are no part of the identity of a study.
     function: the Python function of kind `python`. One call fills all arguments that name the same function.
     """
 
@@ -46,6 +47,7 @@ class Fill:
     file: Path | None = None
     tile: bool = False
     function: PythonFunction | None = None
+    drawn: bool = False
 
     @property
     def is_random(self) -> bool:
@@ -96,10 +98,12 @@ def parse(value: object, folder: Path) -> Fill:
     fill."""
     if isinstance(value, str) and value in SEQUENCES:
         return Fill(value)
-    if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit"}:
+    if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit", "drawn"}:
         if value.get("fit", "tile") != "tile":
             raise ValueError(f"fit: {quoted(value['fit'])}: write tile, or leave it out")
-        return Fill("file", file=folder / value["file"], tile="fit" in value)
+        if not isinstance(value.get("drawn", True), bool):
+            raise ValueError(f"drawn: {quoted(value['drawn'])}: write true or false")
+        return Fill("file", file=folder / value["file"], tile="fit" in value, drawn=value.get("drawn", False))
     if isinstance(value, dict) and len(value) == 1:
         ((kind, argument),) = value.items()
         if kind == "python":
