@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
-from helpers.drafts import guessed
+from helpers.drafts import compiled, drafted, guessed
 from helpers.processes import Tune
-from tuner.space.file.yamlfile import read
 
 I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"  # noqa: E741
-
-
-def drafted(folder: Path, tune: Tune, code: str | bytes, name: str = "f.cu", *options: str) -> tuple[Any, str]:
-    (folder / name).write_bytes(code if isinstance(code, bytes) else code.encode())
-    (folder / "f.yaml").unlink(missing_ok=True)
-    done = tune("new", folder / name, *options)
-    assert done.status == 0, done.err
-    return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
-
-
-def compiled(folder: Path, tune: Tune, text: str) -> None:
-    """The draft compiles once its questions are answered, as somebody would who trusts it."""
-    answered = re.sub(r"  # \? .*", "", text)
-    (folder / "f.yaml").write_text(re.sub(r"^  reference:$", "  reference: none", answered, flags=re.MULTILINE))
-    done = tune("validate", folder / "f.yaml", "--compile")
-    assert done.status == 0, done.err
 
 
 def test_a_type_has_the_dtype_for_which_it_is_another_name(tmp_path: Path, tune: Tune) -> None:
@@ -75,7 +56,7 @@ __global__ void f(float *y, const Node *nodes, int mode, int n) {{
 }}
 __global__ void g(float *y) {{ y[0] = OTHER + HIDDEN; }}
 """
-    data, _ = drafted(tmp_path, tune, code, "f.cu", "--entry", "f")
+    data, _ = drafted(tmp_path, tune, code, "--entry", "f")
     assert {*data["parameters"]} == {"TILE", "OFTEN", "BY_BUILD", "ORDER", "block_size_x"}
 
 
@@ -103,7 +84,7 @@ int main() {{
 #endif
 }}
 """
-    data, text = drafted(tmp_path, tune, code, "f.cu", "--entry", "f")
+    data, text = drafted(tmp_path, tune, code, "--entry", "f")
     arrays = [(a["dtype"], a["shape"], a["role"]) for a in data["operation"]["arguments"][:3]]
     assert arrays == [("complex128", ["n"], "out"), ("complex128", ["n"], "in"), ("float32", ["n", 3], "in")]
     assert {*data["parameters"]} == {"FAST", "block_size_x"}
@@ -167,7 +148,7 @@ __kernel void f(__global const float *x, __global float *y, int n, int width) {
     if (i < n) y[i] = x[i] * width;
 }
 """
-    data, _ = drafted(tmp_path, tune, code, "f.cl")
+    data, _ = drafted(tmp_path, tune, code, name="f.cl")
     assert [a["name"] for a in data["operation"]["arguments"]] == ["x", "y", "n", "width"]
     assert "width" not in data["parameters"]
 

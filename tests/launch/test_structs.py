@@ -153,9 +153,10 @@ def test_a_field_that_is_not_the_sources_is_one_message(fault: str, tmp_path: Pa
 
 
 def test_the_compilers_size_of_a_struct_decides(tmp_path: Path, tune: Tune) -> None:
-    """Where the source's text does not tell the fields, as those of a template."""
+    """Where the source's text does not tell the fields, as those of a base."""
     code = CODES["cuda"].replace("Mixed m, float4", "Of<int> m, float4")
-    code = "template <typename T> struct Of { T a, b, more; float c; };\n" + code
+    head = "template <typename T> struct Two { T a, b; };\n"
+    code = head + "template <typename T> struct Of : Two<T> { T more; float c; };\n" + code
     done = tune("validate", written(tmp_path, "cuda", code=code), "--compile")
     assert done.status != 0
     assert (

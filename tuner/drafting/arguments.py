@@ -9,9 +9,7 @@ import re
 from tuner.drafting import by_value, objects, roles
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
-from tuner.errors import ExpressionError
 from tuner.lockless import cached_property
-from tuner.space import expressions
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 
@@ -43,9 +41,13 @@ class DraftedArguments:
             is_image = parameter.kind == "image"
             own, question = objects.image(parameter, self.extents) if is_image else objects.sampler()
             return f"    - {{name: {word(name_of(parameter))}, {own}}}{asked(question)}"
-        if (keys := self._by_value(parameter)) is not None:
+        if (keys := self._by_value(parameter)) is None and (ask := self._unsupported(parameter)):
+            return f"    - {{name: {word(name_of(parameter))}, fields: []}}{asked(ask)}"
+        if keys is not None:
             pair = f", or is it {_complex(str(parameter.dtype))}?" if parameter.is_pair else ""
             ask = f"which values has it: sizes, options, expressions of them{pair}"
+            if by_value.is_empty(keys):
+                return f"    - {{{keys[0]}, fields: [{keys[2][4:]}]}}  # {parameter.type} has no members, and one byte"
             return f"    - {keys[0]}{asked(ask)}" + "".join(f"\n      {line}" for line in keys[1:])
         dtype, asks = parameter.dtype or "float32", list[str]()
         if len(types := self.facts.types_of(parameter.name)) > 1:
@@ -55,7 +57,7 @@ class DraftedArguments:
         elif parameter.stars > 1:
             dtype = "uint64"
             asks.append("pointers to pointers are not supported: use one array and offsets in the source")
-        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.structs.defines(parameter)):
+        elif not parameter.is_pointer and parameter.width > 1:
             asks.append(f"{parameter.type} cannot be passed by value: pass its members one by one")
         elif parameter.is_pointer and (numbers := self.facts.structs.numbers(parameter)):
             dtype = numbers[0]
@@ -113,10 +115,21 @@ class DraftedArguments:
         if parameter.dtype is not None:
             keys = by_value.vector(parameter) if parameter.width > 1 else None
             return None if keys is None else [f"{{name: {name}, {keys}}}"]
-        structs = self.facts.structs.members
-        members = structs.get(parameter.type)
-        fields = None if members is None else by_value.fields(members, structs, self.extents, self._evaluated)
+        fields = self.facts.structs.fields(parameter.type, self.extents, self.facts.constants_of_all)
         return fields and [f"name: {name}", "fields:", *(f"  - {field}" for field in fields)]
+
+    def _unsupported(self, parameter: Parameter) -> str:
+        """Why a class cannot be passed by value, and what to do; empty for any other argument."""
+        kind, facts = parameter.type, self.facts
+        if parameter.is_pointer or not facts.is_class(parameter):
+            return ""
+        if kind in facts.templates.classes:
+            return f"{kind} is a class, not a number: which? list its `fields:`"
+        whole = f"{parameter.name} is of {kind}"
+        if pointers := facts.structs.pointers(kind):
+            which = f"the pointer {pointers[0]}" if len(pointers) == 1 else f"the pointers {' and '.join(pointers)}"
+            return f"{whole}, a struct with {which}: let the kernel take the arrays as arguments of their own"
+        return f"{whole}, whose members are not all known: list its `fields:`, or pass its members one by one"
 
     def _is_guess(self, array: Parameter) -> bool:
         """Whether nothing in the source tells the shape of an array."""
@@ -193,21 +206,12 @@ class DraftedArguments:
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
         """The line of a `__constant__` variable, which each launch fills from an array of the caller."""
         asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
-        extents = [self._evaluated(extent) for extent in extents]
+        extents = [by_value.evaluated(extent, self.facts.constants_of_all) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source declares [{', '.join(extents)}]: how many are filled, by sizes?")
         shape = [extent if extent.isdecimal() else word(self.extents[-1]) for extent in extents] or ["1"]
         body = f"name: {word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{asked('; '.join(asks))}"
-
-    def _evaluated(self, extent: str) -> str:
-        """An extent as a number if the source defines all its names, else unchanged."""
-        for name, value in self.facts.fixed.items():
-            extent = re.sub(rf"\b{name}\b", str(value), extent)
-        try:
-            return str(expressions.parse(extent).integer({}))
-        except ExpressionError:
-            return extent
 
     @property
     def arrays_between(self) -> list[str]:

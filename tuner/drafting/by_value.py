@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.drafting.reached import aliases, resolved
-from tuner.space import structs
+from tuner.errors import ExpressionError
+from tuner.space import expressions, structs
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources import struct_text
 from tuner.space.sources.prototype import Parameter
-from tuner.space.sources.struct_text import Member, dtype
+from tuner.space.sources.struct_text import Member, StructDefinitions, dtype
 
 Evaluated = Callable[[str], str]
+Members = Callable[[str], tuple[Member, ...] | None]
+_EMPTY = "{name: empty, dtype: uint8, value: 0}"
+_COMPLEX = re.compile(r"(?:thrust::)?complex<(float|double)>")
 _STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
+
+
+def is_empty(keys: Sequence[str]) -> bool:
+    """Whether these are the keys of a struct without members."""
+    return any(_EMPTY in key for key in keys)
+
+
+def evaluated(extent: str, numbers: Mapping[str, int]) -> str:
+    """An extent as a number if it consists of numbers and names of `numbers`, else unchanged."""
+    text = re.sub(r"[A-Za-z_]\w*", lambda name: str(numbers.get(name[0], name[0])), extent)
+    try:
+        return str(expressions.parse(text).integer({}))
+    except ExpressionError:
+        return extent
 
 
 def vector(parameter: Parameter) -> str | None:
@@ -27,30 +45,33 @@ def vector(parameter: Parameter) -> str | None:
 
 
 def fields(
-    members: Sequence[Member],
-    definitions: Mapping[str, Sequence[Member]],
-    sizes: Collection[str],
-    evaluated: Evaluated,
+    members: Sequence[Member], get: Members, known: Collection[str], sizes: Collection[str], evaluated: Evaluated
 ) -> list[str] | None:
     """The fields of an argument that is a struct of these members.
 
-    A field has the value of the size of its name, or else 1. None if a member is a pointer or of an unknown type.
-    `evaluated` gives the number of an extent, if the source has it.
+    get: the members of a struct by its type
+    known: names of types that a field may have, besides dtypes
+    evaluated: gives the number of an extent, if the source has it
+
+    A field has the value of the size of its name, or else 1. An empty struct has a byte. None if a member is a pointer
+    or of an unknown type.
     """
-    known = [field for each in members if (field := _field(each, definitions, sizes, evaluated)) is not None]
-    return known if len(known) == len(members) else None
+    if not members:
+        return [_EMPTY]
+    found = [field for each in members if (field := _field(each, get, known, sizes, evaluated)) is not None]
+    return found if len(found) == len(members) else None
 
 
-def _numbers(members: Sequence[Member], evaluated: Evaluated) -> tuple[str, int] | None:
+def _numbers(members: Sequence[Member], evaluated: Evaluated, known: Collection[str]) -> tuple[str, int] | None:
     """The dtype of all numbers of a struct of these members, and how many there are; None if they differ."""
-    first, count = members[0].parameter.dtype, 0
+    dtypes = {member.parameter.type if member.parameter.type in known else member.parameter.dtype for member in members}
+    first, count = dtypes.pop(), 0
     for member in members:
         extents = [evaluated(extent) for extent in member.extents]
         if member.parameter.is_pointer or not all(map(str.isdecimal, extents)):
             return None
         count += member.parameter.width * math.prod(map(int, extents))
-    is_one = first is not None and all(member.parameter.dtype == first for member in members)
-    return (str(first), count) if is_one else None
+    return None if dtypes or first is None else (first, count)
 
 
 def _is_complex(members: Sequence[Member]) -> bool:
@@ -59,15 +80,13 @@ def _is_complex(members: Sequence[Member]) -> bool:
     return names in (["re", "im"], ["r", "i"], ["real", "imag"])
 
 
-def _size(
-    members: Sequence[Member], definitions: Mapping[str, Sequence[Member]], evaluated: Evaluated
-) -> tuple[int, int] | None:
+def _size(members: Sequence[Member], get: Members, evaluated: Evaluated) -> tuple[int, int] | None:
     """The bytes and the alignment of a struct of these members, as C lays it out; None if a member is unknown."""
     total, largest = 0, 1
     for member in members:
         parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
-        inner = definitions.get(parameter.type)
-        whole = _size(inner, definitions, evaluated) if inner and not parameter.is_pointer else None
+        inner = get(parameter.type)
+        whole = _size(inner, get, evaluated) if inner and not parameter.is_pointer else None
         if parameter.is_pointer or not all(map(str.isdecimal, extents)) or (whole is None and parameter.dtype is None):
             return None
         if whole is None:
@@ -81,16 +100,16 @@ def _size(
 
 
 def _field(
-    member: Member, definitions: Mapping[str, Sequence[Member]], sizes: Collection[str], evaluated: Evaluated
+    member: Member, get: Members, known: Collection[str], sizes: Collection[str], evaluated: Evaluated
 ) -> str | None:
     parameter, extents = member.parameter, [evaluated(extent) for extent in member.extents]
     if parameter.is_pointer or not all(map(str.isdecimal, extents)):
         return None
-    if (inner := definitions.get(parameter.type)) is not None:
-        own = None if extents else fields(inner, definitions, sizes, evaluated)
+    if (inner := get(parameter.type)) is not None:
+        own = None if extents else fields(inner, get, known, sizes, evaluated)
         return None if own is None else f"{{name: {parameter.name}, fields: [{', '.join(own)}]}}"
-    name = dtype(parameter)
-    if name not in DTYPES and structs.vector(name) is None:
+    name = parameter.type if parameter.type in known else dtype(parameter)
+    if name not in {*DTYPES, *known} and structs.vector(name) is None:
         return None
     count = parameter.width
     for extent in extents:
@@ -102,30 +121,59 @@ def _field(
     return f"{{name: {parameter.name}, dtype: {name}{shape}{value}}}"
 
 
-class Structs:
-    """The structs, classes and unions that `text`, which has no comments, defines.
+@functools.lru_cache(maxsize=8)
+def names(text: str) -> frozenset[str]:
+    """The names of the structs, classes and unions that a text without comments defines, plain or not."""
+    return frozenset(name for pair in _STRUCT.findall(text) for name in pair if name)
 
-    members: those of each plain struct, by name, with types that are no other names.
-    constants: the numbers that the text has, by name.
+
+def base(kind: str) -> str:
+    """The name of a class without namespaces and arguments of its template."""
+    return kind.partition("<")[0].rpartition("::")[2]
+
+
+class Structs:
+    """The structs, classes and unions that `texts`, which have no comments, define; the first text that does counts.
+
+    constants: the numbers that the texts have, by name.
+    types: names of types that the draft declares.
     """
 
-    def __init__(self, text: str, constants: Mapping[str, int]) -> None:
-        types, self._text, self._constants = aliases(text), text, constants
+    def __init__(self, texts: Sequence[str], constants: Mapping[str, int], types: Collection[str]) -> None:
+        self._texts, self._constants, self._types = texts, constants, types
+        self._aliases = aliases("\n".join(reversed(texts)))
+        self._definitions = [*map(StructDefinitions, texts)]
 
-        def plain(member: Member) -> Member:
-            return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, types)))
+    def get(self, kind: str) -> tuple[Member, ...] | None:
+        """The members of a plain struct or an instance of a template, with types that are no other names; else None."""
+        every = (each.get(kind) for each in self._definitions)
+        found = next((members for members in every if members is not None), None)
+        return None if found is None else tuple(map(self._plain, found))
 
-        self.members = {name: tuple(map(plain, found)) for name, found in struct_text.definitions(text).items()}
+    def _plain(self, member: Member) -> Member:
+        return replace(member, parameter=replace(member.parameter, type=resolved(member.parameter.type, self._aliases)))
 
-    def defines(self, parameter: Parameter) -> bool:
-        """Whether the type of a parameter is one of them, plain or not."""
-        return parameter.type in {name for pair in _STRUCT.findall(self._text) for name in pair if name}
+    def defines(self, kind: str) -> bool:
+        """Whether a type is one of them, plain or not."""
+        return any(base(kind) in names(text) for text in self._texts)
+
+    def pointers(self, kind: str) -> list[str]:
+        """The members of a struct that are pointers."""
+        return [member.name for member in self.get(kind) or () if member.parameter.is_pointer]
+
+    def fields(self, kind: str, sizes: Collection[str], fixed: Mapping[str, int]) -> list[str] | None:
+        """The fields of an argument of this type that is passed by value, see `fields`; None if it cannot be. `fixed`
+        are the numbers that no configuration changes."""
+        members = self.get(kind)
+        return None if members is None else fields(members, self.get, self._types, sizes, lambda e: evaluated(e, fixed))
 
     def numbers(self, parameter: Parameter) -> tuple[str, int] | None:
         """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype: of
         complex numbers, one."""
+        if (part := _COMPLEX.fullmatch(parameter.type)) and parameter.stars == 1:
+            return f"complex{64 if part[1] == 'float' else 128}", 1
         members = self._of_array(parameter)
-        found = _numbers(members, self._evaluated) if members else None
+        found = _numbers(members, self._evaluated, self._types) if members else None
         if members and found and _is_complex(members):
             return next(((each.name, 1) for each in DTYPES.values() if each.part == found[0]), found)
         return found
@@ -133,12 +181,12 @@ class Structs:
     def nbytes(self, parameter: Parameter) -> int | None:
         """The bytes of an element of an array of structs, as CUDA lays it out; None if it is none, or unknown."""
         members = self._of_array(parameter)
-        found = _size(members, self.members, self._evaluated) if members else None
+        found = _size(members, self.get, self._evaluated) if members else None
         return found[0] if found else None
 
     def _of_array(self, parameter: Parameter) -> tuple[Member, ...] | None:
         is_array = parameter.stars == 1 and parameter.dtype is None
-        return self.members.get(parameter.type) if is_array else None
+        return self.get(parameter.type) if is_array else None
 
     def _evaluated(self, extent: str) -> str:
-        return str(self._constants.get(extent, extent))
+        return evaluated(extent, self._constants)

@@ -31,6 +31,12 @@ class ChosenKnobs(Facts):
         extents |= self.launched.fixed - self.size_macros.keys()
         return self.shapes.fixed | {name: number for name, number in self.numbers.items() if name in extents}
 
+    @property
+    def constants_of_all(self) -> dict[str, int]:
+        """The numbers of the source that all configurations share."""
+        others = {*self.knobs, *self.size_macros}
+        return self.fixed | {name: number for name, number in self.numbers.items() if name not in others}
+
     @cached_property
     def size_macros(self) -> dict[str, int]:
         """The macros and constants that are probably sizes: no extents of the kernel's own arrays, by their names or

@@ -11,7 +11,9 @@ from pathlib import Path
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
+from tuner.errors import RequestError
 from tuner.lockless import cached_property
+from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 
@@ -33,6 +35,8 @@ class Draft:
 
     def __init__(self, source: Path, entry: str | None, output: Path, include: Sequence[Path] = ()) -> None:
         self.facts, self.source, self.output = ChosenKnobs(source, entry, include), source, output
+        if self.facts.takes_nothing:
+            raise RequestError(f"{shown(source)}: {self._without_arguments()}")
         self.told = DraftedExtents(self.facts)
         self.extents = self.told.sizes or ["n"]
         self.arguments = DraftedArguments(self.facts, self.told)
@@ -55,6 +59,16 @@ class Draft:
             *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
         ]
         return "\n".join(lines) + "\n"
+
+    def _without_arguments(self) -> str:
+        """The message about kernels without arguments."""
+        kernels, variables = " and ".join(step.name for step in self.facts.steps), self.facts.device_variables
+        takes = f"{kernels} {'takes' if len(self.facts.steps) == 1 else 'take'} no arguments"
+        given = f"the variables {shown(', '.join(variables))}" if variables else "the arrays that it reads and writes"
+        return (
+            f"{takes}, so there is nothing to fill and to compare; let the kernel take {given} as arguments, "
+            f"or name it as a step beside kernels that take arrays: --entry {self.facts.prototype.name},OTHER"
+        )
 
     def _sizes(self) -> list[str]:
         facts = self.facts
@@ -173,8 +187,18 @@ class Draft:
             lines.append(f"languages: [{', '.join(facts.languages)}]")
         folders = ", ".join(map(self._path, facts.include))
         if len(facts.steps) == 1:
-            lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}")
+            lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}{self._classes(facts.prototype)}")
         return [*lines, f"include: [{folders}]{asked(facts.missing)}"] if facts.missing or folders else lines
+
+    def _classes(self, step: Prototype) -> str:
+        """A question or a comment about the type parameters of a kernel that are classes."""
+        given = {name: of for name, of in self.facts.classes.items() if name in (step.template or {})}
+        if open_ := [name for name, of in given.items() if not of]:
+            such = f", such as {shown(', '.join(known))}" if (known := self.facts.functors) else ""
+            whole = f"{' and '.join(open_)} {'is a class' if len(open_) == 1 else 'are classes'} of the source"
+            return asked(f"{whole}, and no number: which{such}? write it in the place of {{{open_[0]}}}")
+        several = [f"{name} is also {shown(' and '.join(of[1:]))}" for name, of in given.items() if len(of) > 1]
+        return f"  # in other launches, {'; '.join(several)}" if several else ""
 
     def _path(self, path: Path) -> str:
         """A path as the space file writes it: from the folder of that file."""
@@ -256,10 +280,11 @@ class Draft:
         """The lines of `steps`, in the order of --entry."""
         lines = ["steps:"]
         for position, step in enumerate(self.facts.steps):
-            names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
+            taken = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
-            lines.append(f"  - kernel: {word(self.facts.templates.entry(step))}")
-            lines.append(f"    arguments: [{names}]{asked('' if names else 'the source does not show them: which?')}")
+            lines.append(f"  - kernel: {word(self.facts.templates.entry(step))}{self._classes(step)}")
+            ask = "the source does not show them: which?" if step.parameters is None else ""
+            lines.append(f"    arguments: [{taken}]{asked(ask)}")
             if self.facts.has_grid:
                 lines.append(f"    grid: {self._grid(position, block)}")
                 lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.drafting import roles
+from tuner.drafting import by_value, roles
 from tuner.drafting.by_value import Structs
 from tuner.drafting.calls import Calls
 from tuner.drafting.choices import Choices
@@ -17,17 +17,20 @@ from tuner.drafting.grids import Grids
 from tuner.drafting.host.texts import texts
 from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import proposals
-from tuner.drafting.knobs.templates import Templates
+from tuner.drafting.knobs.templates import Templates, is_type
 from tuner.drafting.shapes import Names, Shapes
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
+from tuner.space.sources import includes
 from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 
+_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
+    from tuner.drafting.host.program import HostProgram
     from tuner.drafting.launched import HostLaunches
 
-_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+_DEVICE = re.compile(r"^[^\n(){}#]*\b__device__\b[^;(){}=]*?(\w+)\s*(?:\[[^;(){}=]*\]\s*)?(?:=[^;]*)?;", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 
 
@@ -47,20 +50,51 @@ class Facts:
     @cached_property
     def templates(self) -> Templates:
         """The template parameters of the steps."""
-        return Templates(self.steps, self.parameters, self.text)
+        return Templates(self.steps, self.parameters, self.text, self.classes)
+
+    @cached_property
+    def classes(self) -> dict[str, tuple[str, ...]]:
+        """The type parameters of templates that are classes, each with those that the host passes."""
+        if not any(is_type(kind) for step in self.steps for kind in (step.template or {}).values()):
+            return {}
+        from tuner.drafting.classes import classes
+
+        defined = frozenset[str]().union(*map(by_value.names, self._texts))
+        return classes(self.steps, self._program, defined)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of all steps, each name once; empty if any parameter list is unknown or has unnamed ones.
 
-        A parameter is const only if it is const in every step.
+        A parameter is const only if it is const in every step. Its class has the place of a type parameter.
         """
         every = [parameter for step in self.steps for parameter in step.parameters or ()]
         if None in [step.parameters for step in self.steps] or not all(p.name.isidentifier() for p in every):
             return ()
         names = dict.fromkeys(parameter.name for parameter in every)
         alike = {name: [parameter for parameter in every if parameter.name == name] for name in names}
-        return tuple(replace(same[0], is_const=all(p.is_const for p in same)) for same in alike.values())
+        return tuple(replace(self._typed(same[0]), is_const=all(p.is_const for p in same)) for same in alike.values())
+
+    def _typed(self, parameter: Parameter) -> Parameter:
+        given = self.classes.get(parameter.type)
+        return replace(parameter, type=given[0]) if given else parameter
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether no step takes an argument."""
+        return all(step.parameters == () for step in self.steps)
+
+    @property
+    def device_variables(self) -> list[str]:
+        """The `__device__` variables that the steps read."""
+        return [name for name in dict.fromkeys(_DEVICE.findall(self.code)) if name in self.reached]
+
+    @property
+    def functors(self) -> list[str]:
+        """The classes of the source that can be called."""
+        from tuner.drafting.classes import functors
+
+        return [name for text in self._texts for name in functors(text)]
 
     def types_of(self, name: str) -> list[str]:
         """The distinct types of a parameter in the steps; several mean that the steps disagree."""
@@ -107,11 +141,25 @@ class Facts:
     @cached_property
     def launched(self) -> HostLaunches:
         """The launches in the host code around the kernels."""
-        from tuner.drafting.host.program import HostProgram  # many kernel files have no host code
-        from tuner.drafting.launched import HostLaunches
+        from tuner.drafting.launched import HostLaunches  # many kernel files have no host code
 
-        found = texts(self.source, self.include, [step.name for step in self.steps])
-        return HostLaunches(HostProgram(found) if found else None, self.steps, self.numbers, self._item_bytes)
+        return HostLaunches(self._program, self.steps, self.numbers, self._item_bytes)
+
+    @cached_property
+    def _program(self) -> HostProgram | None:
+        """The host code around the kernels; None if there is none."""
+        from tuner.drafting.host.program import HostProgram
+
+        return HostProgram(self._host_texts) if self._host_texts else None
+
+    @cached_property
+    def _host_texts(self) -> list[str]:
+        return texts(self.source, self.include, [step.name for step in self.steps])
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """The texts that may define classes: the kernels' first, which lacks those that only host code names."""
+        return [self.text, *(self._host_texts or [includes.without_comments(includes.text_of(self.source))])]
 
     def _item_bytes(self, parameter: Parameter) -> int | None:
         return self.element_bytes(parameter) if parameter.dtype else self.struct_bytes(parameter)
@@ -142,7 +190,7 @@ class Facts:
     def options(self) -> list[str]:
         """The scalar parameters that are no sizes, including those of unknown type."""
         others = [p for p in self.parameters if not p.is_pointer and not p.kind]
-        scalars = [p for p in others if p.width == 1 and p.type not in self.structs.members]
+        scalars = [p for p in others if p.width == 1 and not self.is_class(p)]
         return [p.name for p in scalars if p.name not in self.sizes]
 
     @property
@@ -181,7 +229,12 @@ class Facts:
     @cached_property
     def structs(self) -> Structs:
         """The structs that the source defines."""
-        return Structs(self.text, self.numbers)
+        return Structs(self._texts, self.numbers, self.templates.types)
+
+    def is_class(self, parameter: Parameter) -> bool:
+        """Whether a parameter, or an element of an array, is of a class: no number and no vector."""
+        kind = parameter.type
+        return kind in self.classes or "<" in kind or self.structs.defines(kind)
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The role of an array, and questions about it."""

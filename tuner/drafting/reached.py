@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from tuner.space.sources.device_code import closed
 from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
+from tuner.space.sources.struct_text import braced
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:pragma|if|elif)\b((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
 MOST_ALIASES = 10  # of a type
-_STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{([^{}]*)\}\s*(\w*)")
+_STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
 _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
 _TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
 
@@ -27,18 +28,20 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
         read[name].update(re.findall(r"[A-Za-z_]\w*", text))
     for name, text in _CONSTANT.findall(code):
         read[name].update(re.findall(r"[A-Za-z_]\w*", text))
-    for name, text, alias in _STRUCT.findall(code):
-        for each in filter(None, (name, alias)):
+    for head in _STRUCT.finditer(code):
+        text, after = braced(code, head.end() - 1)
+        for each in (head[1], *re.findall(r"^\s*(\w+)\s*$", after)):
             read[each].update(re.findall(r"[A-Za-z_]\w*", text))
     first = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
-    first.update(p.type for step in steps for p in step.parameters or ())
+    first.update(word for step in steps for p in step.parameters or () for word in words(p.type))
     first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
     return closed(first, lambda name: read.get(name, ()))
 
 
 def extents_of_members(code: str, names: frozenset[str]) -> list[str]:
     """The extents of arrays in the structs of these names."""
-    structs = [text for name, text, alias in _STRUCT.findall(code) if name in names or alias in names]
+    found = ((head[1], *braced(code, head.end() - 1)) for head in _STRUCT.finditer(code))
+    structs = [text for name, text, after in found if name in names or after.strip() in names]
     return [extent for text in structs for extent in re.findall(r"\[([^\[\]]*)\]", text)]
 
 

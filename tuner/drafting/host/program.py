@@ -80,6 +80,10 @@ class HostFunction:
         """Whether the function has a variable of this name."""
         return name in self._declared
 
+    def declared(self, name: str) -> tuple[str, ...]:
+        """The tokens before a variable in its declaration; empty if the function declares none of this name."""
+        return self._declared.get(name, ())
+
     def is_whole(self, name: str) -> bool:
         """Whether a variable may be a whole number: its declaration names no other type."""
         return _NOT_WHOLE.isdisjoint(self._declared.get(name, self.parameters.get(name, ())))

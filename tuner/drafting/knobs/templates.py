@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.proposals import Knob
@@ -13,16 +13,25 @@ from tuner.space.sources.prototype import Parameter, Prototype
 
 
 class Templates:
-    """The template parameters of `steps`, whose function parameters are `parameters` and whose source is `text`."""
+    """The template parameters of `steps`, whose function parameters are `parameters` and whose source is `text`.
 
-    def __init__(self, steps: Sequence[Prototype], parameters: Sequence[Parameter], text: str) -> None:
-        self._steps, self._parameters, self._text = steps, parameters, text
+    classes: the parameters that are classes, each with those that the host passes, the first of which is drafted.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Prototype],
+        parameters: Sequence[Parameter],
+        text: str,
+        classes: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._steps, self._parameters, self._text, self.classes = steps, parameters, text, classes
         self._kinds = {name: kind for step in steps for name, kind in (step.template or {}).items()}
 
     @property
     def types(self) -> list[str]:
-        """The parameters that are types."""
-        return [name for name, kind in self._kinds.items() if is_type(kind)]
+        """The parameters that are types of numbers."""
+        return [name for name, kind in self._kinds.items() if is_type(kind) and name not in self.classes]
 
     @property
     def knobs(self) -> dict[str, Knob]:
@@ -39,6 +48,8 @@ class Templates:
 
     def _argument(self, name: str, kind: str) -> str:
         """A template argument. The compiler takes no number for an enumeration."""
+        if self.classes.get(name):
+            return self.classes[name][0]
         if is_type(kind) or kind in self._kinds or Parameter("", kind, False, False).dtype or kind == "bool":
             return f"{{{name}}}"
         prefix, words = enumerators(self._text, kind)

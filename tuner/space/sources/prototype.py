@@ -17,7 +17,7 @@ _BOUNDS = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[^\n]*\b__launch_bounds__\
 _KERNEL_WORDS = {"__global__", "__kernel", "kernel"}
 _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
-    "__constant", "constant", "__local", "local", "__private", "__grid_constant__",
+    "__constant", "constant", "__local", "local", "__private", "__grid_constant__", "typename",
 }  # fmt: skip
 _ACCESS = {"read_only": "in", "write_only": "out", "read_write": "inout"}  # of images, as roles
 _QUALIFIERS |= {f"{prefix}{word}" for word in _ACCESS for prefix in ("", "__")}
@@ -128,8 +128,9 @@ def prototypes(text: str) -> list[Prototype]:
     bounds = {"__launch_bounds__", *_BOUNDS.findall(code)}
     kernels, functions = [], []
     for prefix, name, inner, namespace, body in definitions(words(code)):
-        parameters = _parameters(inner, lists, types)
-        if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
+        is_kernel = bool(portable.intersection(prefix) or _KERNEL_WORDS & set(prefix))
+        parameters = _parameters(inner, lists, types, is_kernel)
+        if is_kernel:
             template, defaults = _template(prefix)
             declared = _declared(prefix)
             has_bounds, cluster = bool(bounds.intersection(declared)), _attribute("__cluster_dims__", declared)
@@ -286,7 +287,9 @@ def split(words: Sequence[str]) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
+def _parameters(
+    words: Sequence[str], lists: set[str], types: set[str], is_kernel: bool
+) -> tuple[Parameter, ...] | None:
     """The parameters; None if an #if or a macro may change how many there are.
 
     lists: macros that may expand to several parameters.
@@ -294,7 +297,7 @@ def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple
     """
     parts = split(words)
     if parts in ([], [["void"]]):
-        return () if parts else None  # in C, f() takes unspecified arguments
+        return () if parts or is_kernel else None  # in C, f() takes unspecified arguments
     if "#" in words or lists.intersection(words):
         return None
     parameters = [parameter(part, types) for part in parts]
@@ -306,7 +309,7 @@ def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple
 
 def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     """The parameter, or the member of a struct, that these tokens declare. `types` are macros that may be types."""
-    declared = _before(words, "=")
+    declared = _before(_whole_names(words), "=")
     element = _before(declared, "[")
     plain = [word for word in _before(element, "(") if word not in _QUALIFIERS and word != "*"]
     to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
@@ -321,6 +324,36 @@ def parameter(words: list[str], types: Collection[str] = ()) -> Parameter:
     last = len(element) - element[::-1].index("*") if "*" in element else len(element)
     pointed_to = element[:last]  # `float *const x` may be written
     return Parameter(name, text, is_pointer, "const" in pointed_to, stars, access)
+
+
+def _whole_names(words: Sequence[str]) -> list[str]:
+    """The tokens with `Pair<float, 4>` and `ns::Pair` as one, without the namespaces of the standard libraries."""
+    found, at = list[str](), 0
+    while at < len(words):
+        word, at = words[at], at + 1
+        if word == "::" and at < len(words):
+            if found and found[-1] not in _QUALIFIERS:
+                word = f"{found.pop()}::{words[at]}".removeprefix("cuda::").removeprefix("std::")
+            else:
+                word = words[at]
+            at += 1
+        elif word == "<" and found:
+            end = _angle_end(words, at - 1)
+            inner = (" ".join(_whole_names(part)) for part in split(words[at:end]))
+            word, at = f"{found.pop()}<{', '.join(inner)}>", end + 1
+        found.append(word)
+    return found
+
+
+def _angle_end(words: Sequence[str], position: int) -> int:
+    """The position of the `>` that closes the `<` at a position; the last position if none does."""
+    depth, at = 0, position
+    while at < len(words):
+        depth += (words[at] == "<") - (words[at] == ">")
+        if depth == 0:
+            return at
+        at = (matching(words, at) if words[at] in _OPEN else at) + 1
+    return len(words) - 1
 
 
 def _before(words: list[str], word: str) -> list[str]:

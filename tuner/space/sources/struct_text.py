@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.quoting import shown
 from tuner.space import structs
@@ -13,8 +13,15 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources import prototype
 from tuner.space.sources.prototype import Parameter
 
-_STRUCT = re.compile(r"\b(typedef\s+)?struct\b([^;{}()=]*)\{([^{}]*)\}([^;{}()]*);")
-_UNREAD = re.compile(r"[(#:=<]|\b(?:static|union|enum|using|typedef|public|private)\b")
+_HEAD = re.compile(
+    r"(?P<typedef>\btypedef\s+)?\b(?<!enum )(?:struct|class)\b(?P<names>[^;{}()=<>]*)(?P<of><[^;{}()]*>\s*)?\{"
+)
+_TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>\s*\Z")
+_INSTANCE = re.compile(r"([\w:]+)(?:<(.*)>)?", re.DOTALL)
+_ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([\w:]+\s*<[^;{}()]*>)\s*;|\btypedef\s+([\w:]+\s*<[^;{}()]*>)\s*(\w+)\s*;")
+_OF_NO_OBJECT = re.compile(r"(?:static|friend)\b")  # declarations that take no place in an object
+_UNREAD = re.compile(r"[(#:=]|\b(?:union|enum|using|typedef)\b")
+_NEAR = 400  # characters before a struct that may be its template's
 
 
 @dataclass(frozen=True)
@@ -31,23 +38,96 @@ class Member:
     def __str__(self) -> str:
         return str(self.parameter) + "".join(f"[{extent}]" for extent in self.extents)
 
+    def with_values(self, values: Mapping[str, str]) -> Member:
+        """The member with these values in place of the parameters of a template."""
 
-def definitions(code: str) -> dict[str, tuple[Member, ...]]:
-    """The members of each struct that `code`, which has no comments, defines once; without those that are not plain:
-    with functions, bases, bit fields or conditions."""
-    found: dict[str, tuple[Member, ...] | None] = {}
-    for typedef, before, body, after in _STRUCT.findall(code):
-        names = re.findall(r"\w+", after if typedef else "") + re.findall(r"\w+", before)[-1:]
-        is_plain = ":" not in before and not _UNREAD.search(body)
-        members = tuple(_members(body)) if is_plain else ()
-        for name in dict.fromkeys(names):
-            found[name] = members if members and name not in found else None
-    return {name: members for name, members in found.items() if members}
+        def replaced(text: str) -> str:
+            return re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), text)
+
+        parameter = replace(self.parameter, type=replaced(self.parameter.type)) if values else self.parameter
+        return Member(parameter, tuple(map(replaced, self.extents)))
+
+
+class StructDefinitions:
+    """The plain structs and class templates that `code`, which has no comments, defines once. Plain ones have members
+    that C lays out: no bases, bit fields or conditions; functions take no place."""
+
+    def __init__(self, code: str) -> None:
+        self._found: dict[str, _Definition | None] = {}
+        for head in _HEAD.finditer(code):
+            body, after = braced(code, head.end() - 1)
+            own = re.findall(r"\w+", head["names"].partition(":")[0])[-1:]
+            names = re.findall(r"\w+", after if head["typedef"] else "") + own
+            template = _TEMPLATE.search(code, max(0, head.start() - _NEAR), head.start())
+            is_special = ":" in head["names"] or head["of"]  # with bases, or a specialisation
+            members = None if is_special else _data(body)
+            for name in dict.fromkeys(names):
+                is_new = members is not None and name not in self._found
+                self._found[name] = _Definition(members or (), _parameters(template)) if is_new else None
+        self._aliases = {one or two: kind or other for one, kind, other, two in _ALIAS.findall(code)}
+
+    def get(self, kind: str) -> tuple[Member, ...] | None:
+        """The members of a struct, or of an instance such as `Pair<float, 4>`; None if it is none, or not plain."""
+        match = _INSTANCE.fullmatch(self._aliases.get(kind, kind))
+        definition = self._found.get(match[1].rpartition("::")[2]) if match else None
+        if match is None or definition is None or definition.parameters is None:
+            return None
+        given = [" ".join(part).replace(" :: ", "::") for part in prototype.split(prototype.words(match[2] or ""))]
+        if len(given) > len(definition.parameters) or (match[2] is None) != (not definition.parameters):
+            return None
+        values = {**definition.parameters, **dict(zip(definition.parameters, given, strict=False))}
+        return tuple(each.with_values(values) for each in definition.members) if all(values.values()) else None
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """The members of a struct, and the parameters of its template with their defaults; None if these are unclear."""
+
+    members: tuple[Member, ...]
+    parameters: Mapping[str, str] | None
+
+
+def _parameters(template: re.Match[str] | None) -> dict[str, str] | None:
+    found = dict[str, str]()
+    for part in prototype.split(prototype.words(template[1])) if template else ():
+        declared = part[: part.index("=")] if "=" in part else part
+        if "." in declared or len(declared) < 2:  # a pack, or one without a name
+            return None
+        found[declared[-1]] = " ".join(part[len(declared) + 1 :])
+    return found
+
+
+def braced(code: str, opening: int) -> tuple[str, str]:
+    """The text in the braces that open at a position, and what follows as far as a semicolon."""
+    depth = 0
+    for brace in re.finditer(r"[{}]", code[opening:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            end = opening + brace.end()
+            return code[opening + 1 : end - 1], code[end : code.find(";", end)]
+    return code[opening + 1 :], ""
+
+
+def _data(body: str) -> tuple[Member, ...] | None:
+    """The members of a struct with this body, without functions; None if it is not plain."""
+    left = re.sub(r"\b(?:public|private|protected)\s*:(?!:)", ";", body)
+    while "{" in left:
+        opening = left.index("{")
+        start = max(left.rfind(end, 0, opening) for end in ";}") + 1
+        if "(" not in left[start:opening]:
+            return None
+        inner, _ = braced(left, opening)
+        left = f"{left[:start]};{left[opening + len(inner) + 2 :]}"
+    declarations = [each.strip() for each in left.split(";")]
+    data = [each for each in declarations if not re.search(r"\((?!\s*\*)", each) and not _OF_NO_OBJECT.match(each)]
+    if re.search(r"\bvirtual\b", body) or _UNREAD.search(";".join(data)):
+        return None
+    return tuple(_members(";".join(data)))
 
 
 def _members(body: str) -> Iterator[Member]:
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        first, *others = declaration.split(",")
+        first, *others = re.split(r",(?![^<]*>)", declaration)
         kind = re.match(r"(.*?)[\s*]+\w+\s*(?:\[[^\]]*\]\s*)*$", first)
         for each in (first, *(f"{kind[1] if kind else ''} {other}" for other in others)):
             plain = re.sub(r"\[[^\]]*\]", "", each)
@@ -67,18 +147,22 @@ def fault(argument: Argument, parameter: Parameter, code: str, types: Mapping[st
         if vector == (parameter.dtype, parameter.width):
             return None
         return f"which is not {argument.dtype or 'a struct'}; write `dtype: {dtype(parameter)}`"
-    members = definitions(code).get(parameter.type)
-    if members is None:
-        return None
+    definitions = StructDefinitions(code)
+    members = definitions.get(parameter.type)
+    if not members:
+        return None  # an empty struct has one byte, which may have any name
     if vector and [member.parameter.dtype for member in members] == [vector.dtype] * vector.width:
         return None  # C has no vectors
     if not argument.fields or vector:
         return f"a struct; list its `fields:` {_listed(members)}"
-    return _difference(argument.fields, members, code, types)
+    return _difference(argument.fields, members, definitions, types)
 
 
 def _difference(
-    fields: Sequence[Field], members: Sequence[Member], code: str, types: Mapping[str, Sequence[str]]
+    fields: Sequence[Field],
+    members: Sequence[Member],
+    definitions: StructDefinitions,
+    types: Mapping[str, Sequence[str]],
 ) -> str | None:
     """How the fields of the space differ from the members of the source."""
     for member in members:
@@ -87,9 +171,9 @@ def _difference(
     if [field.name for field in fields] != [member.name for member in members]:
         return f"whose fields are {_listed(members)}; list these, in this order"
     for field, member in zip(fields, members, strict=True):
-        inner = definitions(code).get(member.parameter.type)
-        if field.fields and inner:
-            if (message := _difference(field.fields, inner, code, types)) is not None:
+        inner = definitions.get(member.parameter.type)
+        if field.fields and inner is not None:
+            if inner and (message := _difference(field.fields, inner, definitions, types)) is not None:
                 return message
         elif not _fits(field, member, types):
             shape = f" with `shape: [{', '.join(map(str, field.shape))}]`" if field.shape else ""
