@@ -24,3 +24,12 @@ def plain(text: object, keep: str = "\n\t") -> str:
     These are control characters, text direction marks and lone surrogates.
     """
     return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))
+
+
+def described(error: BaseException) -> str:
+    """An exception of a user's code, for a message: its class, and the first line of its text."""
+    try:
+        text = shown((str(error).strip().splitlines() or [""])[0])
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -133,6 +133,8 @@ def test_a_function_that_raises_is_named_with_the_configuration_unless_another_r
     with pytest.raises(ExpressionError, match=f"restriction {where}"):
         valid(scale(restrictions=[divides]))
     assert valid(scale(restrictions=[divides, "unroll * width != 2"])) == [(1, 1), (2, 2), (4, 1), (4, 2)]
+    with pytest.raises(ExpressionError, match=r"it raises TypeError: .*; its parameter is a dictionary at unroll="):
+        valid(scale(restrictions=[lambda unrol: unrol > 1]))
     with pytest.raises(ExpressionError, match="it returns None; return true or false at unroll="):
         valid(scale(restrictions=[lambda unroll: None]))
 
@@ -151,22 +153,27 @@ def fill(value: Any) -> dict[str, Any]:
         ({"parameters": {"unroll": {1, 2}}}, "parameters.unroll: a set; write a number, a word, a list"),
         ({"parameters": {1: [2]}}, "parameters: the key 1 is a int; write a word"),
         ({"parameters": {"unroll": [1]}, "restrictions": ["unrol > 1"]}, "restrictions.0: .*did you mean unroll"),
-        ({"restrictions": [lambda unrol: True, "unroll > 1"], "parameters": {"unroll": [1], "width": [1]}}, None),
         ({"restrictions": [lambda unrol, width: True]}, "restrictions.0: .*unknown name 'unrol'; did you mean unroll"),
         ({"restrictions": [lambda a, b: True]}, "restrictions.0: .*unknown name 'b'"),
         ({"restrictions": [max]}, "restrictions.0: .*"),
-        ({"derived": {"both": lambda unroll: 1}}, "derived.both: <lambda> of .*: only restrictions may be functions"),
+        (
+            {"derived": {"both": lambda unroll: 1}},
+            "derived.both: <lambda> of .*: only restrictions, .* may be functions",
+        ),
         ({"source": "scale.c"}, "source: the kernel file is missing: .*scale.c"),
         ({"source": "void other() {}"}, "kernel: .*has no entry point 'scale'; it defines other"),
         ({"name": "../up"}, "name: '../up': write words"),
         ({"name": "sgemm/03_naive"}, "a kernel of tuner has this name"),
+        (
+            {"reference": lambda x, y, b: x},
+            r"operation.reference: test_.*: <lambda> asks for b; it may ask for y, x, n, a",
+        ),
+        ({"reference": max}, "operation.reference: max.*: its parameters are unknown"),
+        (fill(lambda x: 1), "operation.arguments.1.fill: x: test_.*: <lambda> asks for x; it may ask for rng, n, a"),
         (fill(np.array([None])), "operation.arguments.1.fill: an array of object; write one of numbers"),
     ],
 )
-def test_a_mistake_gives_one_message_with_its_key(keys: dict[str, Any], message: str | None) -> None:
-    if message is None:  # one parameter of another name: it gets the configuration
-        scale(**keys)
-        return
+def test_a_mistake_gives_one_message_with_its_key(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(SpaceError, match=message) as caught:
         scale(**keys)
     assert "\n" not in str(caught.value)
@@ -175,6 +182,11 @@ def test_a_mistake_gives_one_message_with_its_key(keys: dict[str, Any], message:
 def test_a_space_file_holds_no_python() -> None:
     for keys, message in [
         ({"restrictions": ["unroll > 1", fits]}, r"restrictions\.1: 'fits\(\) of .*' is Python, not YAML; write it as"),
+        (
+            {"reference": lambda x: 2 * x},
+            r"operation\.reference: '<lambda> of .*' is Python, not YAML; write it as an exp",
+        ),
+        (fill(lambda n: 1), r"operation\.arguments\.1\.fill: .* is Python, not YAML; write it into a file and"),
         (fill(np.ones(1000, np.float32)), r"operation\.arguments\.1\.fill: an array; save it as a \.npy file"),
     ]:
         with pytest.raises(SpaceError, match=message):

@@ -1,8 +1,9 @@
 """The identity of a space, including all files that its verification reads.
 
-The files are read, never run.
+The files are read, never run. Functions of a space in Python are identified by `function_identity`.
 """
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from tuner.quoting import shown
 from tuner.space import snapshot
 from tuner.space.model import Space
 from tuner.space.sources import includes, rendering
-from tuner.space.values import python_function
+from tuner.space.values import function_identity, python_function
 from tuner.space.values.forms import KernelReference
+from tuner.space.values.function_object import FunctionObject
 
 
 def of(space: Space) -> str:
@@ -32,11 +34,39 @@ def _contents(space: Space) -> Iterator[str]:
         if argument.fill is not None and argument.fill.file is not None and not argument.fill.drawn:
             yield f"{argument.name} {_digest(argument.fill.file)}"
     for function in space.operation.python_functions:
+        if isinstance(function, FunctionObject):
+            yield f"{function} {_of_object(function)}"
+            continue
         for file in python_function.closure(function.file):
             yield f"{file.name} {_digest(file)}"
     reference = space.operation.reference
     if isinstance(reference, KernelReference) and reference.source is not None:
         yield includes.without_comments(includes.inlined(reference.source, space.include))
+
+
+def unknown(space: Space) -> str | None:
+    """Why the next run cannot tell whether its space is the same; None if it can."""
+    for function in space.operation.python_functions:
+        if isinstance(function, FunctionObject) and function.target is not None:
+            try:
+                function_identity.of(function.target)
+            except function_identity.NoIdentity as error:
+                return f"{function.origin} reads {error}, which may be another one in the next run"
+    return None
+
+
+def _of_object(function: FunctionObject) -> str:
+    """The identity of a function object. One without any differs from run to run."""
+
+    def identify() -> str:
+        if function.target is None:
+            return function.token
+        try:
+            return function_identity.of(function.target)
+        except function_identity.NoIdentity:
+            return uuid.uuid4().hex
+
+    return snapshot.once(("function", function.token), identify)
 
 
 def _digest(path: Path) -> str:

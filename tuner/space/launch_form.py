@@ -17,6 +17,7 @@ from tuner.space.values.forms import (
     PythonReference,
     Reference,
 )
+from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
@@ -159,11 +160,17 @@ def _fill(data: Mapping[str, Any] | None) -> Fill | None:
     return Fill(data["kind"], values, data["file"] and Path(data["file"]), data["tile"], drawn=data["drawn"])
 
 
-def _function_data(function: PythonFunction) -> dict[str, Any]:
+def _function_data(function: PythonFunction | FunctionObject) -> dict[str, Any]:
+    if isinstance(function, FunctionObject):
+        about = {"place": function.place, "token": function.token, "parameters": function.parameters}
+        return {"file": None, "name": function.name, **about}
     return {"file": str(function.file), "name": function.name}
 
 
-def _function(data: Mapping[str, Any]) -> PythonFunction:
+def _function(data: Mapping[str, Any]) -> PythonFunction | FunctionObject:
+    if data["file"] is None:
+        parameters = tuple((name, kind, has_default) for name, kind, has_default in data["parameters"])
+        return FunctionObject(data["name"], data["place"], data["token"], parameters)
     return PythonFunction(Path(data["file"]), data["name"])
 
 

@@ -28,6 +28,7 @@ from tuner.space.values.tolerance import Tolerance
 if TYPE_CHECKING:
     from tuner.space.loops import Loop, Order
     from tuner.space.values.forms import Reference
+    from tuner.space.values.function_object import FunctionObject
     from tuner.space.values.python_function import PythonFunction
 
 
@@ -179,7 +180,7 @@ class Operation:
         return (*self.derive, *(output.name for output in self.outputs if output.compared and output.name not in read))
 
     @property
-    def python_functions(self) -> tuple[PythonFunction, ...]:
+    def python_functions(self) -> tuple[PythonFunction | FunctionObject, ...]:
         """The Python functions that verification calls, each once."""
         reference = getattr(self.reference, "function", None)
         filling = [a.fill.function for a in self.arguments if a.fill is not None]

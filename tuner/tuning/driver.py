@@ -135,7 +135,7 @@ def tune_with(
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     stored, kept = False, None
-    if record is not None and not (stored := checked.store.add(record, competes, NOISE)):
+    if record is not None and search.is_lasting and not (stored := checked.store.add(record, competes, NOISE)):
         stored_records = Store.of(task.space, request.results).records  # another process may have changed them
         kept = next((old for old in stored_records if old.key == record.key), None)
     return Result(

@@ -100,7 +100,8 @@ class Exploration:
 
     `strategy` is the strategy's name, or `given` if the caller chose the configurations. `evaluated` counts the trials
     of the pool's configurations, including those of earlier runs. `signature` identifies the space. `doubts` are
-    warnings about the space file, and about cases of its conditions that no input covers.
+    warnings about the space file, and about cases of its conditions that no input covers. `is_lasting`: later runs can
+    tell that they have the same space, so that results may be stored.
     """
 
     crew: Crew
@@ -111,6 +112,7 @@ class Exploration:
     signature: str
     ceilings: Ceilings | None
     doubts: tuple[str, ...] = ()
+    is_lasting: bool = True
 
     @property
     def trials(self) -> list[Trial]:
@@ -137,7 +139,9 @@ def explored(
     """
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
-    signature = identity.of(space)
+    signature, unknown = identity.of(space), identity.unknown(space)
+    if unknown is not None:
+        crews.noted(f"{unknown}: so this run is not stored, and no later run continues it")
     announce(space, crews.noted)
     from tuner.space.sources import agreement
 
@@ -207,7 +211,9 @@ def explored(
                 evaluated = crew.run(search, ledger, progress, given=configs is not None)
                 snapshot.tell_changes(progress.noted)
                 doubts += crew.lead.missed_cases  # the crew has already shown them
-                yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts))
+                yield Exploration(
+                    crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts), unknown is None
+                )
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
 

@@ -1,4 +1,4 @@
-"""Calls of the Python functions that a space names. Only the process that holds the device makes them.
+"""Calls of the Python functions that a space names. Those in files are called by the process that holds the device.
 
 Whatever such a function does wrong becomes one message with its file and line: no configuration is to blame.
 """
@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import SpaceError
-from tuner.quoting import shown
+from tuner.measure.answers import function_objects
+from tuner.quoting import described, shown
 from tuner.space import operation, snapshot
 from tuner.space.chosen_types import dtype
-from tuner.space.values import fills
+from tuner.space.values import fills, python_function
+from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
 if TYPE_CHECKING:
@@ -32,38 +34,32 @@ if TYPE_CHECKING:
     from tuner.space.model import Operation
     from tuner.space.scope import Scope
 
-GENERATOR = "rng"
+AnyFunction = PythonFunction | FunctionObject
 _modules: dict[Path, Any] = {}
 _siblings: dict[
     str, dict[str, Any]
 ] = {}  # modules that files of a folder imported from the same folder, by folder and name
 
 
-def requested(function: PythonFunction, names: Collection[str]) -> list[str]:
+def requested(function: AnyFunction, names: Collection[str]) -> list[str]:
     """Those of `names` that the function takes as parameters; all if it has `**`. Imports the function's file.
 
     Raises SpaceError if there is no such function, or if it has any other required parameter.
     """
-    parameters = _signature(function).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        wanted = list(names)
-    else:
-        wanted = [parameter.name for parameter in parameters if parameter.name in names]
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    for parameter in parameters:
-        if parameter.kind in several or parameter.name in names or parameter.default is not parameter.empty:
-            continue
-        allowed = shown(", ".join(names))
-        raise SpaceError(f"{origin(function)} asks for {shown(parameter.name)}; it may ask for {allowed}")
-    return wanted
+    try:
+        return python_function.requested(_signature(function), origin(function), names)
+    except ValueError as error:
+        raise SpaceError(str(error)) from None
 
 
-def call(function: PythonFunction, values: Mapping[str, Any]) -> Any:
+def call(function: AnyFunction, values: Mapping[str, Any]) -> Any:
     """Call the function with those of `values` that it takes, and return its result.
 
     Arrays are copied, so it may write into them. Raises SpaceError if it raises anything.
     """
     given = {name: values[name] for name in requested(function, values.keys())}
+    if isinstance(function, FunctionObject):
+        return function_objects.call(function, given)
     given = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in given.items()}
     parameters = _signature(function).parameters.values()
     first = [given.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in given]
@@ -71,26 +67,27 @@ def call(function: PythonFunction, values: Mapping[str, Any]) -> Any:
         return _function(function)(*first, **given)
 
 
-def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
-    """The contents of all arrays that functions fill, by name. Arrays with the same function share one call.
+def filled(op: Operation, scope: Scope, seed: int, by: type[AnyFunction]) -> dict[str, Array]:
+    """The contents of the arrays that functions of one kind fill, by name. Those of the same function share one call.
 
     Raises SpaceError if a function does not return them in their types and shapes.
     """
-    groups: dict[PythonFunction, list[Argument]] = {}
+    groups: dict[AnyFunction, list[Argument]] = {}
     for argument in op.arrays:
-        if argument.fill is not None and argument.fill.function is not None:
+        if argument.fill is not None and isinstance(argument.fill.function, by):
             groups.setdefault(argument.fill.function, []).append(argument)
     arrays: dict[str, Array] = {}
     for function, arguments in groups.items():
-        generator = np.random.default_rng([seed, op.arrays.index(arguments[0])])
-        returned = call(function, {GENERATOR: generator, **scope.sizes, **scope.typed_options})
+        seeds = function_objects.Seeds((seed, op.arrays.index(arguments[0])))
+        generator = seeds if by is FunctionObject else np.random.default_rng(list(seeds))
+        returned = call(function, {python_function.GENERATOR: generator, **scope.sizes, **scope.typed_options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
             expected, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
             arrays[argument.name] = fills.checked(value, argument.name, *expected, origin(function), chosen)
     return arrays
 
 
-def by_name(function: PythonFunction, returned: Any, names: list[str]) -> list[Array]:
+def by_name(function: AnyFunction, returned: Any, names: list[str]) -> list[Array]:
     """What a function returned, as one array for each of `names`.
 
     It returns a dictionary of them, or the array itself if there is only one.
@@ -106,24 +103,28 @@ def by_name(function: PythonFunction, returned: Any, names: list[str]) -> list[A
     return [_array(function, name, returned[name]) for name in names]
 
 
-def _array(function: PythonFunction, name: str, value: Any) -> Array:
+def _array(function: AnyFunction, name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise SpaceError(f"{origin(function)} returns no array for {name}: {_described(error)}") from None
+        raise SpaceError(f"{origin(function)} returns no array for {name}: {described(error)}") from None
     if array.dtype == object:
         raise SpaceError(f"{origin(function)} returns no array of numbers for {name}: a {type(value).__name__}")
     return array
 
 
-def origin(function: PythonFunction) -> str:
+def origin(function: AnyFunction) -> str:
     """`check.py:3: expected()`: the file and line of the function's definition."""
+    if isinstance(function, FunctionObject):
+        return function.origin
     code = getattr(inspect.unwrap(_function(function)), "__code__", None)
     line = f":{code.co_firstlineno}" if code is not None else ""
     return f"{shown(function.file)}{line}: {function.name}()"
 
 
-def _signature(function: PythonFunction) -> inspect.Signature:
+def _signature(function: AnyFunction) -> inspect.Signature:
+    if isinstance(function, FunctionObject):
+        return function.signature
     target = _function(function)
     try:
         return inspect.signature(target)
@@ -213,7 +214,7 @@ def _running(function: PythonFunction) -> Iterator[None]:
     except BaseException as error:  # sys.exit() too
         line = _error_line(error, function.file.parent)
         raise SpaceError(
-            f"{line or shown(function.file)}: {function.name}() does not return: {_described(error)}"
+            f"{line or shown(function.file)}: {function.name}() does not return: {described(error)}"
         ) from None
     finally:
         sys.dont_write_bytecode = bytecode
@@ -231,17 +232,6 @@ def _unload_siblings(folder: str, names: Collection[str]) -> None:
         top, file = name.partition(".")[0], getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith((os.path.join(folder, f"{top}.py"), os.path.join(folder, top, ""))):
             beside[name] = sys.modules.pop(name)
-
-
-def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text}" if (text := _first_line(error)) else type(error).__name__
-
-
-def _first_line(error: BaseException) -> str:
-    try:
-        return shown((str(error).strip().splitlines() or [""])[0])
-    except Exception:
-        return ""
 
 
 def _error_line(error: BaseException, folder: Path) -> str:

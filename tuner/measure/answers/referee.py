@@ -29,6 +29,7 @@ from tuner.space.expressions import cases
 from tuner.space.expressions.cases import Cases
 from tuner.space.instance import Instance, checked
 from tuner.space.texts import config_text
+from tuner.space.values import python_function
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held, held
 from tuner.space.values.forms import (
     ConfigReference,
@@ -37,14 +38,16 @@ from tuner.space.values.forms import (
     NoReference,
     PythonReference,
 )
+from tuner.space.values.function_object import FunctionObject
+from tuner.space.values.python_function import PythonFunction
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
+    from tuner.measure.answers.python_calls import AnyFunction
     from tuner.space.answers.cache import ReferenceCache
     from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
-    from tuner.space.values.python_function import PythonFunction
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
@@ -64,7 +67,7 @@ class Referee:
     def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
         self.device, self.space, self.cache = device, space, cache
         self.placer = Placer(device)
-        self._parameters: dict[tuple[PythonFunction, tuple[str, ...]], list[str]] = {}
+        self._parameters: dict[tuple[AnyFunction, tuple[str, ...]], list[str]] = {}
         self.cases = Cases()  # of the reference's conditions, over all inputs so far
 
     def covers(self, scope: Scope) -> bool:
@@ -72,7 +75,7 @@ class Referee:
         form = self.space.operation.reference
         return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
 
-    def _requested(self, function: PythonFunction, names: Sequence[str]) -> list[str]:
+    def _requested(self, function: AnyFunction, names: Sequence[str]) -> list[str]:
         """`python_calls.requested`, in isolation: a file that starts threads or enters OpenMP when it is imported would
         hang the kernels that run in forks of this process."""
         key = function, tuple(names)
@@ -101,12 +104,14 @@ class Referee:
         """
         op = self.space.operation
         with self.cache.timed(seed):
-            filled = self.device.isolation.run(lambda: python_calls.filled(op, scope, seed))
+            # Function objects are called where they are, which is in another process.
+            filled = python_calls.filled(op, scope, seed, FunctionObject)
+            filled |= self.device.isolation.run(lambda: python_calls.filled(op, scope, seed, PythonFunction))
         checksum = np.array([zlib.crc32(data.tobytes()) for data in filled.values()])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
                 f"{self.space.operation_origin}: fill: {', '.join(filled)}: other contents for the same generator; "
-                f"draw from `{python_calls.GENERATOR}` alone"
+                f"draw from `{python_function.GENERATOR}` alone"
             )
         return operation.inputs(op, scope, seed, filled)
 
@@ -145,7 +150,8 @@ class Referee:
                 requested = self._requested(function, names)
                 takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
                 call = functools.partial(self._returned, form, requested, scope, contents)
-                answers = self._cached(seed, scope, lambda: self.device.isolation.run(call))
+                is_elsewhere = isinstance(function, FunctionObject)
+                answers = self._cached(seed, scope, call if is_elsewhere else lambda: self.device.isolation.run(call))
                 return answers, read if takes_all else frozenset(requested)
             case KernelReference():
                 instance = Instance(reference.as_space(self.space, form), {}, scope)

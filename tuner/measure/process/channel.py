@@ -92,6 +92,17 @@ class Process:
             raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
         return reply
 
+    @property
+    def folder(self) -> Path:
+        """The child's folder for temporary files."""
+        return self._scratch
+
+    def answer(self, data: dict[str, Any]) -> None:
+        """Answer a question that the child asked in its news."""
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended: whatever waits for its reply says so
+            self._process.stdin.write(json.dumps({**data, "number": self._number}).encode() + b"\n")
+            self._process.stdin.flush()
+
     def _reply(self, deadline: float, seconds: float) -> dict[str, Any]:
         """The child's next message, by `deadline`, which is in `seconds`."""
         try:

@@ -69,6 +69,15 @@ class Channel:
         """Send news before the reply to the latest request."""
         self.reply({"news": news})
 
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Ask the parent, before the reply to the latest request, and return its answer."""
+        self.tell(question)
+        line = self._requests.readline()
+        if not line:
+            sys.exit()  # the parent is gone
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
     def reply(self, answer: dict[str, Any]) -> None:
         """Send the reply to the latest request. Ends the process if it can no longer reply."""
         if os.getpid() != self._pid:  # a copy that a kernel has forked

@@ -13,6 +13,7 @@ from tuner.devices import DeviceInfo, environment, forkable_packages
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure import turns
+from tuner.measure.answers import function_objects
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated
@@ -22,6 +23,8 @@ from tuner.space import launch_form, operation, snapshot
 from tuner.space.config import Config
 from tuner.space.expressions import cases
 from tuner.space.model import Space
+from tuner.space.values.function_object import FunctionObject
+from tuner.space.values.python_function import PythonFunction
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -54,7 +57,7 @@ class Task:
 
 def announce(space: Space, noted: Callable[[str], None]) -> None:
     """Tell the user, through `noted`, which Python functions of `space` will run."""
-    if functions := space.operation.python_functions:
+    if functions := [f for f in space.operation.python_functions if isinstance(f, PythonFunction)]:
         noted(f"runs {shown(' and '.join(map(str, functions)))} of {space.operation_origin}")
 
 
@@ -264,8 +267,10 @@ class Supervisor:
         assert worker is not None
 
         def heard(news: dict[str, Any]) -> None:
-            if news:  # otherwise the worker only says that it goes on
+            if "position" in news:
                 found_wrong(news["position"], news["failure"])
+            else:
+                self._heard(news)
 
         try:
             with turns.taken(self.device.place, lambda: self._killed):
@@ -285,6 +290,13 @@ class Supervisor:
             self.close()
         return answer
 
+    def _heard(self, news: dict[str, Any]) -> None:
+        """Call the function that the worker asks for; without a question, it only says that it goes on."""
+        if "call" in news and self._worker is not None:
+            functions = (f for f in self.task.space.operation.python_functions if isinstance(f, FunctionObject))
+            function = next(f for f in functions if f.token == news["call"])
+            self._worker.answer(function_objects.answer(function, news, self._worker.folder))
+
     def _ask_starting(self, request: dict[str, Any]) -> dict[str, Any]:
         """Ask the worker while it starts, before it can measure.
 
@@ -299,7 +311,7 @@ class Supervisor:
     def _ask_unblamed(self, request: dict[str, Any], blame: Callable[[WorkerDied], str]) -> dict[str, Any]:
         assert self._worker is not None
         try:
-            return self._worker.ask(request, START_TIMEOUT)
+            return self._worker.ask(request, START_TIMEOUT, self._heard)
         except WorkerDied as died:
             self.close()
             raise DeviceError(f"{self._device_id}: {blame(died)}") from None

@@ -15,6 +15,7 @@ import contextlib
 import functools
 import importlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,11 +27,13 @@ from tuner.children.forks import out_of_reach
 from tuner.devices.compiler import Allowance
 from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns
+from tuner.measure.answers import function_objects
 from tuner.measure.method import Method
 from tuner.measure.process import replies
 from tuner.measure.process.workbench_cache import WorkbenchCache
 from tuner.space import launch_form, snapshot
 from tuner.space.answers.cache import ReferenceCache
+from tuner.space.values.function_object import FunctionObject
 
 if TYPE_CHECKING:
     from tuner.devices import Device
@@ -54,6 +57,7 @@ def main() -> None:
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         channel.isolate(device)
+        function_objects.answered_by(channel.ask)
     workbenches = WorkbenchCache(device)
     while task is not None:
         task = _serve(task, device, products, channel, requests, importing, workbenches)
@@ -82,12 +86,16 @@ def _serve(
         about = replace(device.info, toolchain=device.toolchain_of(chosen))
         channel.reply({**asdict(about), "compiler": device.compiler.chosen(chosen).pin(task["compiler"])})
         predecessor = workbenches.take(space, scope)
+        asks = any(isinstance(each, FunctionObject) for each in space.operation.python_functions)
+        if asks and next(requests, None) is None:  # the supervisor answers only while it waits for a reply
+            sys.exit()
         # meanwhile, the supervisor enumerates the configurations
-        with channel.reporting_to(requests):
+        with contextlib.nullcontext() if asks else channel.reporting_to(requests):
             importing.join()
             from tuner.measure.benchmark import Bench
 
-            more_may_come = functools.partial(channel.is_idle_for, POLL_SECONDS) if task["follows"] else None
+            follows = task["follows"] and not asks
+            more_may_come = functools.partial(channel.is_idle_for, POLL_SECONDS) if follows else None
             make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products, more_may_come))
             try:
                 bench = make(predecessor)

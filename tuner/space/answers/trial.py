@@ -22,6 +22,7 @@ from tuner.space.texts import size_text
 from tuner.space.values import python_function
 from tuner.space.values.elements import held
 from tuner.space.values.forms import ExpressionReference, KernelReference, PythonReference
+from tuner.space.values.python_function import PythonFunction
 
 MOST_BYTES = 1 << 22  # total size of the arrays on which a reference is evaluated
 
@@ -62,7 +63,7 @@ def _code_fault(space: Space) -> Found | None:
     """The first error in the source of a reference function or kernel, or None."""
     key, form = ("operation", "reference"), space.operation.reference
     try:
-        if isinstance(form, PythonReference):
+        if isinstance(form, PythonReference) and isinstance(form.function, PythonFunction):
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
             reference_space = reference.as_space(space, form)

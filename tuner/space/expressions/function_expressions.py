@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExpressionError
-from tuner.quoting import quoted, shown
+from tuner.quoting import described, quoted
 from tuner.space.expressions import Expression
 from tuner.space.expressions.evaluator import EVALUATORS, Evaluator, evaluator_of, unknown_name, value_of
+from tuner.space.expressions.function_names import origin
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
 
@@ -75,7 +76,8 @@ class FunctionExpression(Expression):
         except ExpressionError:
             raise
         except Exception as error:
-            raise ExpressionError(f"it raises {described(error)}") from None
+            hint = "; its parameter is a dictionary" if self.takes_all and isinstance(error, TypeError) else ""
+            raise ExpressionError(f"it raises {described(error)}{hint}") from None
 
 
 def restriction(
@@ -113,21 +115,3 @@ def _truth(result: Any) -> bool:
     if result is None or isinstance(result, str):
         raise ExpressionError(f"it returns {quoted(result)}; return true or false")
     return bool(result)
-
-
-def origin(function: Callable[..., Any]) -> str:
-    """The name of a function, and the file and line of its definition: `fits() of tune.py:12`."""
-    inner = inspect.unwrap(getattr(function, "func", function))
-    code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__func__", None), "__code__", None)
-    name = shown(getattr(inner, "__name__", type(function).__name__))
-    name = name if name == "<lambda>" else f"{name}()"
-    if code is None:
-        return name
-    file = code.co_filename.rpartition("/")[2]
-    return f"{name} of {shown(file)}:{code.co_firstlineno}"
-
-
-def described(error: BaseException) -> str:
-    """An exception in words: its class, and the first line of its text."""
-    text = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {shown(text)}" if text else type(error).__name__

@@ -23,6 +23,7 @@ from tuner.space.texts import config_text, size_text
 from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import KernelReference
+from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import EPSILON, Tolerance
 
 Where = tuple[str | int, ...]
@@ -251,7 +252,7 @@ def _file_fault(op: Operation) -> Evaluation | None:
             if fill is not None and fill.file is not None:
                 choices = op.types.get(argument.dtype, (argument.dtype,))
                 fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
-            elif fill is not None and fill.function is not None:
+            elif fill is not None and isinstance(fill.function, PythonFunction):
                 python_function.check(fill.function)
         except SpaceError as error:
             return Evaluation(0, where, str(error))

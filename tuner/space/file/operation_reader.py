@@ -22,9 +22,10 @@ from tuner.space.file.strides_reader import StridesReader
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation
 from tuner.space.scope import DEVICE_NAMES
-from tuner.space.values import fills
+from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import ExpressionReference
+from tuner.space.values.function_object import FunctionObject
 
 
 class OperationReader:
@@ -294,6 +295,10 @@ class OperationReader:
             fill = fills.parse(model.fill, document.path.resolve().parent)
             for dtype in dtypes:
                 fills.check_values(fill, dtype)
+            if isinstance(fill.function, FunctionObject):
+                of_problem = (*self.model.operation.sizes, *self.model.operation.options)
+                known = [python_function.GENERATOR, *of_problem]
+                python_function.requested(fill.function.signature, fill.function.origin, known)
         except ValueError as error:
             raise document.error(where, f"{model.name}: {error}") from None
         for expression in fill.expressions:

@@ -26,6 +26,7 @@ from tuner.space.values.forms import (
     PythonReference,
     Reference,
 )
+from tuner.space.values.function_object import FunctionObject
 
 FORMS = {
     "python": {"python"},
@@ -60,6 +61,8 @@ class ReferenceReader:
     def reference(self) -> Reference:
         """The reference. Raises SpaceError for the first error."""
         value: Any = self.model.operation.reference
+        if callable(value):
+            return self._function(value)
         if isinstance(value, dict) and not self.compared.fits(value):
             readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
             readers = {"python": self._python, "kernel": self._kernel, "config": self._config}
@@ -106,6 +109,18 @@ class ReferenceReader:
             return PythonReference(python_function.parse(value["python"], self.document.path.resolve().parent))
         except ValueError as error:
             raise self._error(("python",), str(error)) from None
+
+    def _function(self, value: Callable[..., Any]) -> PythonReference:
+        """A function of a space in Python. It may take what a function in a file may take."""
+        try:
+            function = FunctionObject.of(value)
+            arrays = [a.name for a in self.arguments if a.is_array and not a.value]
+            scalars = [a.name for a in self.arguments if a.shape is None and a.value]
+            of_problem = (*self.model.operation.sizes, *self.model.operation.options)
+            python_function.requested(function.signature, function.origin, [*arrays, *of_problem, *scalars])
+        except ValueError as error:
+            raise self._error((), str(error)) from None
+        return PythonReference(function)
 
     def _config(self, value: Mapping[str, Any]) -> ConfigReference:
         config, parameters = value["config"], self.model.parameters

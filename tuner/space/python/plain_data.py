@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tuner.quoting import quoted, shown
-from tuner.space.expressions.function_expressions import origin
+from tuner.space.expressions.function_names import origin
 
 MOST_LEVELS = 20
 Where = tuple[str | int, ...]
@@ -43,14 +43,21 @@ def plain(value: Any, fault: Fault, where: Where = ()) -> Any:
         return [plain(each, fault, (*where, position)) for position, each in enumerate(value)]
     if callable(value):
         if not may_be_function(where):
-            raise fault(where, f"{origin(value)}: only restrictions may be functions; write a value or an expression")
+            allowed = "only restrictions, `reference` and `fill` may be functions"
+            raise fault(where, f"{origin(value)}: {allowed}; write a value or an expression")
         return value
     raise fault(where, f"a {type(value).__name__}; write a number, a word, a list or a dictionary")
 
 
 def may_be_function(where: Where) -> bool:
     """Whether the value of this key may be a function."""
-    return where[:1] == ("restrictions",) and (len(where) == 2 or where[2:] == ("that",))
+    if where[:1] == ("operation",):
+        return where[1:] == ("reference",) or _is_fill(where[1:])
+    return _is_fill(where) or (where[:1] == ("restrictions",) and (len(where) == 2 or where[2:] == ("that",)))
+
+
+def _is_fill(where: Where) -> bool:
+    return len(where) == 3 and where[0] == "arguments" and where[2] == "fill"
 
 
 def python_in(value: Any, where: Where = ()) -> Iterator[tuple[Where, Any]]:

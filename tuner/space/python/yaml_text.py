@@ -10,7 +10,7 @@ from tuner import paths
 from tuner.errors import RequestError, SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import model
-from tuner.space.expressions.function_expressions import origin
+from tuner.space.expressions.function_names import origin
 from tuner.space.file import yamlfile
 from tuner.space.python import plain_data, written_files
 

@@ -21,6 +21,7 @@ from tuner.space.expressions import Expression
 from tuner.space.values import drawing, python_function
 from tuner.space.values.drawing import Draw, Drawn
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held
+from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -46,7 +47,7 @@ class Fill:
     values: tuple[float | Expression, ...] = ()
     file: Path | None = None
     tile: bool = False
-    function: PythonFunction | None = None
+    function: PythonFunction | FunctionObject | None = None
     drawn: bool = False
 
     @property
@@ -98,6 +99,8 @@ def parse(value: object, folder: Path) -> Fill:
     fill."""
     if isinstance(value, str) and value in SEQUENCES:
         return Fill(value)
+    if callable(value):
+        return Fill("python", function=FunctionObject.of(value))
     if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit", "drawn"}:
         if value.get("fit", "tile") != "tile":
             raise ValueError(f"fit: {quoted(value['fit'])}: write tile, or leave it out")

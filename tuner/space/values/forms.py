@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.space.texts import config_text
+from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class PythonReference:
     """A Python function of the operation's arrays, sizes and options."""
 
     kind: ClassVar[str] = "python"
-    function: PythonFunction
+    function: PythonFunction | FunctionObject
 
     @property
     def meaning(self) -> Any:

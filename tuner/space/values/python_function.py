@@ -6,8 +6,9 @@ Nothing in this module runs these functions.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tuner.errors import SpaceError
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 
+GENERATOR = "rng"  # the parameter of a fill function that gets a NumPy generator
 MOST_TEXT = 1_000_000  # characters of a Python file; parsing them takes a second
 
 
@@ -46,6 +48,25 @@ def check(function: PythonFunction) -> None:
         defined = ", ".join(sorted(node.name for node in tree.body if isinstance(node, ast.FunctionDef)))
         hint = f"it defines {shown(defined)}" if defined else "it defines no functions"
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name}; {hint}")
+
+
+def requested(signature: inspect.Signature, origin: str, names: Collection[str]) -> list[str]:
+    """Those of `names` that a function takes as parameters; all if it has `**`.
+
+    Raises ValueError, which begins with `origin`, if it has any other required parameter.
+    """
+    parameters = signature.parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        wanted = list(names)
+    else:
+        wanted = [parameter.name for parameter in parameters if parameter.name in names]
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for parameter in parameters:
+        if parameter.kind in several or parameter.name in names or parameter.default is not parameter.empty:
+            continue
+        allowed = shown(", ".join(names))
+        raise ValueError(f"{origin} asks for {shown(parameter.name)}; it may ask for {allowed}")
+    return wanted
 
 
 def closure(file: Path) -> list[Path]:
