@@ -90,6 +90,20 @@ template <class T, int ACROSS, int STEP, bool even> struct Fours {
     }
 };
 
+// The two halves of a meeting of the cluster, at which this block says that it has read what the others have left, and
+// waits until they have read what it has: its shared memory lasts no longer than the block.
+INLINE void leave_cluster() {
+#if together > 1
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+INLINE void wait_for_cluster() {
+#if together > 1
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
 INLINE void add(float (&sum)[4], const float4 &part) {
     sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
 }
@@ -107,24 +121,29 @@ INLINE void meet(const float (&sum)[COUNT][4], const Outputs &outputs, int split
 #else
     constexpr int MINE = (COUNT + together - 1) / together; // at most so many fours are added up by a thread
     const int rank = split % together, thread = threadIdx.x;
+    // Where C has fewer rows than a tile, whole warps have nothing to add up. It is so in all blocks of the tile.
+    const bool is_there = __shfl_sync(0xffffffff, outputs.rows, 0) > 0;
+    const auto is_mine = [&](int f) { return is_there && (COUNT % together == 0 || f < COUNT); };
     float all[MINE][4] = {};
 #if together > 1
+    if (is_there) {
 #pragma unroll
-    for (int f = 0; f < COUNT; f++) {
-        shared[f * WORKERS + thread] = make_float4(sum[f][0], sum[f][1], sum[f][2], sum[f][3]);
+        for (int f = 0; f < COUNT; f++) {
+            shared[f * WORKERS + thread] = make_float4(sum[f][0], sum[f][1], sum[f][2], sum[f][3]);
+        }
     }
     synchronize_cluster();
 #pragma unroll
     for (int i = 0; i < MINE; i++) {
         const int f = i * together + rank;
-        if (COUNT % together == 0 || f < COUNT) {
+        if (is_mine(f)) {
 #pragma unroll
             for (int s = 0; s < together; s++) {
                 add(all[i], read_block4((const float *)(shared + f * WORKERS + thread), s));
             }
         }
     }
-    synchronize_cluster(); // the others have read what this block has left
+    leave_cluster();
 #else
 #pragma unroll
     for (int f = 0; f < COUNT; f++) {
@@ -142,35 +161,46 @@ INLINE void meet(const float (&sum)[COUNT][4], const Outputs &outputs, int split
 #pragma unroll
     for (int i = 0; i < MINE; i++) {
         const int f = i * together + rank;
-        if (COUNT % together == 0 || f < COUNT) {
+        if (is_mine(f)) {
             WRITE_PART4(place(split / together, f), make_float4(all[i][0], all[i][1], all[i][2], all[i][3]));
         }
     }
     if (!is_last_of_all(semaphores + tile * together + rank, &last)) {
+        wait_for_cluster();
         return;
     }
+    constexpr int GROUP = MINE < 4 ? MINE : 4; // so many are read at once
+#pragma unroll 1
+    for (int begin = 0; begin < MINE; begin += GROUP) {
+        float both[GROUP][4] = {};
+#pragma unroll(clusters > 4 ? 4 : clusters)
+        for (int part = 0; part < clusters; part++) {
 #pragma unroll
-    for (int i = 0; i < MINE; i++) {
-        all[i][0] = all[i][1] = all[i][2] = all[i][3] = 0.0f;
-    }
-#pragma unroll(MINE > 8 ? 1 : clusters > 8 ? 8 : clusters)
-    for (int part = 0; part < clusters; part++) {
+            for (int i = 0; i < GROUP; i++) {
+                const int f = (begin + i) * together + rank;
+                if (begin + i < MINE && is_mine(f)) {
+                    add(both[i], READ_PART4(place(part, f)));
+                }
+            }
+        }
 #pragma unroll
-        for (int i = 0; i < MINE; i++) {
-            const int f = i * together + rank;
-            if (COUNT % together == 0 || f < COUNT) {
-                add(all[i], READ_PART4(place(part, f)));
+        for (int i = 0; i < GROUP; i++) {
+            const int f = (begin + i) * together + rank;
+            if (begin + i < MINE && is_mine(f)) {
+                outputs.write(f, both[i]);
             }
         }
     }
-#endif
+#else
 #pragma unroll
     for (int i = 0; i < MINE; i++) {
         const int f = i * together + rank;
-        if (COUNT % together == 0 || f < COUNT) {
+        if (is_mine(f)) {
             outputs.write(f, all[i]);
         }
     }
+#endif
+    wait_for_cluster();
 #endif
 }
 
