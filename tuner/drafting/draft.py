@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
+from tuner.drafting.repeats import Repeats
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
 from tuner.quoting import shown
@@ -57,6 +58,7 @@ class Draft:
             *self._kernel(),
             *self._parameters(),
             *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
+            *self._repeats.lines(self._step),
         ]
         return "\n".join(lines) + "\n"
 
@@ -79,25 +81,38 @@ class Draft:
         about = "  # `tune FILE SIZE` sets them; a number here is a default"
         if blocks := [name for name in facts.shapes.new_sizes if name in self.extents]:
             about += f"; {' and '.join(blocks)}, which no kernel takes, is the number of blocks"
-        known = self.told.sizes
+        told = self.told.sizes
         why = "  # the source defines it: here, each run sets it; under `parameters:`, it is a knob"
         defaults = {name: f" {number}{why}" for name, number in facts.size_macros.items()}
         of_host = "  # as in the host code; no kernel takes it"
         defaults |= {
             name: f" {number or ''}{of_host}" for name, number in self.told.new_sizes.items() if name not in blocks
         }
-        lines = [f"  sizes:{about if known else asked(ask)}"]
+        lines = [f"  sizes:{about if told else asked(ask)}"]
         lines += [f"    {word(name)}:{defaults.get(name, default)}" for name in self.extents]
-        if facts.options:
-            whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
-            usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
-            lines.append(f"  options: {{{usual}}}  # write their usual values")
-        if facts.templates.types:
-            other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
-            of = dict.fromkeys(facts.templates.integer_types, "[int32, int64]")
-            types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in facts.templates.types)
-            lines.append(f"  types: {{{types}}}  # the allowed types; the first is the default")
-        return lines
+        return [*lines, *self._options(), *self._types()]
+
+    def _options(self) -> list[str]:
+        """The line of `options`, with the numbers that the host passes."""
+        names = self.facts.options
+        if not names:
+            return []
+        whole = {p.name for p in self.facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
+        known = {name: value for name in names if (value := _option(self.facts.passed(name), name in whole))}
+        each = (f"{word(name)}: {known.get(name) or (1 if name in whole else _usual(name))}" for name in names)
+        others = [name for name in names if name not in known]
+        of_others = f" of {' and '.join(others)}" if known else ""
+        about = ["as the host passes them"] * bool(known) + [f"write the usual values{of_others}"] * bool(others)
+        return [f"  options: {{{', '.join(each)}}}  # {'; '.join(about)}"]
+
+    def _types(self) -> list[str]:
+        templates = self.facts.templates
+        if not templates.types:
+            return []
+        other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", self.facts.code) else "float64"
+        of = dict.fromkeys(templates.integer_types, "[int32, int64]")
+        types = ", ".join(f"{word(name)}: {of.get(name, f'[float32, {other}]')}" for name in templates.types)
+        return [f"  types: {{{types}}}  # the allowed types; the first is the default"]
 
     def _is_fixed(self) -> bool:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
@@ -187,7 +202,7 @@ class Draft:
             lines.append(f"languages: [{', '.join(facts.languages)}]")
         folders = ", ".join(map(self._path, facts.include))
         if len(facts.steps) == 1:
-            lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}{self._classes(facts.prototype)}")
+            lines.insert(0, f"kernel: {word(facts.templates.entry(facts.prototype))}{self._about(facts.prototype)}")
         return [*lines, f"include: [{folders}]{asked(facts.missing)}"] if facts.missing or folders else lines
 
     def _classes(self, step: Prototype) -> str:
@@ -199,6 +214,14 @@ class Draft:
             return asked(f"{whole}, and no number: which{such}? write it in the place of {{{open_[0]}}}")
         several = [f"{name} is also {shown(' and '.join(of[1:]))}" for name, of in given.items() if len(of) > 1]
         return f"  # in other launches, {'; '.join(several)}" if several else ""
+
+    def _about(self, step: Prototype) -> str:
+        """The questions and remarks on the line of the only kernel."""
+        return self._classes(step) or asked(self._repeats.question) or self._repeats.remark
+
+    @cached_property
+    def _repeats(self) -> Repeats:
+        return Repeats(self.facts, [*self.extents, *self.facts.options, *self.facts.knobs])
 
     def _path(self, path: Path) -> str:
         """A path as the space file writes it: from the folder of that file."""
@@ -278,23 +301,52 @@ class Draft:
 
     def _steps(self) -> list[str]:
         """The lines of `steps`, in the order of --entry."""
-        lines = ["steps:"]
-        for position, step in enumerate(self.facts.steps):
-            taken = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
-            block = self.facts.block_of(step)
-            lines.append(f"  - kernel: {word(self.facts.templates.entry(step))}{self._classes(step)}")
-            ask = "the source does not show them: which?" if step.parameters is None else ""
-            lines.append(f"    arguments: [{taken}]{asked(ask)}")
-            if self.facts.has_grid:
-                lines.append(f"    grid: {self._grid(position, block)}")
-                lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
-                lines += [f"    {line}" for line in self._shared_memory(step)]
+        questions = [each for each in (self._repeats.question, self._of_names()) if each]
+        lines = [f"steps:{asked('; '.join(questions)) or self._repeats.remark}"]
+        for position in range(len(self.facts.steps)):
+            lines += [f"  {line}" for line in self._step(position)]
+        return lines
+
+    def _of_names(self) -> str:
+        """A question about arrays that steps may call by two names, if host code does not tell."""
+        if self.facts.launches:
+            return ""
+        roles = [self.facts.roles_in(step) for step in self.facts.steps]
+        for at, earlier in enumerate(roles):
+            rest = [(name, role) for other in roles[at + 1 :] for name, role in other.items()]
+            written = [n for n, role in earlier.items() if role != "in" and n not in dict(rest)]
+            read = [n for n, role in rest if role != "out" and not any(n in of for of in roles[: at + 1])]
+            if written and read:
+                first = self.facts.steps[at].name
+                ask = f"is {read[0]} the {written[0]} of {first}? then give both one name"
+                return f"no host code tells which arrays are passed: {ask}"
+        return ""
+
+    def _step(self, position: int) -> list[str]:
+        """The lines of a step."""
+        step = self.facts.steps[position]
+        taken = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
+        block = self.facts.block_of(step)
+        lines = [f"- kernel: {word(self.facts.templates.entry(step))}{self._classes(step)}"]
+        ask = "the source does not show them: which?" if step.parameters is None else ""
+        lines.append(f"  arguments: [{taken}]{asked(ask)}")
+        if self.facts.has_grid:
+            lines.append(f"  grid: {self._grid(position, block)}")
+            lines.append(f"  block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
+            lines += [f"  {line}" for line in self._shared_memory(step)]
         return lines
 
 
 def _usual(name: str) -> str:
     """A typical value of an option, guessed from its name: a small one for eps and probabilities, else 1."""
     return "0.00001" if name.startswith("eps") else "0.5" if name in ("p", "prob", "rate", "dropout") else "1.0"
+
+
+def _option(number: str, is_whole: bool) -> str:
+    """A number of host code as the value of an option; empty if it is none of its type."""
+    if not number or (is_whole and not number.lstrip("+-").isdecimal()):
+        return ""
+    return str(int(number)) if is_whole else repr(float(number))
 
 
 def _value(value: int | bool | str) -> str:

@@ -27,6 +27,7 @@ from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
+    from tuner.drafting.host.launches import LaunchSite
     from tuner.drafting.host.program import HostProgram
     from tuner.drafting.launched import HostLaunches
 
@@ -43,8 +44,13 @@ class Facts:
     def __init__(self, source: Path, entry: str | None, include: Sequence[Path] = ()) -> None:
         file = KernelFile(source, entry, include)
         self.include, self.is_cuda, self.is_declared = include, file.is_cuda, file.is_declared
-        self.source, self.languages, self.steps, self.reached = source, file.languages, file.steps, file.reached
+        self.source, self.languages, self.reached = source, file.languages, file.reached
+        self.steps: Sequence[Prototype] = file.steps
         self.code, self.text, self.own, self.missing = file.code, file.text, file.own, file.missing
+        if len(self.steps) > 1 and self.launches:
+            from tuner.drafting.host.passed import by_host
+
+            self.steps = by_host(self.steps, self.launches)
         self.prototype = self.steps[0]
 
     @cached_property
@@ -57,10 +63,10 @@ class Facts:
         """The type parameters of templates that are classes, each with those that the host passes."""
         if not any(is_type(kind) for step in self.steps for kind in (step.template or {}).values()):
             return {}
-        from tuner.drafting.classes import classes
+        from tuner.drafting.host.classes import classes
 
         defined = frozenset[str]().union(*map(by_value.names, self._texts))
-        return classes(self.steps, self._program, defined)
+        return classes(self.steps, self.program, defined)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -92,7 +98,7 @@ class Facts:
     @property
     def functors(self) -> list[str]:
         """The classes of the source that can be called."""
-        from tuner.drafting.classes import functors
+        from tuner.drafting.host.classes import functors
 
         return [name for text in self._texts for name in functors(text)]
 
@@ -140,13 +146,30 @@ class Facts:
 
     @cached_property
     def launched(self) -> HostLaunches:
-        """The launches in the host code around the kernels."""
+        """What the launches in the host code around the kernels say."""
         from tuner.drafting.launched import HostLaunches  # many kernel files have no host code
 
-        return HostLaunches(self._program, self.steps, self.numbers, self._item_bytes)
+        return HostLaunches(self.program, self.steps, self.numbers, self._item_bytes)
 
     @cached_property
-    def _program(self) -> HostProgram | None:
+    def launches(self) -> list[LaunchSite]:
+        """A launch of each step, all in one function; empty if host code has none."""
+        from tuner.drafting.host.passed import launched
+
+        return launched(self.steps, self.program) if self.program else []
+
+    def passed(self, name: str) -> str:
+        """The number that all launches pass for a scalar, as text; empty if host code tells none."""
+        from tuner.drafting.host.passed import number
+
+        if self.program is None:
+            return ""
+        every = [(step, p) for step in self.steps for p in step.parameters or () if p.name == name]
+        found = {number(self.program, step, parameter) for step, parameter in every}
+        return found.pop() if len(found) == 1 else ""
+
+    @cached_property
+    def program(self) -> HostProgram | None:
         """The host code around the kernels; None if there is none."""
         from tuner.drafting.host.program import HostProgram
 
@@ -241,6 +264,11 @@ class Facts:
         if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
         return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)
+
+    def roles_in(self, step: Prototype) -> dict[str, str]:
+        """The roles of the arrays of a step, as that step alone uses them."""
+        arrays, body = [p for p in step.parameters or () if p.is_pointer], " ".join(step.body)
+        return {p.name: "in" if p.is_const else roles.role(p.name, body, self._calls)[0] for p in arrays}
 
     @cached_property
     def _calls(self) -> Calls:

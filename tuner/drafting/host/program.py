@@ -14,6 +14,7 @@ from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_REAL = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d*\.\d*(?:[eE][-+]?\d+)?[fF]?)\)?[ \t]*$", re.MULTILINE)
 _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
 _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
 _BEFORE_A_TYPE = (";", "{", "}", "const", "static", "struct", "unsigned", "volatile", "extern")
@@ -154,10 +155,15 @@ class HostFunction:
 
 
 class HostProgram:
-    """The functions of host code in these texts. numbers: the macros that are numbers."""
+    """The functions of host code in these texts.
+
+    numbers: the macros and constants that are whole numbers.
+    reals: the tokens of the macros that are other numbers.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         code = "\n".join(map(without_comments, texts))
+        self.reals = {name: (text,) for name, text in _REAL.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         every = [word for word in words(code) if word != "#"]
         self.functions = [

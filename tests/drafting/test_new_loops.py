@@ -1,0 +1,144 @@
+"""`tune new` reads what the host launches in loops, and what it passes to each of several kernels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from helpers.drafts import compiled, drafted
+from helpers.processes import Tune
+
+I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"  # noqa: E741
+HEAT = f"""
+__global__ void f(float *next, const float *now, int n, float rate) {{
+    {I}
+    if (i > 0 && i < n - 1) next[i] = now[i] + rate * (now[i - 1] - 2 * now[i] + now[i + 1]);
+}}
+"""
+
+
+def uncommented(text: str) -> str:
+    """The draft with the lines of its loop, in the place of the kernel's, and the roles that they ask for."""
+    before, _, rest = text.partition("# The whole loop,")
+    before = re.sub(r"^(kernel|grid|block):.*\n", "", before, flags=re.MULTILINE)
+    for name, role in re.findall(r"(\w+) with role: (\w+)", rest):
+        before = re.sub(rf"(name: {name},.* role: )\w+", rf"\g<1>{role}", before)
+    for name, number in re.findall(r"in `sizes:`, (\w+): ?(\d*)", rest):
+        before = re.sub(r"(  sizes:.*\n)", rf"\g<1>    {name}: {number}\n", before)
+    lines = [line[2:] for line in rest[rest.index("# steps:") :].splitlines()]
+    return before + "\n".join(lines) + "\n"
+
+
+def test_time_steps_with_two_buffers_are_shown_as_a_loop_that_swaps(tmp_path: Path, tune: Tune) -> None:
+    """The bound of the loop becomes a size, with its number."""
+    host = """
+int main() {
+    int n = read(), time = 100;
+    float *now, *next;
+    for (int t = 0; t < time; ++t) {
+        f<<<(n + 255) / 256, 256>>>(next, now, n, 0.25f);
+        float *kept = now; now = next; next = kept;
+    }
+}
+"""
+    data, text = drafted(tmp_path, tune, HEAT + host)
+    assert "the host launches it in a loop, `for (int t = 0; t < time; ++t)`: is the whole loop the operation?" in text
+    assert data["operation"]["options"] == {"rate": 0.25}
+    assert "#   - repeat: time    #" in text
+    assert "#     swap: [now, next]" in text
+    compiled(tmp_path, tune, uncommented(text))
+
+
+def test_loop_variables_that_a_kernel_takes_have_their_values(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+__global__ void f(int *x, int n, int k, int j) {{ {I} if (i < n && (i & k) == (i & j)) x[i] = x[i ^ j]; }}
+void sort(int *x, int n) {{
+    for (int k = 2; k <= n; k <<= 1)
+        for (int j = k / 2; j > 0; j = j / 2) f<<<(n + 63) / 64, 64>>>(x, n, k, j);
+}}
+"""
+    _, text = drafted(tmp_path, tune, code)
+    assert "#   - repeat: {k: {powers_of_two: [2, n]}}" in text
+    assert "#       - repeat: {j: {halving: [k // 2, 1]}}" in text
+    compiled(tmp_path, tune, re.sub(r"  options: .*\n", "", uncommented(text)))
+
+
+def test_a_loop_until_a_flag_is_zero_names_the_flag(tmp_path: Path, tune: Tune) -> None:
+    code = f"""
+__global__ void f(int *label, const int *next, int n, int *changed) {{
+    {I}
+    if (i < n && label[next[i]] < label[i]) {{ label[i] = label[next[i]]; *changed = 1; }}
+}}
+void run(int *label, const int *next, int n, int *flag) {{
+    int again;
+    do {{
+        cudaMemset(flag, 0, sizeof(int));
+        f<<<(n + 255) / 256, 256>>>(label, next, n, flag);
+        cudaMemcpy(&again, flag, sizeof(int), cudaMemcpyDeviceToHost);
+    }} while (again);
+}}
+"""
+    _, text = drafted(tmp_path, tune, code)
+    assert "#   - while: changed" in text
+    compiled(tmp_path, tune, uncommented(text))
+
+
+def test_a_loop_that_only_measures_is_no_question(tmp_path: Path, tune: Tune) -> None:
+    host = "int main() { for (int i = 0; i < repeat; i++) f<<<(n + 255) / 256, 256>>>(next, now, n, 0.5); }"
+    data, text = drafted(tmp_path, tune, HEAT + host)
+    assert "`for (int i = 0; i < repeat; i++)`, which repeats the same: one pass is the operation" in text
+    assert ("# steps:" in text, "steps" in data) == (False, False)
+
+
+SCALE_AND_ADD = f"""
+__global__ void scale(float *out, const float *in, int n, float a) {{ {I} if (i < n) out[i] = a * in[i]; }}
+__global__ void add(float *out, const float *in, const float *more, int m) {{
+    {I}
+    if (i < m) out[i] = in[i] + more[i];
+}}
+"""
+
+
+def test_steps_take_the_arrays_that_the_host_passes(tmp_path: Path, tune: Tune) -> None:
+    """One array under two names is one, two arrays under one name are two, and so are scalars."""
+    host = """
+#define FACTOR 0.5f
+int main() {
+    int count = read();
+    float *d_x, *d_between, *d_y;
+    cudaMalloc(&d_x, count * sizeof(float));
+    cudaMalloc(&d_between, count * sizeof(float));
+    cudaMalloc((void **)&d_y, count * sizeof(float));
+    scale<<<(count + 255) / 256, 256>>>(d_between, (const float *)d_x, count, FACTOR);
+    add<<<(count + 255) / 256, 256>>>(d_y, d_between, &d_x[0], count);
+}
+"""
+    data, text = drafted(tmp_path, tune, SCALE_AND_ADD + host, "--entry", "scale,add")
+    assert [step["arguments"] for step in data["steps"]] == [
+        ["between", "x", "count", "a"],
+        ["y", "between", "x", "count"],
+    ]
+    arrays = [(a["name"], a["role"], a["shape"]) for a in data["operation"]["arguments"] if "role" in a]
+    assert arrays == [("between", "scratch", ["count"]), ("x", "in", ["count"]), ("y", "out", ["count"])]
+    assert ([*data["operation"]["sizes"]], data["operation"]["options"]) == (["count"], {"a": 0.5})
+    compiled(tmp_path, tune, text)
+
+
+def test_without_host_code_one_question_asks_for_arrays_of_two_names(tmp_path: Path, tune: Tune) -> None:
+    code = SCALE_AND_ADD.replace("*out, const float *in, const", "*sum, const float *part, const")
+    code = code.replace("out[i] = in[i] + more", "sum[i] = part[i] + more")
+    _, text = drafted(tmp_path, tune, code, "--entry", "scale,add")
+    assert text.count("no host code tells which arrays are passed: is part the out of scale?") == 1
+
+
+def test_numbers_that_the_host_passes_are_options(tmp_path: Path, tune: Tune) -> None:
+    """Through variables and callers; not those that differ, or that the host computes."""
+    code = f"""
+__global__ void f(float *y, int n, float a, double b, float c, float d) {{ {I} if (i < n) y[i] = a + b + c + d; }}
+const double B = 2.5e-3;
+void run(float *y, int n, float c) {{ float a = -0.125f; f<<<n, 64>>>(y, n, a, B, c, n * 0.5f); }}
+int main() {{ run(y, 64, 3.f); }}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["options"] == {"a": -0.125, "b": 0.0025, "c": 3.0, "d": 1.0}
+    assert "as the host passes them; write the usual values of d" in text

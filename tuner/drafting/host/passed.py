@@ -1,0 +1,133 @@
+"""What host code passes to the steps of a draft: the same array under two names, and the numbers of scalars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tuner.drafting.host.launches import LaunchSite, launches
+from tuner.drafting.host.program import HostFunction, HostProgram
+from tuner.space.sources.prototype import Parameter, Prototype, is_type_word, matching
+
+MOST_NAMES = 8  # between a launch and the number that it passes
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[fFlLuU]*")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+
+
+def launched(steps: Sequence[Prototype], program: HostProgram) -> list[LaunchSite]:
+    """The launches of the steps in one function, in their order; empty if no function launches all of them."""
+    every = {name: list(launches(program, name)) for name in {step.name for step in steps}}
+    for function in dict.fromkeys(site.function for site in every[steps[0].name]):
+        found, position = list[LaunchSite](), -1
+        for step in steps:
+            sites = [site for site in every[step.name] if site.function is function and _fits(step, site)]
+            later = [site for site in sites if site.position > position]
+            if not sites:
+                break
+            found.append((later or sites)[0])
+            position = found[-1].position
+        if len(found) == len(steps):
+            return found
+    return []
+
+
+def _fits(step: Prototype, site: LaunchSite) -> bool:
+    return step.parameters is not None and len(site.arguments) == len(step.parameters)
+
+
+def by_host(steps: Sequence[Prototype], sites: Sequence[LaunchSite]) -> list[Prototype]:
+    """The steps with one name for what one variable of the host is passed to, and two for what two are."""
+    every = list[list[tuple[str, str]]]()
+    for step, site in zip(steps, sites, strict=True):
+        names = [parameter.name for parameter in step.parameters or ()]
+        every.append([*zip(names, map(_variable, site.arguments), strict=True)])
+    pairs = [*dict.fromkeys(pair for each in every for pair in each)]
+    renamed = dict[tuple[str, str], str]()
+    for name, text in pairs:
+        same_text = [other for other, passed in pairs if passed == text and text]
+        same_name = [passed for other, passed in pairs if other == name]
+        if len(same_text) > 1 or len(same_name) > 1:
+            renamed[name, text] = _name(text, name, {*(n for n, t in pairs if t != text)})
+    return [_renamed(step, dict(each), renamed) for step, each in zip(steps, every, strict=True)]
+
+
+def _name(text: str, name: str, taken: set[str]) -> str:
+    """A name for a variable of the host: its own, without a mark of the device, where that is free."""
+    plain = re.sub(r"^(?:d|dev|device|gpu|g)_(?=\w)|(?<=\w)_(?:d|dev|device|gpu)$", "", text)
+    return next((each for each in (plain, text) if each.isidentifier() and each not in taken), name)
+
+
+def _renamed(step: Prototype, given: Mapping[str, str], renamed: Mapping[tuple[str, str], str]) -> Prototype:
+    names = {name: renamed.get((name, text), name) for name, text in given.items()}
+    pairs = [*zip(("", *step.body), step.body, strict=False)]
+    others = {word for ahead, word in pairs if ahead != "."} - {*names}
+    if others & {*names.values()} - {*names} or len({*names.values()}) < len(names):
+        return step  # the body has the name for something else, or the host passes one variable twice
+    body = tuple(word if ahead == "." else names.get(word, word) for ahead, word in pairs)
+    parameters = tuple(replace(parameter, name=names[parameter.name]) for parameter in step.parameters or ())
+    return replace(step, body=body, parameters=parameters)
+
+
+def _variable(words: Sequence[str]) -> str:
+    """The variable that is passed: `x` for `&x[0]` and `(float *)x`; a member with its object; empty if unclear."""
+    words = _without_casts(words)
+    if tuple(words[:1]) == ("&",) and tuple(words[-3:]) == ("[", "0", "]"):
+        words = words[1:-3]
+    plain = "".join(words)
+    return plain if re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", plain) else ""
+
+
+def _without_casts(words: Sequence[str]) -> Sequence[str]:
+    while words:
+        if words[0] == "(" and len(words) > 1:
+            end = matching(words, 0)
+            words = words[1:end] if end == len(words) - 1 else words[end + 1 :]
+        elif words[0] in _CASTS or (is_type_word(words[0]) and tuple(words[1:2]) == ("(",)):
+            at = next((at for at, word in enumerate(words) if word == "("), len(words))
+            words = words[at + 1 : matching(words, at)] if at < len(words) else ()
+        else:
+            return words
+    return words
+
+
+def constant(program: HostProgram, function: HostFunction, name: str) -> str:
+    """The only number that a variable of a function has, as text; empty if there is none."""
+    found = {*_numbers(program, function, (name,), 0)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
+    """The number that all launches of a step pass for a scalar, as text; empty if there is none, or several."""
+    place = [each.name for each in step.parameters or ()].index(parameter.name)
+    sites = [site for site in launches(program, step.name) if place < len(site.arguments)]
+    found = {text for site in sites for text in _numbers(program, site.function, site.arguments[place], 0)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _numbers(program: HostProgram, function: HostFunction, words: Sequence[str], depth: int) -> Iterator[str]:
+    """The numbers that an expression of host code may have; an empty text if it has others."""
+    words = _without_casts(words)
+    if match := _NUMBER.fullmatch("".join(words)):
+        yield match[1]
+        return
+    name = "".join(words)
+    if not name.isidentifier() or depth >= MOST_NAMES:
+        yield ""
+    elif name in function.parameters and not function.declares(name):
+        place, calls = [*function.parameters].index(name), list(program.callers(function))
+        for caller, _, given in calls:
+            yield from _numbers(program, caller, given[place], depth + 1)
+        if not calls:
+            yield ""
+    elif name in program.reals:
+        yield from _numbers(program, function, program.reals[name], depth + 1)
+    elif name in program.numbers:
+        yield str(program.numbers[name])
+    else:
+        home = function if function.declares(name) else program.file
+        assigned = home.assignments.get(name, [])
+        for each in assigned:
+            yield from _numbers(program, home, each.words, depth + 1)
+        if not assigned:
+            yield ""

@@ -1,0 +1,149 @@
+"""Drafts what the host launches in loops: a question, and the lines of `steps:` with `repeat:` or `while:`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tuner.drafting.facts import Facts
+from tuner.drafting.host.loops import HostLoop, loops, named
+from tuner.drafting.host.passed import constant
+from tuner.lockless import cached_property
+from tuner.space.expressions import arithmetic
+
+Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
+StepLines = Callable[[int], list[str]]
+MOST_PASSES = 1000
+
+
+class Repeats:
+    """The loops around the launches of the steps. `known` are the names of sizes and options of the draft."""
+
+    def __init__(self, facts: Facts, known: Sequence[str]) -> None:
+        self._facts, self._known, self._sites = facts, {*known, *arithmetic.FUNCTIONS}, facts.launches
+        self._given = dict[str, str]()  # names of the draft, by those of the host
+        for site, step in zip(self._sites, facts.steps, strict=False):
+            for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
+                if len(words) == 1 and words[0].isidentifier():
+                    self._given.setdefault(words[0], parameter.name)
+        every = [(number, tuple(self._loops(number))) for number in range(len(self._sites))]
+        self._items: list[Item] = every if any(found for _, found in every) else []
+
+    def _loops(self, number: int) -> Iterator[HostLoop]:
+        program, site = self._facts.program, self._sites[number]
+        assert program is not None
+        yield from loops(program, site.function, site.position)
+
+    @property
+    def question(self) -> str:
+        """The question about the outermost loop; empty if there is none, or it only repeats what it did."""
+        if not self._items or self._is_same():
+            return ""
+        outer = next(found[0] for _, found in self._items if found)
+        what = "it" if len(self._items) == 1 else "them"
+        return (
+            f"the host launches {what} in a loop, `{outer}`: is the whole loop the operation? its lines are at the end"
+        )
+
+    @property
+    def remark(self) -> str:
+        """A remark about a loop that only repeats what it did; empty if there is none."""
+        if not self._items or not self._is_same():
+            return ""
+        outer = next(found[0] for _, found in self._items if found)
+        what = "it in" if len(self._items) == 1 else "them in"
+        return f"  # the host launches {what} `{outer}`, which repeats the same: one pass is the operation"
+
+    def _is_same(self) -> bool:
+        """Whether passes differ in nothing: no argument varies, and no pass reads what an earlier one wrote."""
+        variables = {loop.variable for _, found in self._items for loop in found}
+        words = {word for site in self._sites for each in site.arguments for word in each}
+        swaps = any(any(loop.swaps()) for _, found in self._items for loop in found)
+        flags = any(loop.word == "while" for _, found in self._items for loop in found)
+        return not (swaps or flags or variables & words or self._feeds_back())
+
+    @cached_property
+    def _roles(self) -> list[dict[str, str]]:
+        return [self._facts.roles_in(step) for step in self._facts.steps]
+
+    def _feeds_back(self) -> bool:
+        for number, of in enumerate(self._roles):
+            later = [other for each in self._roles[number:] for other in each.items()]
+            if any(role != "out" and ((name, "out") in later or role == "inout") for name, role in of.items()):
+                return True
+        return False
+
+    def lines(self, step_lines: StepLines) -> list[str]:
+        """The comment with the lines of the whole loop; none without a question."""
+        if not self.question:
+            return []
+        instead = "`kernel:`, `grid:` and `block:`" if len(self._items) == 1 else "these `steps:`"
+        body = ["steps:", *self._nested(self._items, step_lines, "  ", dict(self._given))]
+        notes = [f"#   {note}" for note in self._notes("\n".join(body))]
+        head = [f"# The whole loop, in the place of {instead}; a loop variable is no size and no option:"]
+        return [*head, *notes, *(f"# {line.partition('  # ? ')[0]}" for line in body)]
+
+    def _nested(
+        self, items: Sequence[Item], step_lines: StepLines, indent: str, names: Mapping[str, str]
+    ) -> Iterator[str]:
+        for loop, group in itertools.groupby(items, key=lambda item: item[1][0] if item[1] else None):
+            inner = [*group]
+            if loop is None:
+                for number, _ in inner:
+                    yield from (f"{indent}{line}" for line in step_lines(number))
+                continue
+            own = {**names}
+            own.setdefault(loop.variable, loop.variable)
+            yield from (f"{indent}{line}" for line in self._head(loop, own))
+            yield f"{indent}  steps:"
+            yield from self._nested([(number, rest[1:]) for number, rest in inner], step_lines, f"{indent}    ", own)
+            pairs = [f"[{names.get(one, one)}, {names.get(other, other)}]" for one, other in loop.swaps()]
+            if pairs:
+                yield f"{indent}  swap: {pairs[0]}" if len(pairs) == 1 else f"{indent}  swap: [{', '.join(pairs)}]"
+
+    def _head(self, loop: HostLoop, names: Mapping[str, str]) -> Iterator[str]:
+        """The keys `repeat` or `while` of a loop."""
+        if loop.word == "while":
+            flag = names.get(loop.flag()) or next((names[word] for word in loop.header if word in names), "FLAG")
+            yield f"- while: {flag}    # an int32 of one element, as the kernel writes it"
+            yield f"  most: {MOST_PASSES}    # passes"
+            return
+        count, values = loop.values()
+        if self._varies(loop) or not count:
+            yield f"- repeat: {{{names[loop.variable]}: {named(values, names) or '...'}}}    # {loop}"
+        else:
+            yield f"- repeat: {named(count, names)}    # {loop}"
+
+    def _varies(self, loop: HostLoop) -> bool:
+        """Whether arguments or inner loops read the variable of a loop."""
+        words = {word for site in self._sites for each in (*site.arguments, site.grid) for word in each}
+        words |= {w for _, found in self._items for other in found if other is not loop for w in other.header}
+        return loop.variable in words
+
+    def _notes(self, text: str) -> Iterator[str]:
+        """What the lines need elsewhere: sizes that only the host has, and scalars that follow from loop variables."""
+        variables = {loop.variable for _, found in self._items for loop in found} - {""}
+        heads = " ".join(re.findall(r"- repeat: ([^#\n]*)", text))
+        keys = {*re.findall(r"(\w+):", heads), "from", "to", "step", "powers_of_two", "halving"}
+        known = self._known | keys | {self._given.get(name, name) for name in variables} | set(self._given.values())
+        functions = [site.function for site in self._sites]
+        functions += [loop.function for _, found in self._items for loop in found]
+        for name in dict.fromkeys(re.findall(r"(?<![.\w])[A-Za-z_]\w*", heads)):
+            if name not in known:
+                program = self._facts.program
+                numbers = (constant(program, function, name) for function in functions if program)
+                yield f"in `sizes:`, {name}: {next(filter(str.isdecimal, numbers), '')}".rstrip()
+        for flag in dict.fromkeys(self._given.get(loop.flag(), "") for _, found in self._items for loop in found):
+            if flag:
+                yield f"in `arguments:`, {flag} with role: scratch"
+        for pair in {pair: None for _, found in self._items for loop in found for pair in loop.swaps()}:
+            arrays = [self._given.get(name, name) for name in pair]
+            read = [name for name in arrays if any(of.get(name) == "in" for of in self._roles)]
+            if len(read) == 1:
+                other = arrays[1 - arrays.index(read[0])]
+                yield f"in `arguments:`, {read[0]} with role: inout, and {other} with role: scratch"
+        for site, step in zip(self._sites, self._facts.steps, strict=False):
+            for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
+                if not parameter.is_pointer and len(words) > 1 and variables & {*words}:
+                    yield f"in `arguments:`, {parameter.name} with value: {named(' '.join(words), self._given)}"
