@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tuner
 from helpers.spaces import scope_of, sized
 from tuner.catalog import catalog
 from tuner.devices import Device
@@ -18,6 +19,9 @@ SMALL_TILES: dict[str, dict[str, Value]] = {
     "sgemm/14_split_k": {},
     "hgemm/12_split_k": {"block_k": 32, "block_m": 64, "block_n": 64, "warp_m": 32, "warp_n": 64},
     "sgemm/16_stream_k": {},
+    "gemm16/mma_any": {},
+    "gemm16_nt/mma_any": {},
+    "gemm16_nt/wgmma_split": {},
 }
 
 
@@ -73,3 +77,38 @@ def test_splits_of_halves_meet_on_cuda(splits: int, together: int, meet: int, cu
 )  # fmt: skip
 def test_blocks_share_tiles_on_cuda(size: tuple[int, ...], values: dict[str, Value], cuda: Device) -> None:
     right("sgemm/16_stream_k", cuda, size, **values)
+
+
+HALVES = (70, 45, 1096, 2)  # the same for the TMA, which takes rows of multiples of 16 bytes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("together", "clusters"), [(1, 3), (1, 16), (2, 8), (4, 1), (8, 1), (8, 2)])
+@pytest.mark.parametrize("kernel", ["gemm16/mma_any", "gemm16_nt/mma_any", "gemm16_nt/wgmma_split"])
+def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: Device) -> None:
+    right(kernel, cuda, HALVES, together=together, clusters=clusters)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("kernel", "size", "values"),
+    [
+        ("gemm16/mma_any", DEEP, {"together": 2, "clusters": 8}),
+        ("gemm16_nt/wgmma_split", HALVES, {"together": 4, "clusters": 4}),
+        ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
+        ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
+    ],
+)
+def test_splits_have_the_same_bits_each_time(kernel: str, size: tuple[int, ...], values: dict[str, Value]) -> None:
+    torch = pytest.importorskip("torch")
+    space = catalog.load(kernel)
+    config = {**space.default, **values}
+    loaded = tuner.load(kernel, sized(space, size), config=config, types={"real": "bfloat16"})
+    arrays = [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in loaded.shapes.values()]
+    answers = set()
+    for _ in range(50):
+        arrays[0].fill_(float("nan"))
+        loaded(*arrays)
+        torch.cuda.synchronize()
+        answers.add(arrays[0].view(torch.int16).cpu().numpy().tobytes())
+    assert len(answers) == 1
