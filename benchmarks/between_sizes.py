@@ -116,7 +116,7 @@ def main() -> None:
         for part in range(options.parts):
             out = {*known[part :: options.parts]}
             rest = [replace(e, times={sizes: t for sizes, t in e.times.items() if sizes not in out}) for e in among]
-            model = TimeModel(rest, scope, options.units, options.cache, tiles, keep=False)
+            model = TimeModel(rest, scope, options.units, options.cache, tiles)
             kept = np.arange(len(known)) % options.parts != part
             for sizes in known[part :: options.parts]:
                 here = [i for i, entry in enumerate(among) if sizes in entry.times]

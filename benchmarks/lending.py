@@ -26,7 +26,7 @@ from tuner.space.scope import Scope
 from tuner.store import time_tables
 from tuner.store.lookup import Query
 from tuner.store.store import Store
-from tuner.store.time_tables import TimeTable
+from tuner.store.time_table import StoredTable, TimeTable
 
 UNITS, CACHE = 132, 50 << 20  # multiprocessors, and bytes of the last cache
 HIDDEN, LEFT_OUT = 1 / 3, 300  # of the configurations, and sizes
@@ -78,7 +78,10 @@ class Lending:
 
     def _forecast(self, tables: Sequence[Sequence[TimeTable]], of: str, lender: Forecast | None) -> Forecast:
         none: list[list[Any]] = [[] for _ in self._queries]
-        return Forecast(self._queries, none, tables, self._device, False, lambda scope: None, of, lender)
+        stored = [[StoredTable.of(table) for table in of_kernel] for of_kernel in tables]
+        forecast = Forecast(self._queries, none, stored, self._device, False, lambda scope: None, of, lender)
+        forecast.train()
+        return forecast
 
     def _without(self, table: TimeTable, hidden: Collection[Pair], number: int) -> TimeTable:
         """A table without the sizes that are left out, and without what is hidden."""

@@ -101,9 +101,7 @@ def regrets(
             query = Query(space, scope, "recorded", "cuda", "", version)
             nearest = next(lookup.candidates(records, query))
             taken = next(lookup.candidates(records, Query(**{**vars(query), "units": units})))
-            model = TimeModel(
-                [Measured(space, config, found) for config, found in known.values()], scope, units, keep=False
-            )
+            model = TimeModel([Measured(space, config, found) for config, found in known.values()], scope, units)
             start = time.perf_counter()
             predicted = list(known)[int(model.times(scope.sizes).argmin())]
             yield {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode
+from tuner.families.vendor import Substitute
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
@@ -270,31 +273,73 @@ def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: D
     assert (at, problems) == ({16: 1.0, 24: 3.0, 32: 4.0}, [])
 
 
+def damaged(file: Path, before: str, after: str) -> bytes:
+    """The text of a table, as earlier versions wrote it, with a fault; it takes the place of the table."""
+    text = time_tables.text("plain", time_tables.read_file(file)[0])
+    assert before in text
+    file.unlink()
+    content = text.replace(before, after).encode()
+    file.with_suffix(".times.json").write_bytes(content)
+    return content
+
+
+def cut(file: Path) -> bytes:
+    """The first half of a file, which takes its place."""
+    content = file.read_bytes()[: file.stat().st_size // 2]
+    file.write_bytes(content)
+    return content
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
         '"tuner times"|"else"', "1.0|-1.0", "[16,16,16,1]|[16]", "{|[", '"launch_ms":0.0|"launch_ms":"2"',
-        '"launch_ms":0.0|"launch_ms":-1', '"times_ms":[1.0|"times_ms":[1' + 400 * "0",
+        '"launch_ms":0.0|"launch_ms":-1', '"times_ms":[1.0|"times_ms":[1' + 400 * "0", "cut",
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_read_is_told_and_left_as_it_is(products: Path, host: Device, damage: str) -> None:
     name, folder = catalog.load(str(products / "plain.yaml")).name, products.parent / "records"
     tabulated(products, host, "plain", {16: (mode(1), 1.0)})
     file = time_tables.path(name, folder)
-    before, after = damage.split("|")
-    file.write_text(file.read_text().replace(before, after))
-    text = file.read_text()
+    content = cut(file) if damage == "cut" else damaged(file, *damage.split("|"))
+    file = file if damage == "cut" else file.with_suffix(".times.json")
     tables, (problem,) = time_tables.read(Store(name, folder).files)
     assert tables == []
-    assert "plain.times.json: " in problem
+    assert f"{file.name}: " in problem
     with pytest.raises(RequestError, match="move it away"):
         tabulated(products, host, "plain", {24: (mode(1), 1.0)})
-    assert file.read_text() == text
+    assert file.read_bytes() == content
     for use in (lambda gemm: gemm, lambda gemm: gemm.kernel, lambda gemm: gemm.explain):
         with pytest.warns(UserWarning, match="move it away") as warned:
             use(tuner.dispatch(products, results=folder))(*matrices(16))
         assert {warning.filename for warning in warned} == {__file__}
+
+
+def test_a_text_of_an_earlier_version_is_read_and_goes_into_the_file_at_the_next_write(
+    products: Path, host: Device
+) -> None:
+    tabulated(products, host, "plain", {16: (mode(1), 1.25), 24: (mode(1), 2.0)})
+    space, folder = catalog.load(str(products / "plain.yaml")), products.parent / "records"
+    file = time_tables.path(space.name, folder)
+    text = file.with_suffix(".times.json")
+    text.write_text(time_tables.text(space.name, time_tables.read_file(file)[0]))
+    file.unlink()
+    assert json.loads(text.read_text())["tables"][0]["configs"][0]["times_ms"] == [1.25, 2.0]
+    tabulated(products, host, "plain", {24: (mode(1), 3.0)})
+    (table,), _ = time_tables.read(Store.of(space, folder).files)
+    assert [*table.times.values()] == [{(16, 16, 16, 1): 1.25, (24, 24, 24, 1): 3.0}]
+    assert not text.exists()
+
+
+def test_times_in_a_file_are_within_a_thousandth_whatever_their_magnitude(products: Path, host: Device) -> None:
+    times = [1.2345678e-9, 3e-4, 0.99996, 1.0, 12.34567, 9.9999e8]
+    tabulated(products, host, "plain", {16 * n: (mode(1), time_ms) for n, time_ms in enumerate(times, 1)})
+    (table,), _ = time_tables.read(
+        Store.of(catalog.load(str(products / "plain.yaml")), products.parent / "records").files
+    )
+    (found,) = table.times.values()
+    assert [*found.values()] == pytest.approx(times, rel=5.01e-4)
 
 
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
@@ -543,19 +588,19 @@ import os, signal, sys, threading, numpy as np, tuner
 products, records = sys.argv[1:]
 gemm = tuner.dispatch(products, results=records)
 arrays = {n: [np.ones((1, n, n), np.float32) for _ in "CAB"] for n in (8, 9)}
-os.mkfifo(f"{records}/products/quick.times.json")
+os.mkfifo(f"{records}/products/quick.times")
 thread = threading.Thread(target=gemm, args=arrays[8])
 thread.start()  # it reads the times of its kernels, and waits for somebody to write them
 while True:
     try:
-        pipe = os.open(f"{records}/products/quick.times.json", os.O_WRONLY | os.O_NONBLOCK)
+        pipe = os.open(f"{records}/products/quick.times", os.O_WRONLY | os.O_NONBLOCK)
         break
     except OSError:
         pass
 child = os.fork()
 if child == 0:
     signal.alarm(60)
-    os.unlink(f"{records}/products/quick.times.json")
+    os.unlink(f"{records}/products/quick.times")
     gemm(*arrays[9])
     os._exit(int(arrays[9][0].sum() != 9**3))
 ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -600,3 +645,81 @@ def test_what_was_measured_under_other_conditions_serves_below_exact_and_is_told
     with pytest.warns(UserWarning, match="the times were measured with the default OMP_SCHEDULE instead of guided"):
         told = scale.explain(*matrices(16))
     assert (told.kernel, told.config, told.match) == ("products/plain", mode(1), "nearest_size")
+
+
+def multiply(arrays: Any, stream: Any, alpha: float, beta: float) -> None:
+    """What a vendor's library does."""
+    C, A, B = arrays
+    C[...] = alpha * (A @ B) + beta * C
+
+
+@pytest.fixture
+def with_library(products: Path, host: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Records of stages that nobody has built, on a host with a vendor's library."""
+    monkeypatch.setattr(type(host), "product", lambda self, product, specs: multiply)
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    with (products / "operation.yaml").open("a") as file:
+        file.write("library: gemm\n")
+    return stored(products, host, plain=[(16, [(mode(1), 1.0)])])
+
+
+def until_built(gemm: Any, arrays: list[Any]) -> str:
+    """Call until the library no longer serves in place of a kernel, and return what does."""
+    for _ in range(600):
+        gemm(*arrays)
+        if not isinstance(gemm.kernel(*arrays), Substitute):
+            return str(gemm.explain(*arrays))
+        time.sleep(0.05)
+    raise AssertionError(gemm.explain(*arrays))
+
+
+@pytest.mark.slow
+def test_until_a_kernel_is_built_beside_the_program_the_library_serves_its_calls(
+    products: Path, with_library: Path
+) -> None:
+    gemm, (C, A, B) = tuner.dispatch(products, results=with_library), matrices(16)
+    gemm(C, A, B, alpha=2.0)
+    np.testing.assert_allclose(C, 2 * (A @ B), rtol=1e-5)
+    assert gemm.explain(C, A, B).why.startswith("the library, until ")
+    assert "plain is built by a process beside this one" in str(gemm.explain(C, A, B))
+    assert "the fastest measured at this size" in until_built(gemm, [C, A, B])
+    C[:] = 0
+    gemm(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+    assert len({name.removesuffix(build_cache.FIGURES) for name in builds()}) == 1
+    waiting = tuner.dispatch(products, results=with_library, wait=True)
+    waiting(*matrices(16))
+    assert isinstance(waiting.kernel(*matrices(16)), tuner.Kernel)
+
+
+@pytest.mark.slow
+def test_a_call_that_waits_builds_first_and_one_without_a_library_must(products: Path, with_library: Path) -> None:
+    for keywords in ({"wait": True}, {"library": False}):
+        gemm = tuner.dispatch(products, results=with_library, **keywords)
+        assert isinstance(gemm.kernel(*matrices(16)), tuner.Kernel)
+    gemm = tuner.dispatch(products, results=with_library)
+    assert isinstance(gemm.kernel(*matrices(16)), tuner.Kernel), "which is built now"
+
+
+@pytest.mark.slow
+def test_a_build_that_fails_beside_the_program_is_told_once_and_the_library_remains(
+    products: Path, host: Device, with_library: Path
+) -> None:
+    source = products / "plain.c"
+    source.write_text(source.read_text().replace("int chosen", "nothing chosen"))
+    stored(products, host, plain=[(16, [(mode(1), 1.0)])])
+    gemm, (C, A, B) = tuner.dispatch(products, results=with_library), matrices(16)
+    with pytest.warns(UserWarning, match="plain, mode=1 .* could not be built, so the library runs: .*nothing"):
+        assert "could not be built" in until_built(gemm, [C, A, B])
+    gemm(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_at_a_size_near_which_nothing_was_measured_the_library_runs_and_says_so(
+    products: Path, with_library: Path
+) -> None:
+    gemm = tuner.dispatch(products, results=with_library, wait=True)
+    told = {size: gemm.explain(*matrices(size)) for size in (16, 17, 40)}
+    assert [one.kernel.partition(" ")[0].rpartition("/")[2] for one in told.values()] == ["plain", "library", "library"]
+    assert "no kernel of the family was measured near this size" in told[40].why

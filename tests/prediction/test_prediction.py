@@ -18,8 +18,11 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.exchange import recording
+from tuner.prediction import array_file
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
+from tuner.prediction.trained import FORMAT, Trained
+from tuner.prediction.trained import VERSION as FORM
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.scope import Limits, Scope
 from tuner.space.sources.rendering import Version
@@ -401,66 +404,59 @@ def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:
         assert (large < small) == is_third
 
 
-@pytest.mark.slow
-def test_what_was_learnt_is_kept_and_learnt_again_where_it_is_damaged_or_the_cache_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
-    tried = [*enumerate((64 * m, 64 * n, 1024, 1) for m in range(8, 23) for n in range(8, 23))]
-    configs = [{**LARGE, "min_blocks": number} for number in range(8)]
+@functools.cache
+def learnt() -> TimeModel:
+    """A model of two kernels and a library of two algorithms; the small tiles are faster at every third size."""
+    tried = [(64 * m, 64 * n, 1024, 1) for m in range(8, 19) for n in range(8, 19)]
+    large = {at: at[0] * at[1] / 1e6 * (1.1 if at[0] * at[1] // 4096 % 3 else 1.3) for at in tried}
+    small = {at: at[0] * at[1] / 1e6 * 1.2 for at in tried}
+    library = {at: at[0] * at[1] / 5e5 for at in tried}
+    entries = [Measured(SPACE, LARGE, large), Measured(SPACE, SMALL, small), Measured(None, {}, library)]
+    return TimeModel(entries, ANY, UNITS, 0, tiled)
 
-    def predicted(factor: float = 1.0) -> list[float]:
-        entries = [
-            Measured(SPACE, config, {at: factor * at[0] * at[1] * (1 + (i % 8 != number) / 9) for i, at in tried})
-            for number, config in enumerate(configs)
-        ]
-        model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
-        return [*model.times(sizes(2000)), model.regret or 0.0]
 
-    learnt = predicted()
-    (file,) = (tmp_path / "models").iterdir()
-    assert predicted() == learnt
-    content = file.read_bytes()
-    file.write_bytes(content[:-50])
-    assert predicted() == learnt
-    assert file.read_bytes() == content
-    assert predicted(2.0) != learnt, "other times are another model"
-    assert len([*file.parent.iterdir()]) == 2
-    monkeypatch.setenv("TUNER_CACHE", "/proc/nowhere")
-    assert predicted() == learnt
+def tiled(at: Scope) -> Tiles:
+    """How the library tiles a size: it has two algorithms."""
+    there = math.ceil(at.sizes["M"] / 128) * math.ceil(at.sizes["N"] / 128)
+    return Tiles(there, at.sizes["M"] * at.sizes["N"] / 128**2, there, 1.0, at.sizes["M"] // 64 % 2, (128, 128, 1))
+
+
+ANY = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
+
+
+def written(about: dict[str, str]) -> bytes:
+    trained = learnt().trained
+    assert trained is not None
+    return trained.to_bytes(about)
 
 
 @pytest.mark.slow
-def test_what_a_library_told_is_kept_until_it_tells_other_things(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
-    tried = [(64 * m, 64 * n, 1024, 1) for m in range(8, 23) for n in range(8, 23)]
-    configs = [{**LARGE, "min_blocks": number} for number in range(5)]
-    silent: set[int] = set()
-    asked: list[int] = []
+def test_a_model_in_a_file_predicts_what_it_did_before_without_what_it_was_trained_on() -> None:
+    file = array_file.read(written({"of": "a test"}), FORMAT, FORM)
+    restored = TimeModel.restored(Trained.of_file(file), [SPACE], ANY, tiled)
+    assert (file.header["of"], restored.regret, restored.kernels_regret) == (
+        "a test", learnt().regret, learnt().kernels_regret,
+    )  # fmt: skip
+    for size in (576, 600, 1111, 5000):
+        assert [*restored.times(sizes(size))] == pytest.approx([*learnt().times(sizes(size))], rel=2e-3)
 
-    def tiles(scope: Scope) -> Tiles | None:
-        asked.append(place := scope.sizes["M"] * scope.sizes["N"])
-        there = math.ceil(scope.sizes["M"] / 128) * math.ceil(scope.sizes["N"] / 128)
-        return None if place in silent else Tiles(there, place / 128**2, there, 1.0, 1, (128, 128, 1))
 
-    def predicted(at: int = 2000) -> list[float]:
-        asked.clear()
-        entries = [Measured(SPACE, config, {at: at[0] * at[1] for at in tried}) for config in configs]
-        entries.append(Measured(None, {}, {at: at[0] * at[1] / 2 for at in tried}))
-        scope = Scope(sizes(at), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits())
-        return [*TimeModel(entries, scope, UNITS, 0, tiles).times(sizes(2000))]
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [3, 60, -3])
+def test_a_file_of_a_model_that_is_damaged_is_refused(at: int) -> None:
+    content = bytearray(written({}))
+    content[at] ^= 1
+    with pytest.raises(ValueError, match=r"\w"):
+        Trained.of_file(array_file.read(bytes(content), FORMAT, FORM))
 
-    learnt = predicted()
-    assert len(asked) > len(tried)
-    assert predicted() == predicted(1000) == learnt, "the size that is asked for changes nothing"
-    assert len(asked) < len(tried) / 4
-    assert len([*(tmp_path / "models").iterdir()]) == 1
-    silent.add(64 * 9 * 64 * 9)
-    for file in (tmp_path / "models").iterdir():
-        file.unlink()
-    untold = predicted()
-    assert untold != learnt
-    silent.clear()
-    assert predicted() == learnt
+
+@pytest.mark.slow
+def test_new_times_are_added_to_a_model_and_change_what_it_predicts_near_them_alone() -> None:
+    new, near, far = (2000, 2000, 2000, 1), sizes(2000, K=2016), sizes(640)
+    before = learnt().times(dict(zip(sizes(1), new, strict=True)))
+    model = learnt().with_times({1: {new: 0.5 * before[1]}})
+    after = model.times(dict(zip(sizes(1), new, strict=True)))
+    assert after[1] == pytest.approx(0.5 * before[1], rel=0.25)
+    assert model.times(near)[1] < 0.7 * learnt().times(near)[1]
+    assert [*after[[0, 2]]] == pytest.approx([*before[[0, 2]]])
+    assert [*model.times(far)] == pytest.approx([*learnt().times(far)], rel=0.1)

@@ -47,6 +47,7 @@ FORMATS: Mapping[str, Format] = {
             "tuner.exchange.exports.dispatch_bundle",
             holds_family=True,
         ),
+        Format("times", "time tables as text", "tuner.exchange.exports.times", holds_family=True),
         Format("cu", "the best as one specialised source", "tuner.exchange.exports.single_file"),
         Format(
             "kernel-tuner", "all trials as its cache", "tuner.exchange.interop.kernel_tuner_files", holds_trials=True

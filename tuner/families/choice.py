@@ -13,7 +13,7 @@ from tuner.devices import Device, build_cache
 from tuner.devices.conditions import Conditions
 from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
-from tuner.families import products
+from tuner.families import library_answers, model_files, products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
@@ -30,7 +30,7 @@ from tuner.store import time_tables
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
-from tuner.store.time_tables import TimeTable
+from tuner.store.time_table import StoredTable
 
 NO_BINARIES = Binaries()
 NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
@@ -102,7 +102,7 @@ class FamilyTable:
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._fallback = Fallback(self._stores, self._queries)
-        read = [time_tables.read(store.files) for store in self._stores]
+        read = [time_tables.stored(store.files) for store in self._stores]
         self._problems += [problem for _, problems in read for problem in problems]
         tables = [each for each, _ in read]
         conditions = self._most_measured(tables)
@@ -112,11 +112,11 @@ class FamilyTable:
         self._sibling = None if name is None else self._forecast(tables, name)
         self._own = self._forecast(tables, sibling=self._sibling)
         self._recorded: dict[Sizes, list[Known]] = {}
-        for known in self._own.known:
+        for known in self._own.recorded:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
 
-    def _most_measured(self, tables: Sequence[Sequence[TimeTable]]) -> Conditions:
+    def _most_measured(self, tables: Sequence[Sequence[StoredTable]]) -> Conditions:
         """The conditions of the times to use: those of the device; if nothing was measured there under them, those
         under which most was."""
         counts, own = Counter[str](), self.device.conditions
@@ -124,7 +124,8 @@ class FamilyTable:
         here = self.device.kind, self.device.name
         for store, of_kernel in zip(self._stores, tables, strict=True):
             found = [Conditions(record.conditions) for record in store.records if (record.kind, record.device) == here]
-            found += [table.conditions for table in of_kernel if (table.kind, table.device) == here]
+            heads = [table.head for table in of_kernel]
+            found += [head.conditions for head in heads if (head.kind, head.device) == here]
             for each in found:
                 counts[each.identity] += 1
                 measured[each.identity] = each
@@ -137,7 +138,7 @@ class FamilyTable:
         return list(dict.fromkeys([*self._problems, *others]))
 
     def _forecast(
-        self, tables: Sequence[Sequence[TimeTable]], of: str = "", sibling: Forecast | None = None
+        self, tables: Sequence[Sequence[StoredTable]], of: str = "", sibling: Forecast | None = None
     ) -> Forecast:
         """The forecast from the times of this device, or of the device named `of`."""
         records = [store.records for store in self._stores]
@@ -146,6 +147,23 @@ class FamilyTable:
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library tiles a problem; None if it does not report this."""
         return products.tiles(self.spaces[0], scope, self.device)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a time model should be trained, since there is none of most that is known. Valid after a choice."""
+        return self._own.is_outdated
+
+    def train(self) -> None:
+        """Train the time model on everything known now, for this process and later ones."""
+        if (data := self.trained()) is not None:
+            model_files.write_cached(self._own.path, data)
+        self._own.look_again()
+
+    def trained(self) -> bytes | None:
+        """The file of a time model that is trained on everything known; None if too little is."""
+        answers = library_answers.read(library_answers.path_of(self._queries)).tiles
+        self._own.ask(lambda scope: answers.get(tuple(scope.sizes.values())) or self._tiles(scope))
+        return self._own.trained()
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""
@@ -218,9 +236,9 @@ class FamilyTable:
                 for choice in self._valid([entry], scope):
                     if better is None:
                         better = next(self._valid(uncompiled, scope), None)
-                        is_better_built = better is not None and self._is_built(better)
+                        is_better_built = better is not None and self.is_built(better)
                     # If this choice is not built either, one of the two must be compiled anyway: the better one.
-                    if better is not None and (is_better_built or not self._is_built(choice)):
+                    if better is not None and (is_better_built or not self.is_built(choice)):
                         yield from self._valid(uncompiled, scope)
                         uncompiled, better = [], None
                     yield choice
@@ -230,7 +248,7 @@ class FamilyTable:
                 uncompiled.append(entry)
         yield from self._valid([*uncompiled, *for_one_size], scope)
 
-    def _is_built(self, choice: Choice) -> bool:
+    def is_built(self, choice: Choice) -> bool:
         """Whether a choice has a build, exported or in the build cache."""
         try:
             sources = {step.source for step in choice.steps}
@@ -251,23 +269,48 @@ class FamilyTable:
 
         If the time model is not trusted, those of the nearest sizes take the place of the predicted ones. Then the
         sibling's configurations follow those of sizes within NEAR, and precede those of other sizes.
+
+        The library, if it is a candidate, precedes kernels that were not measured near this size, unless the library
+        was measured and the model predicts its time, too.
         """
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "nearest_size" if self._conditions else "exact")
         if self._own.regret is not None:
-            for known in self._own.ranked(scope):
+            ranked = [*self._own.ranked(scope)]
+            if not self._is_fair(self._own, ranked, key):
+                yield self._unmeasured(key)
+            for known in ranked:
                 yield _Entry(known, "predicted", key, self._own.regret, known.sibling)
             return
         nearest = self._own.nearest(key)
         near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]
         yield from self._at(self._own, near, "nearest_size")
+        others: list[Sizes] = []
         if self._sibling is not None:
             name = self._sibling.device
-            for known in self._sibling.ranked(scope):
+            ranked = [*self._sibling.ranked(scope)]
+            if ranked and not self._is_fair(self._sibling, ranked, key):
+                yield self._unmeasured(key)
+            for known in ranked:
                 yield _Entry(known, "architecture", key, sibling=name)
-            for entry in self._at(self._sibling, self._sibling.nearest(key), "architecture"):
-                yield entry._replace(sibling=name)
+            others = self._sibling.nearest(key)
+            while others and distance(others[0], key) <= NEAR:
+                for entry in self._at(self._sibling, [others.pop(0)], "architecture"):
+                    yield entry._replace(sibling=name)
+        if self._library:
+            yield self._unmeasured(key)
+        for entry in self._at(self._sibling, others, "architecture") if self._sibling is not None else ():
+            yield entry._replace(sibling=self._sibling.device if self._sibling is not None else "")
         yield from self._at(self._own, nearest[len(near) :], "nearest_size")
+
+    def _is_fair(self, forecast: Forecast, ranked: Sequence[Known], sizes: Sizes) -> bool:
+        """Whether kernels may precede the library: it is no candidate, its time is predicted, or `sizes` are near to
+        measured ones."""
+        return not self._library or any(each.space is None for each in ranked) or forecast.is_near(sizes, NEAR)
+
+    def _unmeasured(self, sizes: Sizes) -> _Entry:
+        """The library, whatever was measured."""
+        return _Entry(Known(None, {}), "default", sizes)
 
     def _at(self, forecast: Forecast, sizes: Iterable[Sizes], match: Match) -> Iterator[_Entry]:
         """The configurations measured at each of these sizes in turn, fastest first."""

@@ -14,21 +14,22 @@ from tuner.catalog import kernel_names
 from tuner.devices import Device, forking
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
-from tuner.families import problem, vendor
+from tuner.families import beside, beside_worker, problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.explanations import Explanation, explained
 from tuner.families.family import Family, Kernels, check_no_images, find
 from tuner.families.places import Places, device_name
-from tuner.families.vendor import LibraryKernel
+from tuner.families.vendor import LibraryKernel, Substitute
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
 from tuner.space import parsing
 from tuner.space.default import is_any_valid
 from tuner.space.scope import Scope
-from tuner.space.texts import size_text, types_text
+from tuner.space.texts import config_text, size_text, types_text
 from tuner.store import missed
+from tuner.store.lookup import Candidate
 
 MOST_KERNELS = 1024  # loaded kernels per handle; beyond that, the handle drops all
 MOST_ALIGNED = 1 << 30  # bytes; no kernel requires as much
@@ -45,6 +46,7 @@ def dispatch(
     options: Mapping[str, float] | None = None,
     results: str | Path | None = None,
     binaries: str | Path | None = None,
+    wait: bool = False,
 ) -> Dispatcher:
     """A callable for a family of kernels, which launches the fastest one for arrays of any size.
 
@@ -63,6 +65,8 @@ def dispatch(
         binaries: A folder of exported builds, which need no compiler. It is a folder written by `tune export --to
             dispatch` or by `tune export --to cubin`, or a folder with several of the latter. The records in a folder of
             `--to dispatch` are used unless `results` is given.
+        wait: Whether the first call at a size waits until its kernel is built. Default: if the library is a candidate,
+            it serves the calls until then, and another process builds the kernel.
 
     Raises RequestError if the family does not exist or an argument is invalid.
 
@@ -90,7 +94,7 @@ def dispatch(
         raise RequestError(f"dispatch(device={quoted(device)}): write a device's name")
     return Dispatcher(
         find(kernels), device, library, sizes or {}, options or {}, Path(results) if results else None,
-        Path(binaries) if binaries else None,
+        Path(binaries) if binaries else None, wait,
     )  # fmt: skip
 
 
@@ -109,6 +113,7 @@ class Dispatcher:
         options: Mapping[str, float],
         results: Path | None,
         binaries: Path | None,
+        wait: bool = False,
     ) -> None:
         """See `dispatch`. Raises RequestError for sizes and options that the family does not have."""
         op = family.operation
@@ -120,7 +125,7 @@ class Dispatcher:
                     "from 1 on"
                 )
         self.family, self._library, self._given = family, library, dict(sizes)
-        self._options = dict(options)
+        self._options, self._wait = dict(options), wait
         parsing.parse_options(self._options, op)
         # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
@@ -218,6 +223,19 @@ class Dispatcher:
         arrays. On OpenCL, create the arrays on `device.queue`."""
         return self._fixed
 
+    def build(self, *arrays: Any) -> None:
+        """Build and load the kernel for these arrays now, if the library serves in its place while it is built."""
+        if isinstance(self._kernel_for(arrays), Substitute):
+            self._reload(arrays, wait=True)
+
+    def _reload(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED, wait: bool = False) -> None:
+        """Load the kernel again that serves these arrays, because its build has ended or must be waited for."""
+        key, place = self._key(arrays)
+        if alignment < MOST_ALIGNED:
+            key = (*key, alignment)
+        with self._lock:
+            self._loaded[key] = self._load(arrays, place, alignment, wait)
+
     def with_sizes(self, sizes: Mapping[str, int]) -> Dispatcher:
         """A copy with these values for sizes that no array shape determines. It shares the tables of measured times."""
         other = object.__new__(type(self))
@@ -250,7 +268,7 @@ class Dispatcher:
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
         return (place, *shapes[: self._sized], *types), place
 
-    def _load(self, arrays: tuple[Any, ...], place: int | str, alignment: int) -> Loaded:
+    def _load(self, arrays: tuple[Any, ...], place: int | str, alignment: int, wait: bool = False) -> Loaded:
         op = self.family.operation
         sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
@@ -261,9 +279,16 @@ class Dispatcher:
         parsing.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
-        choices = table.choices(sizes)
+        choices, wait = table.choices(sizes), wait or self._wait
         best = [*itertools.islice(choices, 1)]
         scope = table.scope(sizes)
+        if table.is_outdated and not self._exported.builds:
+            if wait:
+                table.train()
+                choices = table.choices(sizes)
+                best = [*itertools.islice(choices, 1)]
+            else:
+                beside.request(beside_worker.training(table.spaces, scope, device, self._results))
         if best and not self._exported.builds and self._missed(best[0], table, scope, arrays):
             self._tables.clear()  # this size has just been tuned
             table = self._table(device, types)
@@ -275,14 +300,42 @@ class Dispatcher:
         )
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
+        best = [*itertools.islice(fitting, 1)]
+        if best and not wait and (library := self._substitute(best[0], table, arrays, alignment)) is not None:
+            return library
         ways = (
             (choice.name, choice.candidate, functools.partial(self._build, choice, scope, table.device))
-            for choice in fitting
+            for choice in itertools.chain(best, fitting)
         )
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
             raise NoConfiguration(f"{self.family.name}: no kernel is valid at {size_text(sizes)} on {table.device.id}")
         return kernel
+
+    def _substitute(
+        self, best: Choice, table: FamilyTable, arrays: tuple[Any, ...], alignment: int
+    ) -> LibraryKernel | None:
+        """The library in place of a kernel that must be built first; None if it is built, or there is no library.
+
+        A process beside this one builds the kernel. Warns if that has failed.
+        """
+        if not self._library or self._exported.builds or best.instance is None or table.is_built(best):
+            return None
+        scope, device, space = best.instance.problem, table.device, self.family.spaces[0]
+        because = f"the library, until {best.name} is built by a process beside this one"
+        candidate = Candidate({}, "default")
+        library = vendor.load(space, scope, device, candidate, because, Substitute)
+        if library is None:
+            return None
+        work = beside.request(beside_worker.building(best.instance, device))
+        if work.is_done and work.failure:
+            label = f"{best.name}, {config_text(best.candidate.config)}, on {device.id}"
+            warnings.warn(f"{label}: could not be built, so the library runs: {work.failure}", stacklevel=5)
+            return vendor.load(space, scope, device, candidate, f"the library, because {best.name} could not be built")
+        if work.is_done:  # the build went to another cache, or was deleted
+            return None
+        library.substitutes(work, functools.partial(self._reload, alignment=alignment))
+        return library
 
     def _missed(self, best: Choice, table: FamilyTable, scope: Scope, arrays: tuple[Any, ...]) -> bool:
         """Note a miss if `best` is not an exact match. Returns whether to look up again (see `missed.note`).

@@ -49,7 +49,7 @@ def explained(kernel: Kernel | LibraryKernel, how: str = WITHOUT_COPIES, because
     candidate, sizes = kernel.candidate, kernel.scope.sizes
     return Explanation(
         kernel.name, kernel.config, candidate.match, candidate.regret, kernel.device.name, sizes, how,
-        because or _reason(kernel),
+        because or kernel.because or _reason(kernel),
     )  # fmt: skip
 
 
@@ -66,6 +66,8 @@ def _reason(kernel: Kernel | LibraryKernel) -> str:
             return "the fastest measured at the nearest size" + (f", {where}" if where else "")
         case "architecture" if sibling := kernel.candidate.sibling:
             return f"the fastest according to the times of {sibling}, which has the same chip"
+        case "default" if not kernel.config:
+            return "the library, because no kernel of the family was measured near this size, or none is valid"
         case "default":
             return "the default, because nothing of the family was measured"
     return f"measured on {record.device if record else 'another device'} at {where}"

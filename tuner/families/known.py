@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ class Known:
     times: dict[Sizes, float] = field(default_factory=dict)
     records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)
     sibling: str = ""
+    sizes: Callable[[], Iterable[Sizes]] | None = None  # at which it was measured; None: those of `times`
     _is_possible: bool | None = None  # valid at some size; None: not evaluated yet
     _codes: set[Code] = field(default_factory=set)  # at the measured sizes that have been evaluated
 
@@ -76,7 +77,7 @@ class Known:
 
     @cached_property
     def _unevaluated(self) -> list[Sizes]:
-        return [*self.times]
+        return [*(self.times if self.sizes is None else self.sizes())]
 
 
 class Knowledge:
@@ -85,9 +86,11 @@ class Knowledge:
     `launch_ms` is the usual launch overhead in ms, to which `all` adjusts the times; None if unknown.
     """
 
-    def __init__(self, library: bool) -> None:
-        """`library`: whether to collect the library's times."""
+    def __init__(self, library: bool, uncollected: Mapping[float, int] | None = None) -> None:
+        """`library`: whether to collect the library's times. `uncollected` counts the times by launch overhead that are
+        known, but will not be added."""
         self._with_library = library
+        self._counts = Counter[float](uncollected or {})
         self._added: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with the launch overhead
         self.launch_ms: float | None = None
         self._known: dict[tuple[int, ConfigKey], Known] = {}
@@ -108,11 +111,10 @@ class Knowledge:
 
     def _attach_times(self) -> None:
         """Attach the collected times to their configurations; library times from records win."""
-        counts = Counter[float]()
         for _, times, launch_ms in self._added:
             if launch_ms:
-                counts[launch_ms] += len(times)
-        self.launch_ms = launch_overhead.usual(counts)
+                self._counts[launch_ms] += len(times)
+        self.launch_ms = launch_overhead.usual(self._counts)
         for known, times, launch_ms in self._added:
             known.times = {**launch_overhead.all_adjusted(times, launch_ms, self.launch_ms), **known.times}
         for sizes, (record, _) in self._library.records.items():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner.devices import Device
 from tuner.devices.arguments import check_count
 from tuner.devices.product import ProductLaunch
 from tuner.families import products
+from tuner.families.beside import BesideWork
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.model import Space
@@ -18,12 +19,23 @@ from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
 
 MOST_FACTORS = 64  # sets of options whose alpha and beta are cached
+Loaded = TypeVar("Loaded", bound="LibraryKernel")
 
 
 class LibraryKernel:
-    """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time."""
+    """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time,
+    `because` the reason why it runs, if its match does not say it."""
 
-    def __init__(self, space: Space, scope: Scope, device: Device, candidate: Candidate, launch: ProductLaunch) -> None:
+    def __init__(
+        self,
+        space: Space,
+        scope: Scope,
+        device: Device,
+        candidate: Candidate,
+        launch: ProductLaunch,
+        because: str = "",
+    ) -> None:
+        self.because = because
         self.space, self.scope, self.device, self.candidate = space, space.operation.own(scope), device, candidate
         self._launch, self._count = launch, len(space.operation.arrays)
         self._plain = _factors(self.scope)
@@ -77,8 +89,29 @@ def _factors(scope: Scope) -> tuple[float, float]:
     return scope.passed_options["alpha"], scope.passed_options["beta"]
 
 
-def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:
+class Substitute(LibraryKernel):
+    """The library in place of a kernel that is being built. Once the build has ended, the first call that no graph
+    captures calls `ended` with its arrays, after it has enqueued the routine."""
+
+    def substitutes(self, work: BesideWork, ended: Callable[[tuple[Any, ...]], None]) -> None:
+        """Wait for this work."""
+        self._work, self._ended = work, ended
+
+    def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
+        super().__call__(*arrays, stream=stream, **options)
+        if self._work.is_done and self.device.lane(stream, arrays[0]) is not None:
+            self._ended(arrays)
+
+
+def load(
+    space: Space,
+    scope: Scope,
+    device: Device,
+    candidate: Candidate,
+    because: str = "",
+    kind: type[Loaded] = LibraryKernel,  # type: ignore[assignment]
+) -> Loaded | None:
     """The library's routine for the operation of `space`; None if there is none or the library is not installed."""
     plan = products.product(space, scope)
     launch = device.product(plan, products.specs(space, scope)) if plan is not None else None
-    return None if launch is None else LibraryKernel(space, scope, device, candidate, launch)
+    return None if launch is None else kind(space, scope, device, candidate, launch, because)

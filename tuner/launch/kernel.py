@@ -101,6 +101,8 @@ class Kernel:
         self._idle: list[Launch] = []
         self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
+    because = ""  # why it runs, if its match does not say it
+
     @property
     def name(self) -> str:
         """The name of its space."""

@@ -42,33 +42,25 @@ blocks are resident at once (see `Tiles.dealt`). For a routine whose tiles are u
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.errors import ExpressionError
 from tuner.prediction.amounts import BLOCK, LOAD, TERMS, Amounts, Array, Capacity, Features, Indices, Schedule, Traits
-from tuner.prediction.grids import (
-    ROUNDING,
-    CountedTiles,
-    Extents,
-    Measured,
-    Sizes,
-    TiledGrid,
-    is_in_outputs,
-    parameters_of,
-    scope_at,
-    work_of,
-)
+from tuner.prediction.grids import ROUNDING, CountedTiles, Sizes, is_in_outputs, scope_at, work_of
 from tuner.prediction.library_tiles import LibraryRoutines
 from tuner.space.config import Config
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+
+if TYPE_CHECKING:
+    from tuner.prediction.grid_table import GridTable
 
 ALIGNMENT, ALIGNED_DISTANCE = 16, 1.0  # bytes of the widest access; feature distance if only one row allows it
 LINE = 128  # bytes of a cache line; a row that begins inside a line touches one line more
@@ -84,7 +76,6 @@ PER_WAVE, RESIDENT = np.reshape([1.0, 1 / 2, 0.0, 1 / 4, 1.0], (5, 1, 1)), 2
 PROBLEM = 4  # numbers in the result of `_problem`
 Entries = Indices | slice
 ALL_ENTRIES = slice(None)
-UNKNOWN = TiledGrid(np.array([np.nan]), np.zeros((1, 1)), np.zeros(1, bool))  # stands for an unknown grid
 
 
 class CostTerms:
@@ -92,47 +83,25 @@ class CostTerms:
 
     def __init__(
         self,
-        measured: Sequence[Measured],
+        entries: Sequence[tuple[Space | None, Config]],
         scope: Scope,
         cache: int,
-        sizes: Sequence[Sizes],
+        table: GridTable,
         library: LibraryRoutines,
     ) -> None:
-        """`measured` has the kernels first, then an entry for each routine of the `library`.
+        """`entries` has the kernels first, then an entry for each routine of the `library`; `table` has their grids.
 
-        `cache` is the size of the last-level cache in bytes, 0 if unknown. Inferred grids are checked at some of the
-        `sizes`.
+        `cache` is the size of the last-level cache in bytes, 0 if unknown.
         """
         self._scope, self._cache = scope, cache
-        self._space = next((entry.space for entry in measured if entry.space is not None), None)
+        self._space = next((space for space, _ in entries if space is not None), None)
         self._row_lengths = {} if self._space is None else _row_lengths(self._space, scope)
-        self._kernels = sum(entry.space is not None for entry in measured)
+        self._kernels = sum(space is not None for space, _ in entries)
         self._depth = None if self._space is None else _depth(self._space)
-        self._configs = [{} if entry.space is None else entry.config for entry in measured]
-        scopes = functools.cache(functools.partial(scope_at, scope))  # many grids are evaluated at the same sizes
-        parameters: dict[int, list[str]] = {}
-        extents: dict[int, list[Extents]] = {}
-        inferred: dict[tuple[object, ...], list[TiledGrid]] = {}
-        grids: list[TiledGrid] = []
-        owners: list[int] = []
-        for number, (space, config) in enumerate((entry.space, entry.config) for entry in measured):
-            if space is None:
-                grids.append(UNKNOWN)  # replaced by the tiles that the library reports, if any
-                owners.append(number)
-                continue
-            if id(space) not in parameters:
-                parameters[id(space)] = parameters_of(space)
-                extents[id(space)] = [Extents(step, space) for step in space.steps]
-            key = id(space), *(config.get(name) for name in parameters[id(space)])
-            if key not in inferred:
-                of_steps = [TiledGrid.of(each, config, scopes, sizes) for each in extents[id(space)]]
-                known = [grid for grid in of_steps if grid is not None]
-                inferred[key] = [grid for grid in known if grid.is_product] or known or [UNKNOWN]
-            for grid in inferred[key]:
-                grids.append(grid)
-                owners.append(number)
+        self._configs = [{} if space is None else config for space, config in entries]
+        grids, owners = table
         self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
-        self._routines = slice(len(grids) - len(measured) + self._kernels, None)  # rows of the library's routines
+        self._routines = slice(len(grids) - len(entries) + self._kernels, None)  # rows of the library's routines
         self._uneven = np.array([row for row, grid in enumerate(grids) if not grid.is_product], int)
         self._sharing = np.array([row for row, grid in enumerate(grids) if grid.is_depth.any()], int)
         _, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
@@ -153,6 +122,11 @@ class CostTerms:
     def has_tiles(self) -> bool:
         """Whether the library reports its tiles."""
         return self._library.are_known
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """The numbers of columns of the groups of shared features (see `Features`)."""
+        return len(self._scope.sizes), len(self._row_lengths), self._library.columns
 
     @property
     def count(self) -> int:
@@ -233,8 +207,7 @@ class CostTerms:
         own = own[:, :, entries]
         own[~(own > 0)] = 1.0  # unknown
         np.log(own, out=own)
-        widths = len(self._scope.sizes), len(self._row_lengths), self._library.columns
-        return Features(amounts.shared, widths, own.transpose(1, 2, 0))
+        return Features(amounts.shared, self.widths, own.transpose(1, 2, 0))
 
     def _problem(self, scope: Scope) -> tuple[float, float, float, float]:
         """The depth, the work, the bytes moved, and those of them that the last-level cache does not retain."""

@@ -48,10 +48,10 @@ class Learner:
         self._known, self._relative = relative_to(self._terms, self._times)
         features = self._cost.features(amounts, schedule)
         self._pairs = Pairs(self._is_kernel, self._cost.has_tiles, features, self._known)
-        by_pair, coefficients, caution, regret = self._fit()
-        pairs, unseen, validated = self._pairs, self._unseen_in(self._relative), map(np.array, (caution, regret))
-        places = pairs.counts, pairs.places, pairs.scales, pairs.centre
-        return Learnt(np.array(traits), coefficients, unseen, *places, *by_pair.T, *validated)
+        by_pair, coefficients, *validated = self._fit()
+        pairs, unseen = self._pairs, self._unseen_in(self._relative)
+        places = pairs.counts, pairs.sizes, features.shared, pairs.features
+        return Learnt(np.array(traits), coefficients, unseen, *places, *by_pair.T, *map(np.array, validated))
 
     def _training_times(self, times: Array, estimated: Array) -> Array:
         """The times at the training sizes (see `training_set`), NaN at all others."""
@@ -110,10 +110,11 @@ class Learner:
         squares: Array = (errors**2).sum(axis=0)
         return squares
 
-    def _fit(self) -> tuple[Array, Array, float, float]:
+    def _fit(self) -> tuple[Array, Array, float, float, float]:
         """Fit the coefficients and the Gaussian process, and validate them on held-out folds of the sizes.
 
-        Returns the weight and the squared error of each pair, [pairs, 2]; the coefficients; the caution; the regret.
+        Returns the weight and the squared error of each pair, [pairs, 2]; the coefficients; the caution; the regret,
+        and that of kernels alone.
         """
         count, entries = self._times.shape
         fold = np.arange(count) % FOLDS
@@ -143,7 +144,11 @@ class Learner:
             predicted[rows, entry] *= np.exp(RISK * expected_errors(matvec(shares, squares), shares.sum(axis=1)))
             if self._is_kernel[entry]:
                 predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
-        return np.concatenate(by_pair).astype(np.float32), every, *self._validated(predicted, kept)
+        caution, regret = self._validated(predicted, kept, np.ones(entries, bool))
+        _, of_kernels = (
+            (caution, regret) if self._is_kernel.all() else self._validated(predicted, kept, self._is_kernel)
+        )
+        return np.concatenate(by_pair).astype(np.float32), every, caution, regret, of_kernels
 
     def _unseen_in(self, relative: Array) -> Mask:
         """Mark the terms of unaligned rows that are 0 at all sizes, [entries, terms]; all library routines are one."""
@@ -161,16 +166,16 @@ class Learner:
         logs = np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0)
         return np.where(self._is_kernel, np.clip(logs, -MOST_RESIDUAL, MOST_RESIDUAL), logs)
 
-    def _validated(self, predicted: Array, kept: Sequence[Mask]) -> tuple[float, float]:
-        """The best caution on held-out sizes, and its mean regret.
+    def _validated(self, predicted: Array, kept: Sequence[Mask], among: Mask) -> tuple[float, float]:
+        """The best caution on held-out sizes, and its mean regret, if the entries to choose from are those of `among`.
 
         The regret is NaN if the best configuration of the nearest size does as well, or if too few sizes are held out.
         """
         places = np.log(np.array(self._sizes, float))
-        times = np.where(self._known, self._times, np.inf)
+        times = np.where(self._known & among, self._times, np.inf)
         if not self._is_kernel.all():  # the library may run another routine at another size
             times[:, ~self._is_kernel] = times[:, ~self._is_kernel].min(axis=1, keepdims=True)
-        compared = [self._compared(predicted, rows, places, times) for rows in kept]
+        compared = [self._compared(predicted, rows, places, times, among) for rows in kept]
         regrets, losses, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(regrets) < LEAST_SIZES:
             return CAUTIONS[0], math.nan
@@ -178,16 +183,18 @@ class Learner:
         chosen = int(np.argmin(means + LOSS_WEIGHT * (losses > LOSS).mean(axis=0)))
         return CAUTIONS[chosen], float(means[chosen]) if means[chosen] < nearest.mean() else math.nan
 
-    def _compared(self, predicted: Array, kept: Mask, places: Array, elsewhere: Array) -> tuple[Array, Array, Array]:
+    def _compared(
+        self, predicted: Array, kept: Mask, places: Array, elsewhere: Array, among: Mask
+    ) -> tuple[Array, Array, Array]:
         """Compare the model with the best, the library and the nearest size, at held-out sizes of at least two entries.
 
         Returns the regrets of the predictions, [held-out sizes, cautions]; their slowdowns over the library, of the
         same shape; and the regrets of taking the best entry of the nearest size, [held-out sizes]. `kept` marks the
         sizes that are not held out, `places` are the logarithms of sizes, `elsewhere` the times as seen from another
-        size.
+        size, `among` the entries to choose from.
         """
         others = np.isfinite(elsewhere) & kept[:, None]
-        shared = self._known & ~kept[:, None] & others.any(axis=0)
+        shared = self._known & among & ~kept[:, None] & others.any(axis=0)
         held_out = np.flatnonzero(shared.sum(axis=1) >= 2)
         shared, times = shared[held_out], self._times[held_out]
         best = np.where(shared, times, np.inf).min(axis=1)

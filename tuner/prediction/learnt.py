@@ -23,23 +23,30 @@ class Learnt(NamedTuple):
     A pair is an entry at one of its training sizes; the pairs of an entry are consecutive. `traits`, [3, entries], has
     the rows of `Traits`. `factors`, [entries, terms], are the coefficients of the cost terms. `unseen`, [entries, terms
     of unaligned rows], marks terms that were 0 at every training size. `counts`, [entries], is the number of pairs of
-    each entry. `places`, [pairs, columns], are the features of the pairs, scaled by `scales`, [entries, columns], about
-    `centre`, [columns]. `weights`, [pairs], are the weights of the Gaussian process, `errors`, [pairs], the squared
-    errors of leave-out predictions of log time. `caution` is the share by which a kernel must be predicted to beat the
-    library. `regret` is the mean regret in cross-validation, NaN if the model must not be used.
+    each entry. `sizes`, [pairs], are the indices of the pairs' sizes; `shared`, [sizes, columns], are the features of
+    the sizes and `own`, [pairs, 6], those of the pairs (see `Features`). `weights`, [pairs], are the weights of the
+    Gaussian process, `errors`, [pairs], the squared errors of leave-out predictions of log time. `caution` is the share
+    by which a kernel must be predicted to beat the library. `regret` is the mean regret in cross-validation, NaN if the
+    model must not be used; `kernels_regret` is the same without the library.
     """
 
     traits: Array
     factors: Array
     unseen: Mask
     counts: Indices
-    places: Array
-    scales: Array
-    centre: Array
+    sizes: Indices
+    shared: Array
+    own: Array
     weights: Array
     errors: Array
     caution: Array
     regret: Array
+    kernels_regret: Array
+
+    @property
+    def places(self) -> Array:
+        """The features of the pairs, [pairs, columns]."""
+        return np.concatenate([self.shared[self.sizes], self.own], axis=1)
 
 
 def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:

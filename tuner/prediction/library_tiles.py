@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,11 +52,18 @@ class LibraryRoutines:
         self._others = sorted(counts.keys() - self._routines)
         self.count = len(common) + 1 if measured else 0
 
-    @property
-    def answers(self) -> Array:
-        """The tiles reported at the measured sizes, [sizes, 8]: the fields of `Tiles`, with `cut` as three columns."""
-        rows = [(*each[:-1], *each.cut) for each in self._reported.values()]
-        return np.array(rows, float).reshape(-1, 8)
+    @staticmethod
+    def from_json(data: Any, ask: LibraryTiles, units: int) -> LibraryRoutines:
+        """The routines of a trained model, which asks the library at every size. See `to_json`."""
+        routines = LibraryRoutines([], ask, units)
+        routines.are_known, routines.count = bool(data["known"]), int(data["count"])
+        routines._routines = {int(algorithm): number for number, algorithm in enumerate(data["common"])}
+        routines._others = [int(algorithm) for algorithm in data["others"]]
+        return routines
+
+    def to_json(self) -> dict[str, Any]:
+        """What distinguishes the routines, without the tiles at the measured sizes."""
+        return {"known": self.are_known, "count": self.count, "common": [*self._routines], "others": self._others}
 
     def at(self, scopes: Sequence[Scope]) -> list[Tiles | None]:
         """The tiles for these problems. Asks the library for those at which it was not measured."""

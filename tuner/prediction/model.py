@@ -26,15 +26,13 @@ the look-up by this model with the look-up by the nearest size on recordings; th
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from tuner.devices.product import Tiles
-from tuner.prediction import model_cache
 from tuner.prediction.amounts import Array, Features, Indices, Traits
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import sums
@@ -45,30 +43,33 @@ from tuner.prediction.learnt import (
     PRIOR_ERROR,
     RISK,
     STRANGE,
-    Learnt,
     cautious,
     expected_errors,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
-from tuner.prediction.nearness import Nearness
+from tuner.prediction.nearness import Nearness, scales_of
+from tuner.prediction.trained import Trained
 from tuner.prediction.training_set import SERVES, by_routine, candidates
-from tuner.space import launch_form
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 MOST_SIZES = 6144  # training sizes; those with the most entries come first
 BATCH = 24  # entries whose residuals are predicted at once, in the order of their sums of cost terms
 FIRST = -1e300  # sorts the library before all kernels
-LEAST_CACHED = 1 << 10  # measured times; a model trained on fewer is not cached on disk
-ANSWERS = "answers"  # the key of the library's tiles in the cache file
-ASKED = 32  # sizes at which the library's tiles are hashed into the cache file's name
 
 
 class TimeModel:
     """Predicts the times of configurations that were measured at several sizes.
 
     `regret` is the mean expected regret of its choices, time / best - 1, over held-out sizes, all weighted equally;
-    None if the model is not to be trusted. `sizes` are the training sizes.
+    None if the model is not to be trusted. `kernels_regret` is the same if the library is no candidate. `trained` is
+    its state, in which the kernel of an entry is its number in `spaces`.
     """
+
+    spaces: list[Space]
+    trained: Trained | None = None
+    regret: float | None = None
+    kernels_regret: float | None = None
 
     def __init__(
         self,
@@ -78,53 +79,77 @@ class TimeModel:
         cache: int = 0,
         tiles: LibraryTiles = lambda scope: None,
         serves: float = SERVES,
-        keep: bool = True,
     ) -> None:
-        """Train a model on these measured times, or read it from the cache.
+        """Train a model on these measured times.
 
         All entries of `measured` are of one operation. `scope` has its options, types and limits, and defines the order
         of sizes. `units` is the number of multiprocessors, `cache` the size of the last-level cache in bytes, 0 if
         unknown. `tiles` returns how the library tiles a problem, None if unknown. `serves` is the slowdown within which
-        a configuration may represent others, which are then not modelled (see `candidates`). With `keep`, a model
-        trained on many times is cached on disk.
+        a configuration may represent others, which are then not modelled (see `candidates`).
         """
         modelled = [(number, measured[number]) for number in candidates(measured, serves)]
         problems = [scope_at(scope, sizes) for _, entry in modelled if entry.space is None for sizes in entry.times]
-        name, cached = "", None
-        if keep and sum(len(entry.times) for _, entry in modelled) >= LEAST_CACHED:
-            asked = map(tiles, problems[:: len(problems) // ASKED + 1])
-            name = model_cache.name(_training_data(modelled, scope, units, cache, asked))
-            cached = model_cache.read(name, (*Learnt._fields, ANSWERS))
-        known = _tiles_of(cached[ANSWERS], problems) if cached else {}
-        library = LibraryRoutines(problems, lambda scope: known.get(tuple(scope.sizes.values())) or tiles(scope), units)
-        if cached and not np.array_equal(cached[ANSWERS], library.answers):
-            cached = None  # the library reports other tiles now
+        library = LibraryRoutines(problems, tiles, units)
         entries = by_routine(modelled, library)
         self._count, self._positions = len(measured), np.array([number for number, _ in entries], int)
         measured = [entry for _, entry in entries]
+        self.spaces = [*{id(entry.space): entry.space for entry in measured if entry.space is not None}.values()]
         counts = Counter(sizes for entry in measured for sizes in entry.times)
-        self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
-        self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        self._cost = CostTerms(measured, scope, cache, self.sizes, library)
-        self.regret: float | None = None
-        if not self.sizes:
+        sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
+        if not sizes:
             return
-        if cached:
-            learnt = Learnt(*(cached[field] for field in Learnt._fields))
-        else:
-            from tuner.prediction.learning import Learner  # a cached model does not need it
+        from tuner.prediction.grid_table import GridTable
+        from tuner.prediction.learning import Learner  # a trained model does not need it
 
-            times = _times(measured, self.sizes)
-            learnt = Learner(self._cost, self.sizes, times, self._is_kernel, units).learn()
-            if name:
-                model_cache.write(name, {**learnt._asdict(), ANSWERS: library.answers})
-        self._learnt, self._capacity = learnt, self._cost.capacity(Traits(*learnt.traits))
-        self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, learnt.scales, learnt.centre)
+        grids = GridTable.of(measured, scope, sizes)
+        self._cost = CostTerms([(entry.space, entry.config) for entry in measured], scope, cache, grids, library)
+        is_kernel = np.array([entry.space is not None for entry in measured], bool)
+        learnt = Learner(self._cost, sizes, _times(measured, sizes), is_kernel, units).learn()
+        numbers = {id(space): number for number, space in enumerate(self.spaces)}
+        of_entries = tuple((numbers.get(id(entry.space)), entry.config) for entry in measured)
+        self._take(Trained(of_entries, grids, library.to_json(), tuple(sizes), learnt, units, cache))
+
+    @staticmethod
+    def restored(trained: Trained, spaces: Sequence[Space], scope: Scope, tiles: LibraryTiles) -> TimeModel:
+        """The model with this state. The kernels of its entries are numbers of `spaces`.
+
+        Its times are those of the distinct configurations in the order of the entries, then that of the library.
+        """
+        model = object.__new__(TimeModel)
+        model.spaces = [*spaces]
+        kernels = int(trained.is_kernel.sum())
+        model._positions = np.minimum(np.arange(len(trained.entries)), kernels)
+        model._count = kernels + (len(trained.entries) > kernels)
+        library = LibraryRoutines.from_json(trained.routines, tiles, trained.units)
+        entries = [(None if number is None else spaces[number], config) for number, config in trained.entries]
+        model._cost = CostTerms(entries, scope, trained.cache, trained.grids, library)
+        model._take(trained)
+        return model
+
+    def _take(self, trained: Trained) -> None:
+        """Prepare predictions with this state."""
+        self.trained, self._learnt, self._is_kernel = trained, trained.learnt, trained.is_kernel
+        learnt, widths = trained.learnt, self._cost.widths
+        self._capacity = self._cost.capacity(Traits(*learnt.traits))
+        scales = scales_of(self._cost.has_tiles, widths)
+        self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, scales)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
-        self._cautions = cautious(np.ones(len(measured)), learnt.caution, self._is_kernel)
+        self._cautions = cautious(np.ones(len(self._is_kernel)), learnt.caution, self._is_kernel)
         self._distance_penalties = DISTANCE_PENALTY * self._is_kernel
         self._least_near = LEAST_NEAR * self._is_kernel
-        self.regret = None if math.isnan(learnt.regret) else float(learnt.regret)
+        self.regret, self.kernels_regret = (
+            None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
+        )
+
+    def with_times(self, times: Mapping[int, Mapping[Sizes, float]]) -> TimeModel:
+        """The model with further measured times in ms of kernels, by entry, without training it again."""
+        from tuner.prediction.additions import added
+
+        assert self.trained is not None
+        other: Any = object.__new__(TimeModel)
+        vars(other).update(vars(self))
+        other._take(added(self.trained, self._cost, self._capacity, times))
+        return other  # type: ignore[no-any-return]
 
     def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.
@@ -133,7 +158,7 @@ class TimeModel:
         the entries that may be the fastest include the Gaussian process's residual.
         """
         predicted = np.full(self._count, np.inf)
-        if not self.sizes:
+        if self.trained is None:
             return predicted
         amounts = self._cost.amounts([tuple(sizes.values())])
         schedule = self._cost.schedule(amounts, self._capacity)
@@ -180,34 +205,3 @@ def _times(measured: Sequence[Measured], sizes: Sequence[Sizes]) -> Array:
         known = [(rows[each], time_ms) for each, time_ms in entry.times.items() if each in rows]
         times[[row for row, _ in known], column] = [time_ms for _, time_ms in known]
     return times
-
-
-def _training_data(
-    modelled: Sequence[tuple[int, Measured]], scope: Scope, units: int, cache: int, tiles: Iterable[Tiles | None]
-) -> Iterator[Array | str]:
-    """All data that determine the trained model, for the cache file's name.
-
-    `tiles` are the library's tiles at a few sizes only, because asking the library at all sizes would double the time
-    that a cached model takes to load.
-    """
-    spaces = {id(entry.space): entry.space for _, entry in modelled if entry.space is not None}
-    numbers = {key: number for number, key in enumerate(spaces)}
-    yield json.dumps([launch_form.to_json(space) for space in spaces.values()])
-    unsized = scope.at(dict.fromkeys(scope.sizes, 1))
-    configs = [(numbers.get(id(entry.space)), entry.config) for _, entry in modelled]
-    yield repr((unsized, units, cache, [*tiles], configs))
-    for _, entry in modelled:
-        yield np.array([*entry.times], float)
-        yield np.array([*entry.times.values()], float)
-
-
-def _tiles_of(answers: Array, problems: Sequence[Scope]) -> dict[Sizes, Tiles]:
-    """The library's tiles at the sizes of these problems, from cached `LibraryRoutines.answers`; empty if unknown."""
-    if len(answers) != len(problems):
-        return {}
-    return {
-        tuple(scope.sizes.values()): Tiles(count, whole, blocks, at_once, int(algorithm), (rows, columns, int(parts)))
-        for scope, (count, whole, blocks, at_once, algorithm, rows, columns, parts) in zip(
-            problems, answers.tolist(), strict=True
-        )
-    }

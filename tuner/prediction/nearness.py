@@ -40,29 +40,25 @@ UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, rounding=0.0
 class Pairs:
     """The training data as pairs of an entry and a size, with their features.
 
-    The pairs of an entry are consecutive, in the order of sizes. `places`, [pairs, columns], are the features, scaled
-    and about `centre`; `scales` is [entries, columns]; `counts`, [entries], is the number of pairs.
+    The pairs of an entry are consecutive, in the order of sizes. `counts`, [entries], is the number of pairs; `sizes`,
+    [pairs], are the indices of their sizes; `features`, [pairs, 6], are those that differ by entry.
     """
 
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Features, known: Mask) -> None:
         """`sizes` has the features of all training sizes; `known`, [sizes, entries], marks the pairs."""
         self._kinds = is_kernel.astype(int)
-        scales = [_by_column(each, sizes) for each in (TILED if has_tiles else UNTILED, KERNEL)]
+        scales = scales_of(has_tiles, sizes.widths)
         shared = sizes.shared
         self._shared = [shared * each[: shared.shape[1]] for each in scales]
-        self.scales = np.array(scales)[self._kinds]
-        entries, self._rows = np.nonzero(known.T)
-        own = sizes.own[self._rows, entries]
-        self._own = own * self.scales[entries, shared.shape[1] :]
+        entries, self.sizes = np.nonzero(known.T)
+        self.features = sizes.own[self.sizes, entries]
+        self._own = self.features * scales[self._kinds][entries, shared.shape[1] :]
         self.counts = known.sum(axis=0)
         self._pairs = np.split(np.arange(len(entries)), self.counts.cumsum()[:-1])
-        places = np.concatenate([shared[self._rows], own], axis=1)
-        self.centre = places.sum(axis=0) / max(1, len(places))  # reduces cancellation: predictions use float32
-        self.places = ((places - self.centre) * self.scales[entries]).astype(np.float32)
 
     def rows(self, entry: int) -> Indices:
         """Indices of the training sizes of an entry."""
-        return self._rows[self._pairs[entry]]
+        return self.sizes[self._pairs[entry]]
 
     def covariance(self, entry: int) -> Array:
         """The covariance matrix of an entry's training sizes, with ones on the diagonal: [pairs, pairs]."""
@@ -79,15 +75,15 @@ class Nearness:
     from q.
     """
 
-    def __init__(self, is_kernel: Mask, counts: Indices, places: Array, scales: Array, centre: Array) -> None:
-        """See `Pairs` for the arguments. Columns whose scale is 0 for all kernels, or for the library, are skipped."""
-        self._kinds, self._scales, self._centre = [*map(int, is_kernel)], scales, centre
-        self._counts = counts
-        is_used = [(scales[is_kernel == kind] != 0).any(axis=0) for kind in range(2)]
-        self._columns = [np.flatnonzero([*columns, True, True]) for columns in is_used]
-        ends = np.ones((2, len(places)), np.float32)
-        np.einsum("pc,pc->p", places, places, out=ends[0])
-        rows = np.concatenate([places.T, ends])
+    def __init__(self, is_kernel: Mask, counts: Indices, places: Array, scales: Array) -> None:
+        """`places`, [pairs, columns], are the features of the pairs: the shared ones, then the own ones. `scales`,
+        [2, columns], are those of the library and of kernels; columns whose scale is 0 are skipped."""
+        self._kinds, self._scales = [*map(int, is_kernel)], scales[is_kernel.astype(int)]
+        self._counts, self._centre = counts, places.sum(axis=0) / max(1, len(places))  # reduces cancellation
+        self._columns = [np.flatnonzero([*(each != 0), True, True]) for each in scales]
+        rows = np.ones((places.shape[1] + 2, len(places)), np.float32)
+        np.multiply((places - self._centre).T, np.repeat(self._scales, counts, axis=0).T, out=rows[:-2])
+        np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
         self._blocks: list[list[Array]] = []
         for kind, pairs in zip(self._kinds, np.split(np.arange(len(places)), counts.cumsum()[:-1]), strict=True):
             columns = self._columns[kind]
@@ -120,10 +116,16 @@ class Nearness:
         return np.exp(near, out=near)
 
 
-def _by_column(scales: Scales, sizes: Features) -> Array:
-    """The scale of each column of features, shared ones first."""
-    columns = scales.sizes, scales.alignments, scales.library, scales.blocks, scales.waves, scales.rounding
-    return np.repeat(columns, (*sizes.widths, 2, 3, 1))
+def scales_of(has_tiles: bool, widths: tuple[int, int, int]) -> Array:
+    """The scale of each column of features, shared ones first, of the library and of kernels: [2, columns].
+
+    `has_tiles`: whether the library reports its tiles; `widths` are those of `Features`.
+    """
+    columns = [
+        (each.sizes, each.alignments, each.library, each.blocks, each.waves, each.rounding)
+        for each in (TILED if has_tiles else UNTILED, KERNEL)
+    ]
+    return np.repeat(np.array(columns), (*widths, 2, 3, 1), axis=1)
 
 
 def squared_distances(ones: Array, others: Array) -> Array:

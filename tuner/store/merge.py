@@ -83,7 +83,8 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             continue
         count += len(file_records)
         if is_named:
-            _take_tables(time_tables.beside(file), kernel, tables, problems)
+            for each in time_tables.files_beside(file):
+                _take_tables(each, kernel, tables, problems)
         test = tests.setdefault(kernel, usable(kernel))
         invalid = [record for record in file_records if not test(record)]
         if invalid:
@@ -91,8 +92,9 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             problems.append(f"{shown(file)}: {len(invalid)} skipped that {kernel} allows on no device, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
     for folder in filter(Path.is_dir, sources):
-        for file in _below(folder, time_tables.SUFFIX):
-            _take_tables(file, None, tables, problems)
+        for suffix in time_tables.SUFFIXES:
+            for file in _below(folder, suffix):
+                _take_tables(file, None, tables, problems)
     ceilings = [one for path in sources for one in _ceilings(path, problems)]
     merged = {kernel: Store(kernel, results).merge(group, tests[kernel]) for kernel, group in sorted(records.items())}
     for kernel, group in tables.items():
@@ -156,7 +158,7 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
     try:
         if path.is_dir():
             files = sorted(_below(path, ".jsonl"))
-            if not files and not _below(path, time_tables.SUFFIX):
+            if not files and not any(_below(path, suffix) for suffix in time_tables.SUFFIXES):
                 raise RequestError(f"{shown(path)}: no results, *.jsonl, in it or below")
             return [(file, False) for file in files]
         path.stat()

@@ -48,8 +48,8 @@ def command(
     """Export the results of KERNEL at SIZE for other programs.
 
     A format (--to) holds either the best configuration for a device, ready to build or launch without tuner, or all
-    trials, for other tuners and for analysis. `dispatch` exports a whole family, named in place of KERNEL, for any
-    size.
+    trials, for other tuners and for analysis. `dispatch` and `times` export a whole family, named in place of KERNEL,
+    at any size.
 
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """

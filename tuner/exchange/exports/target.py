@@ -176,7 +176,8 @@ def stored_devices(problem: Problem, name: str | None = None, tables: bool = Fal
     RequestError if there is none.
     """
     kinds, store = devices.kinds_of(problem.space), Store.of(problem.space, problem.results)
-    known = [t for t in time_tables.read(store.files)[0] if t.architecture] if tables else store.records
+    heads = [stored.head for stored in time_tables.stored(store.files)[0]] if tables else []
+    known = [head for head in heads if head.architecture] if tables else store.records
     keys = dict.fromkeys((k.kind, k.architecture, k.device) for k in known if k.kind in kinds)
     recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:

@@ -67,6 +67,7 @@ class Matmul:
         beta: A factor of the previous content of `out`. Default: 0.
         transpose_a: Whether `a` is given transposed, as [K, M] or [batch, K, M]. Default: False.
         transpose_b: Whether `b` is given transposed, as [N, K] or [batch, N, K]. Default: False.
+        wait: Whether to wait until the kernel for these shapes is built. Default: until then, the library multiplies.
 
     Returns `out`, or the new array. Raises ArgumentError if the arrays do not fit together, and RequestError for a
     `beta` without `out`, or if no kernel multiplies such elements on the device.
@@ -100,6 +101,7 @@ class Matmul:
         beta: float = 0.0,
         transpose_a: bool = False,
         transpose_b: bool = False,
+        wait: bool = False,
     ) -> Any:
         """alpha * a @ b + beta * out, in `out` if given, else in a new array. See the class."""
         transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
@@ -108,6 +110,8 @@ class Matmul:
             if beta:
                 raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
             out = plan.treatment.empty(*plan.result, a)
+        if wait:
+            plan.build(a, b, out)
         try:
             plan.multiply(a, b, out, alpha, beta)
         except MisalignedArray:  # nothing was enqueued; no kernel or library accepts this alignment, so copy

@@ -37,6 +37,13 @@ class Plan:
             target = self.treatment.handed(self.treatment.empty(target.shape, self.temporary, target))
         return self.explain_stacks(target, on_a(a), on_b(b))
 
+    def build(self, a: Any, b: Any, out: Any) -> None:
+        """Build the kernel that multiplies these arrays now, if the library does in its place meanwhile."""
+        on_c, on_a, on_b = self.prepare
+        build = getattr(self.run, "build", None)  # that of a Dispatcher
+        if build is not None and self.temporary is None:
+            build(on_c(out), on_a(a), on_b(b))
+
     def multiply(self, a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
         """Write alpha * a @ b + beta * out into `out`. Raises the errors of a launch."""
         on_c, on_a, on_b = self.prepare

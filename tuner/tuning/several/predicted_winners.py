@@ -47,7 +47,7 @@ class PredictedWinners:
         entries = [Measured(entry.space, entry.config, times[pair]) for pair, entry in known.items()]
         self._pairs = [*known]
         has_enough = max((len(entry.times) for entry in entries), default=0) >= LEAST_SIZES
-        self._model = TimeModel(entries, scope, device.units, serves=math.inf, keep=False) if has_enough else None
+        self._model = TimeModel(entries, scope, device.units, serves=math.inf) if has_enough else None
         self.sizes = len({sizes for entry in entries for sizes in entry.times})  # number of training sizes
 
     def of(

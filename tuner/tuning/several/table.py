@@ -16,7 +16,7 @@ from tuner.space.texts import size_text
 from tuner.store import lookup, time_tables
 from tuner.store.lookup import Query
 from tuner.store.store import Store
-from tuner.store.time_tables import TimeTable
+from tuner.store.time_table import StoredTable
 from tuner.tuning.ledger.trial import Trial
 
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
@@ -44,9 +44,9 @@ class Setting:
         """The store query of each kernel."""
         return [Query.of(space, self.scope, self.device) for space in self.spaces]
 
-    def tables(self) -> list[list[TimeTable]]:
+    def tables(self) -> list[list[StoredTable]]:
         """All time tables of each kernel, of any device."""
-        return [time_tables.read(Store.of(space, self.results).files)[0] for space in self.spaces]
+        return [time_tables.stored(Store.of(space, self.results).files)[0] for space in self.spaces]
 
 
 class TrialTable:
@@ -85,10 +85,10 @@ class TrialTable:
         if name is not None:
             self._add_tables(setting, tables, name)
 
-    def _add_tables(self, setting: Setting, tables: Sequence[Sequence[TimeTable]], device: str) -> None:
+    def _add_tables(self, setting: Setting, tables: Sequence[Sequence[StoredTable]], device: str) -> None:
         """Add the times in those tables that are of the device of this name; earlier tables take precedence."""
         for query, read in zip(setting.queries(), tables, strict=True):
-            for table in (table for table in reversed(read) if table.serves(replace(query, device=device))):
+            for table in (each.table for each in reversed(read) if each.head.serves(replace(query, device=device))):
                 for key, times in table.times.items():
                     for sizes, ms in launch_overhead.all_adjusted(times, table.launch_ms, setting.launch_ms).items():
                         at = dict(zip(query.space.operation.sizes, sizes, strict=True))

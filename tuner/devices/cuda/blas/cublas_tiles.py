@@ -19,6 +19,7 @@ import numpy as np
 
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
+from tuner.devices.cuda.blas.cublas import version_text
 from tuner.devices.product import MatrixProduct, Tiles
 from tuner.space.dtypes import DTYPES
 
@@ -62,6 +63,12 @@ def heuristic(product: MatrixProduct) -> Heuristic | None:
         return _query(product, cublasLt)
     except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # no algorithm, or an error of the bindings
         return None
+
+
+def version() -> str:
+    """The library with its version; empty if it is not installed."""
+    cublasLt = _bindings()
+    return "" if cublasLt is None else f"cuBLASLt {version_text(cublasLt.get_version())}"
 
 
 @functools.cache

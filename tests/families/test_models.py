@@ -1,0 +1,137 @@
+"""The time models that ship: a first choice reads them, and trains nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from helpers import ROOT
+from helpers.records import record, sizes
+from tuner import paths
+from tuner.devices.conditions import DEFAULT
+from tuner.devices.cuda.architectures import limits_of
+from tuner.devices.cuda.blas import cublas_tiles
+from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.families import family, model_files
+from tuner.families.choice import Choice, FamilyTable
+from tuner.prediction.learning import Learner
+from tuner.space.sources.rendering import Version
+from tuner.store import time_table
+from tuner.store.store import Store
+
+H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
+
+
+def gpu(name: str) -> Any:
+    """A GPU that is not here, as far as a choice asks; its library tells how it would run any product."""
+    told = cublas_tiles.Heuristic(1, (128, 128), 1, 1.0)
+    return SimpleNamespace(
+        id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
+        units=132, last_cache=50 << 20, on_processor=False, compiler=NvrtcCompiler("sm_90a"), conditions=DEFAULT,
+        tiles=lambda product: cublas_tiles.tiles(product, told, 132),
+    )  # fmt: skip
+
+
+def table(
+    name: str, device: str = H200, library: bool = True, results: Path | None = None, **types: str
+) -> FamilyTable:
+    found, there = family.find(name), gpu(device)
+    op = found.operation
+    scope = op.scope(dict.fromkeys(op.sizes, 1), dict(op.options), "cuda", there.limits, types)
+    return FamilyTable(found.spaces, there, scope, library, results)
+
+
+def first(of: FamilyTable, m: int, n: int | None = None, k: int | None = None) -> Choice:
+    return next(of.choices({"M": m, "N": n or m, "K": k or m, "batch": 1}))
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be trained, and no times of tables read."""
+    monkeypatch.setattr(Learner, "learn", lambda self: pytest.fail("it trains"))
+    monkeypatch.setattr(time_table.TimeTable, "from_arrays", lambda *_: pytest.fail("it reads times"))
+
+
+def test_the_models_that_ship_are_of_the_tables_that_ship() -> None:
+    spec = importlib.util.spec_from_file_location("models", ROOT / "docs/hooks/models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    models = {str(model.path.relative_to(ROOT)): model.matches() for model in hook.models([])}
+    assert len(models) >= 4
+    assert [path for path, matches in models.items() if not matches] == [], "run `python docs/hooks/models.py`"
+
+
+def test_the_tables_that_ship_are_small() -> None:
+    assert sum(file.stat().st_size for file in (ROOT / "results").rglob("*.times*")) <= 6_000_000
+
+
+@pytest.mark.usefixtures("untrained")
+@pytest.mark.parametrize(("name", "device"), [("sgemm", H200), ("hgemm", H100)])
+def test_a_first_choice_at_a_size_that_nobody_measured_is_predicted_by_the_model_that_ships(
+    name: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    for library in (True, False):
+        of = table(name, device, library, tmp_path)
+        choice = first(of, 1999, 777, 4001)
+        assert (choice.candidate.match, of.is_outdated) == ("predicted", False)
+        assert 0 < (choice.candidate.regret or 0) < 0.03
+        assert library or choice.space is not None
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_users_record_is_exact_there_and_changes_what_is_predicted_beside_it(tmp_path: Path) -> None:
+    choices = table("sgemm", library=False, results=tmp_path / "none").choices(sizes(1999))
+    best, other = itertools.islice((each for each in choices if each.candidate.match == "predicted"), 2)
+    space = other.space
+    assert space is not None
+    version = Version.of(space)
+    own = record(
+        device=H200, kind="cuda", architecture="sm_90a", sizes=sizes(1999), config=other.candidate.config, time_ms=0.01,
+        signature=version.signature, code=version.code, next=[],
+    )  # fmt: skip
+    assert Store(space.name, tmp_path).add(own)
+    of = table("sgemm", library=False, results=tmp_path)
+    exact, beside = first(of, 1999), first(of, 1999, 1999, 2003)
+    assert (exact.name, exact.candidate.config, exact.candidate.match) == (space.name, other.candidate.config, "exact")
+    assert (beside.name, beside.candidate.config) == (space.name, other.candidate.config) != (best.name, {})
+    assert beside.candidate.match == "predicted"
+
+
+@pytest.mark.parametrize("content", [b"tuner model 1 9\n", b"tuner model 2 9\n\n"])
+def test_without_a_model_that_can_be_read_none_is_trained_while_a_caller_waits(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "results/sgemm", tmp_path / "shipped/sgemm")
+    (tmp_path / "shipped/sgemm/NVIDIA_H200.model").write_bytes(content)
+    shipped = paths.shipped
+    monkeypatch.setattr(paths, "shipped", lambda name: tmp_path / "shipped" if name == "results" else shipped(name))
+    monkeypatch.setattr(Learner, "learn", lambda self: pytest.fail("it trains"))
+    of = table("sgemm", results=tmp_path / "none")
+    assert first(of, 1999).candidate.match != "predicted"
+    assert of.is_outdated
+
+
+@pytest.mark.parametrize("shape", [(777, 5120, 4096), (16, 4096, 4096), (35, 407, 253)])
+def test_where_no_kernel_was_measured_near_a_size_the_library_is_the_first(shape: tuple[int, int, int]) -> None:
+    choice = first(table("gemm16", H100, real="bfloat16"), *shape)
+    assert (choice.name, choice.candidate.match) == ("library", "default")
+    near = first(table("gemm16", H200, real="bfloat16"), 4096)
+    assert near.space is not None
+
+
+def test_a_model_of_other_code_or_another_device_is_not_taken() -> None:
+    query = table("sgemm")._queries[-1]
+    problem = model_files.problem_of(query, 132)
+    data = (ROOT / "results/sgemm/NVIDIA_H200.model").read_bytes()
+    assert model_files.ModelFile.of(data, problem) is not None
+    for changed in ({"device": H100}, {"units": 114}, {"types": {"real": "float16"}}):
+        assert model_files.ModelFile.of(data, {**problem, **changed}) is None

@@ -1,0 +1,138 @@
+"""A trained time model as data, and its form in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError
+from tuner.lockless import cached_property
+from tuner.prediction import array_file
+from tuner.prediction.amounts import Array, Mask
+from tuner.prediction.array_file import ArrayFile
+from tuner.prediction.learnt import Learnt
+from tuner.space.config import Config
+
+if TYPE_CHECKING:
+    from tuner.prediction.grid_table import GridTable
+    from tuner.prediction.grids import Sizes
+
+FORMAT, VERSION = "tuner model", 1
+LEVELS = 65535  # to which features and weights are rounded in a file, over the range of their column
+ROUNDED = ("own", "weights")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The state of a trained time model, without the space files of its kernels.
+
+    `entries` are the kernel, by a number, and the configuration of each entry; the kernel of a routine of the library,
+    which come last, is None. `routines` is the form of `LibraryRoutines.to_json`. `sizes` are those of `learnt.shared`.
+    `units` and `cache` are as in `TimeModel`.
+    """
+
+    entries: tuple[tuple[int | None, Config], ...]
+    grids: GridTable
+    routines: Mapping[str, Any]
+    sizes: tuple[Sizes, ...]
+    learnt: Learnt
+    units: int
+    cache: int
+
+    @property
+    def is_kernel(self) -> Mask:
+        """Whether each entry is a configuration of a kernel."""
+        return np.array([kernel is not None for kernel, _ in self.entries], bool)
+
+    def nearest(self, sizes: Sizes) -> float:
+        """The Euclidean distance between the logarithms of these sizes and those of the nearest training size."""
+        differences = self._logarithms - np.log(np.array(sizes, float))
+        return float(np.sqrt((differences**2).sum(axis=1).min(initial=np.inf)))
+
+    @cached_property
+    def _logarithms(self) -> Array:
+        logarithms: Array = np.log(np.array(self.sizes, float).reshape(len(self.sizes), -1))
+        return logarithms
+
+    def measured_at(self, entry: int) -> list[Sizes]:
+        """The training sizes of an entry."""
+        end = int(self.learnt.counts[: entry + 1].sum())
+        return [self.sizes[row] for row in self.learnt.sizes[end - int(self.learnt.counts[entry]) : end].tolist()]
+
+    def restricted(self, keep: Sequence[bool]) -> Trained:
+        """The state with only those entries that are marked."""
+        if all(keep):
+            return self
+        kept, learnt = np.flatnonzero(keep), self.learnt
+        numbers = {int(old): new for new, old in enumerate(kept)}
+        pairs = np.repeat(np.array(keep, bool), learnt.counts)
+        of_kept = [(grid, numbers[owner]) for grid, owner in zip(*self.grids, strict=True) if owner in numbers]
+        return replace(
+            self,
+            entries=tuple(self.entries[each] for each in kept),
+            grids=self.grids._replace(grids=[grid for grid, _ in of_kept], owners=[owner for _, owner in of_kept]),
+            learnt=learnt._replace(
+                traits=learnt.traits[:, kept], factors=learnt.factors[kept], unseen=learnt.unseen[kept],
+                counts=learnt.counts[kept], sizes=learnt.sizes[pairs], own=learnt.own[pairs],
+                weights=learnt.weights[pairs], errors=learnt.errors[pairs],
+            ),
+        )  # fmt: skip
+
+    def to_bytes(self, about: Mapping[str, Any]) -> bytes:
+        """The bytes of a file. `about` is what the file says of the model besides, as JSON can hold it."""
+        used, rows = np.unique(self.learnt.sizes, return_inverse=True)
+        learnt = self.learnt._replace(sizes=rows.astype(np.uint16), shared=self.learnt.shared[used].astype(np.float32))
+        arrays, ranges = dict[str, np.ndarray[Any, Any]](), dict[str, Any]()
+        for name, array in learnt._asdict().items():
+            if name in ROUNDED:
+                arrays[name], ranges[name] = _rounded(array)
+            else:
+                arrays[name] = array.astype(np.float16) if name == "errors" else array
+        sizes = [self.sizes[row] for row in used]
+        arrays["of_sizes"] = np.array(sizes, np.int64).reshape(len(sizes), -1)
+        header = {
+            **about,
+            "kernels_of_entries": [kernel for kernel, _ in self.entries],
+            "configs": [dict(config) for _, config in self.entries],
+            **self.grids.to_json(),
+            "routines": dict(self.routines),
+            "units": self.units,
+            "cache": self.cache,
+            "ranges": ranges,
+        }
+        return array_file.packed(FORMAT, VERSION, header, [arrays])
+
+    @staticmethod
+    def of_file(file: ArrayFile) -> Trained:
+        """The state in a file. Raises ValueError if it is damaged."""
+        from tuner.prediction.grid_table import GridTable
+
+        header, arrays = file.header, file.arrays(0)
+        try:
+            for name in ROUNDED:
+                low, step = (np.array(each, np.float32) for each in header["ranges"][name])
+                arrays[name] = arrays[name] * step + low
+            arrays["errors"] = arrays["errors"].astype(np.float32)
+            learnt = Learnt(*(arrays[field] for field in Learnt._fields))
+            return Trained(
+                tuple(zip(header["kernels_of_entries"], header["configs"], strict=True)),
+                GridTable.from_json(header),
+                header["routines"],
+                tuple(map(tuple, arrays["of_sizes"].tolist())),
+                learnt._replace(sizes=learnt.sizes.astype(np.intp)),
+                int(header["units"]),
+                int(header["cache"]),
+            )
+        except (LookupError, TypeError, ExpressionError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+
+
+def _rounded(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any]:
+    """An array in LEVELS steps between the least and the largest value of each column, and the least and the step."""
+    low = array.min(axis=0, initial=np.inf) if len(array) else np.zeros(array.shape[1:])
+    step = (array.max(axis=0, initial=-np.inf) - low) / LEVELS if len(array) else np.ones(array.shape[1:])
+    step = np.where(step > 0, step, 1.0)
+    return np.round((array - low) / step).astype(np.uint16), [low.tolist(), step.tolist()]
