@@ -31,6 +31,7 @@ ORDER = [
     ("families",),
     ("torch",),
     ("tuning",),
+    ("session",),
     ("__init__",),
     ("exchange",),
     ("experiments",),
@@ -42,6 +43,7 @@ LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 MOST_MODULES_OUTSIDE, MOST_MODULES, MOST_LEVELS = 8, 25, 12
 # Who alone imports each of these packages: folders and modules of tuner/.
 IMPORTERS = {
+    "IPython": ("session/bars.py",),
     "click": ("cli/",),
     "cuda": ("devices/cuda/",),
     "filelock": ("store/locks.py", "tuning/ledger/"),
@@ -51,6 +53,7 @@ IMPORTERS = {
     "numpy": ("",),
     "nvmath": ("devices/cuda/blas/",),
     "optuna": ("search/", "tuning/ledger/", "report/importance.py"),
+    "pandas": ("session/tuned.py",),
     "pycuda": ("devices/cuda/pycuda_gpu.py",),
     "pydantic": ("space/file/", "exchange/interop/t1.py", "experiments/reading.py"),
     "pynvml": ("devices/cuda/sensors.py",),

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tuner.launch.kernel import Kernel
     from tuner.launch.launcher import load
     from tuner.search.pool_gp_strategy import strategy
+    from tuner.session.look_up import best
+    from tuner.session.search import tune
     from tuner.space.python.space import Space
     from tuner.tuning.several.misses import warm_up
 
@@ -45,42 +47,30 @@ __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "Space",
-    "SpaceError", "TrialError", "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "strategy",
-    "warm_up",
+    "SpaceError", "TrialError", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load", "matmul",
+    "strategy", "tune", "warm_up",
 ]  # fmt: skip
 
 
+# Where the names are that are imported when they are first used.
+_HOMES = {
+    "Kernel": "tuner.launch.kernel",
+    "Space": "tuner.space.python.space",
+    "best": "tuner.session.look_up",
+    "dispatch": "tuner.families.dispatcher",
+    "load": "tuner.launch.launcher",
+    "matmul": "tuner.families.matrices.matmul",
+    "strategy": "tuner.search.pool_gp_strategy",
+    "tune": "tuner.session.search",
+    "warm_up": "tuner.tuning.several.misses",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "Kernel":
-        from tuner.launch.kernel import Kernel
-
-        return Kernel
-    if name == "load":
-        from tuner.launch.launcher import load
-
-        return load
-    if name == "Space":
-        from tuner.space.python.space import Space
-
-        return Space
-    if name == "dispatch":
-        from tuner.families.dispatcher import dispatch
-
-        return dispatch
-    if name == "matmul":
-        from tuner.families.matrices.matmul import matmul
-
-        return matmul
-    if name == "strategy":
-        from tuner.search.pool_gp_strategy import strategy
-
-        return strategy
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "torch":
         return importlib.import_module("tuner.torch")
-    if name == "warm_up":
-        from tuner.tuning.several.misses import warm_up
-
-        return warm_up
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
 
 

@@ -106,9 +106,19 @@ def tune(
 ) -> Shown:
     """The `tune` command on a terminal with so many columns. `resize` looks at each frame, and gives other columns, or
     None."""
+    return run("-m", "tuner", *arguments, columns=columns, environment=environment, resize=resize)
+
+
+def run(
+    *arguments: str,
+    columns: int,
+    environment: Mapping[str, str] | None = None,
+    resize: Callable[[list[str]], int | None] = lambda rows: None,
+) -> Shown:
+    """Python with these arguments, on such a terminal."""
     ours, theirs = pty.openpty()
     _set_size(ours, columns)
-    command = [sys.executable, "-m", "tuner", *arguments]
+    command = [sys.executable, *arguments]
     names = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(environment or {})}
     began = time.monotonic()
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=names)

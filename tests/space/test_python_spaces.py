@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tuner.catalog import catalog
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.listing import listed
 from tuner.space import identity
+from tuner.space.file.schema import SpaceModel
 from tuner.space.sources.rendering import Version
 
 PORTABLE = "GLOBAL float *y, GLOBAL const float *x, int n, float a"
@@ -137,6 +139,19 @@ def test_a_function_that_raises_is_named_with_the_configuration_unless_another_r
         valid(scale(restrictions=[lambda unrol: unrol > 1]))
     with pytest.raises(ExpressionError, match="it returns None; return true or false at unroll="):
         valid(scale(restrictions=[lambda unroll: None]))
+
+
+def test_the_keywords_are_the_keys_of_a_space_file() -> None:
+    keywords = inspect.signature(tuner.Space).parameters.keys() - {"name", "folder", "unknown"}
+    assert keywords == SpaceModel.model_fields.keys()
+
+
+def test_arrays_are_inputs_whose_contents_identify_a_space_unless_they_are_drawn_anew() -> None:
+    ones, twos = np.ones(1000, np.float32), np.full(1000, 2, np.float32)
+    one, same, other = (scale(**fill(array)).model for array in (ones, ones.copy(), twos))
+    assert identity.of(one) == identity.of(same) != identity.of(other)
+    drawn, anew = (scale(**fill({"file": array, "drawn": True})).model for array in (ones, twos))
+    assert identity.of(drawn) == identity.of(anew)
 
 
 def fill(value: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def load(
-    kernel: str | Path | PythonSpace,
+    kernel: str | Path | PythonSpace | Space,
     size: Size | None = None,
     *,
     device: str | Device | None = None,
@@ -83,7 +83,9 @@ def load(
         kernel(C, A, B)
         assert np.allclose(C, A @ B, rtol=1e-4)
     """
-    if not isinstance(kernel, str | Path | PythonSpace) or not (device is None or isinstance(device, str | Device)):
+    if not isinstance(kernel, str | Path | PythonSpace | Space) or not (
+        device is None or isinstance(device, str | Device)
+    ):
         raise RequestError(
             f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name, its path or a tuner.Space, and a "
             "device's name"
@@ -94,7 +96,7 @@ def load(
     )
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
-    space = kernel.model if isinstance(kernel, PythonSpace) else catalog.load(str(kernel))
+    space = _space(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     forking.check(opened.kind)
@@ -119,6 +121,12 @@ def load(
     loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
     assert loaded is not None  # `choices` is not empty, so the result is a kernel
     return loaded
+
+
+def _space(kernel: str | Path | PythonSpace | Space) -> Space:
+    if isinstance(kernel, PythonSpace):
+        return kernel.model
+    return kernel if isinstance(kernel, Space) else catalog.load(str(kernel))
 
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:

@@ -31,7 +31,7 @@ def plain(value: Any, fault: Fault, where: Where = ()) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
-        return value if where[-1:] == ("fill",) else plain(value.tolist(), fault, where)
+        return value if _holds_array(where) else plain(value.tolist(), fault, where)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     for kind in (int, float, str):
@@ -54,6 +54,10 @@ def may_be_function(where: Where) -> bool:
     if where[:1] == ("operation",):
         return where[1:] == ("reference",) or _is_fill(where[1:])
     return _is_fill(where) or (where[:1] == ("restrictions",) and (len(where) == 2 or where[2:] == ("that",)))
+
+
+def _holds_array(where: Where) -> bool:
+    return _is_fill(where[:3]) or (where[:1] == ("operation",) and _is_fill(where[1:4]))
 
 
 def _is_fill(where: Where) -> bool:

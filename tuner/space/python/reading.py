@@ -75,7 +75,8 @@ def _copied(value: Any, document: Document, where: Where) -> Any:
         return [_copied(each, document, (*where, position)) for position, each in enumerate(value)]
     if isinstance(value, np.ndarray):
         try:
-            return {"file": str(written_files.array(str(where[-2]), value))}
+            file = str(written_files.array(value))
         except ValueError:
             raise document.error(where, f"an array of {value.dtype}; write one of numbers") from None
+        return {"file": file} if where[-1] == "fill" else file
     return value

@@ -53,6 +53,7 @@ class PythonSpace:
         default: Mapping[str, Any] | None = None,
         compiler: str | None = None,
         compile_options: Mapping[str, Sequence[str]] | None = None,
+        timing: str | None = None,
         extent: Any = None,
         arguments: Sequence[Mapping[str, Any]] | None = None,
         types: Mapping[str, Any] | None = None,
@@ -67,7 +68,9 @@ class PythonSpace:
                 its parameters by name, or, if it has one parameter of another name, the configuration as a dictionary.
             name: The name in the store. By default, the name of the folder and that of the kernel.
             folder: What paths are relative to. By default, the current folder.
-            The others: as in a space file. An array's `fill` may also be a NumPy array.
+            operation: As in a space file. `reference` and `fill` may be functions. A `fill` may also be a NumPy array,
+                or name one as its `file`.
+            The others: As in a space file.
 
         Raises SpaceError with the key of the first error.
         """

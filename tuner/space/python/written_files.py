@@ -56,15 +56,17 @@ def suffix(text: str, languages: Collection[str]) -> str:
     return LANGUAGES["opencl" if _OPENCL.search(text) else "c"].suffix
 
 
-def array(name: str, contents: np.ndarray[Any, Any]) -> Path:
-    """A .npy file that holds an array until this process ends. Raises ValueError for an array of objects."""
+def array(contents: np.ndarray[Any, Any]) -> Path:
+    """A .npy file that holds an array until this process ends. Its name says nothing of the contents, because the names
+    of files are part of the identity of a space. Raises ValueError for an array of objects."""
     if os.getpid() not in _arrays:
         _arrays[os.getpid()] = Path(tempfile.mkdtemp(prefix="tuner-"))
         atexit.register(_remove, os.getpid())
     folder = _arrays[os.getpid()]
     digest = paths.digest(str(contents.dtype), str(contents.shape), np.ascontiguousarray(contents).tobytes())
-    file = folder / f"{name}-{digest[:16]}.npy"
+    file = folder / digest[:16] / "array.npy"
     if not file.is_file():
+        file.parent.mkdir(exist_ok=True)
         np.save(file, contents, allow_pickle=False)
     return file
 

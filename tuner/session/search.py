@@ -1,0 +1,122 @@
+"""`tuner.tune`: find, verify and store the fastest configuration of a kernel."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.catalog import catalog
+from tuner.errors import RequestError
+from tuner.measure.method import STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.quoting import quoted
+from tuner.session import progress as displays
+from tuner.session.tuned import Tuned
+from tuner.space import snapshot
+from tuner.space.chosen import Chosen
+from tuner.space.python.space import PythonSpace
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+    from tuner.space.parsing import Size
+    from tuner.tuning.exploration import Progress
+
+Kernel = str | Path | PythonSpace
+
+
+def tune(
+    kernel: Kernel,
+    size: Size | None = None,
+    *,
+    device: str | None = None,
+    budget: int | str | None = None,
+    strategy: str | None = None,
+    options: Mapping[str, float] | None = None,
+    types: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+    repeats: int = STANDARD.repeats,
+    objective: str = STANDARD.objectives[0],
+    full: bool = False,
+    flush: bool = False,
+    fresh: bool = False,
+    verify: int | None = None,
+    sustained: bool = False,
+    storage: str | None = None,
+    progress: bool | Progress = True,
+) -> Tuned:
+    """Find the fastest configuration of `kernel` at `size`, verify it and store it, as `tune KERNEL SIZE` does.
+
+    An interrupted call loses no finished trial: the same call continues.
+
+    Args:
+        kernel: A `tuner.Space`, a name from `tune list`, a unique part of one, or the path of a space file.
+        size: The problem size, as for `tuner.load`. Not needed if the operation has a default for every size.
+        device: A name such as "cuda:1", several separated by commas, or "all". Default: the first that suits.
+        budget: The number of configurations to try, or a time such as "90s" or "2m". Default: all configurations.
+        strategy: A search strategy. Default: brute_force if the budget covers all configurations, else optuna.
+        options, types: As for `tuner.load`.
+        results: A folder of records, instead of the user's.
+        progress: Whether to show messages, and a bar on a terminal or in a notebook; or an object that receives the
+            events of the run.
+        The others: the options of `tune KERNEL SIZE` with these names.
+
+    Returns the result, which has no best configuration if every configuration failed. Raises RequestError for an
+    invalid request, SpaceError for an invalid space, NoConfiguration if no configuration is valid at this size,
+    DeviceError if no device is usable, and EnvironmentTrouble if a fault of the machine persists.
+    """
+    with _listening(progress) as (listener, notes), snapshot.kept(listener.noted):
+        space = loaded(kernel)
+        listener.begun("loading the tuner")
+        from tuner.tuning.driver import tune as driven  # Optuna and Kernel Tuner take long to import
+        from tuner.tuning.request import TuningRequest
+
+        sizes = Chosen.parse(space.operation, size, options, types).sizes
+        request = TuningRequest(
+            space,
+            ",".join(f"{name}={value}" for name, value in sizes.items()),
+            device=device,
+            options=options or {},
+            types=types or {},
+            strategy=strategy,
+            budget=_budget(budget),
+            seed=seed,
+            method=Method(repeats, flush, parse_objectives(objective), race=not full),
+            timeout=timeout,
+            fresh=fresh,
+            verify=verify,
+            sustained=sustained,
+            storage=storage,
+            results=None if results is None else Path(results),
+        )
+        result = driven(request, listener)
+    return Tuned(result, space, tuple(notes))
+
+
+def loaded(kernel: Any) -> Space:
+    """The space of a kernel that a program names or has. Raises RequestError."""
+    if isinstance(kernel, PythonSpace):
+        return kernel.model
+    if not isinstance(kernel, str | Path):
+        raise RequestError(f"{quoted(kernel)} is not a kernel; write a tuner.Space, or a kernel's name or path")
+    return catalog.load(str(kernel))
+
+
+def _budget(budget: Any) -> str | None:
+    if budget is None or isinstance(budget, str):
+        return budget
+    if isinstance(budget, bool) or not isinstance(budget, int):
+        raise RequestError(f"budget={quoted(budget)}: write a number of configurations, or a time: '90s', '2m', '1h'")
+    return str(budget)
+
+
+@contextlib.contextmanager
+def _listening(progress: bool | Progress) -> Iterator[tuple[Progress, list[str]]]:
+    """A block with the listener of a run, and the messages that it has received."""
+    if not isinstance(progress, bool):
+        yield progress, []
+        return
+    with displays.shown(progress) as shown:
+        yield shown, shown.notes
