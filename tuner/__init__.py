@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tuner.search.pool_gp_strategy import strategy
     from tuner.session.look_up import best
     from tuner.session.search import tune
+    from tuner.session.tuned import Tuned
     from tuner.space.python.space import Space
     from tuner.tuning.several.misses import warm_up
 
@@ -47,8 +48,8 @@ __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "Space",
-    "SpaceError", "TrialError", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load", "matmul",
-    "strategy", "tune", "warm_up",
+    "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load",
+    "matmul", "strategy", "tune", "warm_up",
 ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ __all__ = [
 _HOMES = {
     "Kernel": "tuner.launch.kernel",
     "Space": "tuner.space.python.space",
+    "Tuned": "tuner.session.tuned",
     "best": "tuner.session.look_up",
     "dispatch": "tuner.families.dispatcher",
     "load": "tuner.launch.launcher",

@@ -153,7 +153,9 @@ def _class(name: str, kind: type) -> str:
     """A class with its public members, called on a variable that has the class's name in lower case."""
     members = [(n, m) for n, m in vars(kind).items() if not n.startswith("_") or n == "__call__"]
     shown = [_member(name.lower(), n, m) for n, m in members if inspect.isfunction(m) or isinstance(m, property)]
-    return "\n\n".join([f"## tuner.{name}\n\n{_text(kind)}", *shown])
+    init = kind.__init__
+    made = [_block(init, name), _text(init)] if "Args:" in (init.__doc__ or "") else []  # by the user
+    return "\n\n".join([f"## tuner.{name}\n\n{_text(kind)}", *made, *shown])
 
 
 def _member(of: str, name: str, member: Any) -> str:

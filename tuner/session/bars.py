@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-import shutil
+import os
 import sys
 from typing import Any, Protocol
 
@@ -30,8 +30,7 @@ class TerminalBar:
     def draw(self, share: float | None, text: str) -> None:
         """Draw the line, cut to the width of the terminal. `share` is the length of the bar, None for no bar."""
         cells = "" if share is None else f"[{_cells(share)}] "
-        line = f"{cells}{text}"[: max(1, shutil.get_terminal_size().columns - 1)]
-        self._write(f"\r\x1b[K{line}")
+        self._write(f"\r\x1b[K{f'{cells}{text}'[: _columns() - 1]}")
         self._is_drawn = True
 
     def say(self, text: str) -> None:
@@ -108,6 +107,14 @@ def _is_in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")
+
+
+def _columns() -> int:
+    """The width of the terminal that standard error is, whatever the other streams are."""
+    try:
+        return max(2, os.get_terminal_size(sys.stderr.fileno()).columns)
+    except (OSError, ValueError):
+        return 80
 
 
 def _cells(share: float) -> str:

@@ -106,7 +106,7 @@ class _Description:
 
     def _function(self, function: types.FunctionType) -> Iterator[str]:
         package = _installed(function.__module__)
-        if package is not None:
+        if package is not None and function.__module__ != "builtins":  # the module of text that has none
             yield f"{package} {function.__qualname__}"
             return
         yield from (self.of(function.__code__), self.of(function.__defaults__), self.of(function.__kwdefaults__))
