@@ -140,3 +140,36 @@ def test_names_that_stand_for_ever_more_stay_names(how: str, first: str, tmp_pat
 def test_an_index_of_any_length_is_read(index: str, tmp_path: Path, tune: Tune) -> None:
     code = f"void f(float *y, const float *x, int n) {{ for (int c = 0; c < n; c++) y[{index}] = x[c]; }}"
     assert drafted(tmp_path, tune, code, "f.c")["x"] == (["n"], "in", "")
+
+
+def test_elements_that_are_indices_through_a_variable_get_bounds_or_a_question(tmp_path: Path, tune: Tune) -> None:
+    code = """
+__global__ void f(float *y, const float *x, const int *node, const int2 *edge, const int *level, const int *kind,
+                  const int *away, int n, int m) {
+    __shared__ float part[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int a;
+    if (x[i] > 0) a = node[i]; else a = __ldg(&node[i]);
+    y[i] = x[a] + kind[i];
+    int2 e = edge[i];
+    y[i] += x[e.x] * x[e.y];
+    int l = level[i];
+    l -= 1;
+    y[i] += part[l];
+    int q = kind[i];
+    if (q > 3) y[i] = x[i] + away[node[i]];
+}
+void run(float *y, int n) {
+    float *x;
+    cudaMalloc(&x, n * sizeof(float));
+    f<<<n, 64>>>(y, x, node, edge, level, kind, away, n, 4);
+}
+"""
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu").status == 0
+    lines = (tmp_path / "f.yaml").read_text().splitlines()
+    edge, level, kind = (next(line for line in lines if f"name: {n}," in line) for n in ("edge", "level", "kind"))
+    assert "role: in, fill: {integers: [0, n - 1]}}" in edge
+    assert "indices of part follow from it: which values may it have? such as fill: {integers: [0, n - 1]}" in level
+    assert not re.search("indices|fill", kind), "compared, and added to"

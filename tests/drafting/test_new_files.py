@@ -192,3 +192,41 @@ __global__ void f(float *y, const float *x) {
     assert data["default"]["block_size_x"] * data["default"]["block_size_y"] <= 1024
     assert "WIDTH: 512  # the source defines it: here, each run sets it" in text
     compiled(tmp_path, tune, text)
+
+
+def test_a_number_that_another_value_would_make_another_operation_is_no_knob(tmp_path: Path, tune: Tune) -> None:
+    """One that the host reads, an extent of an argument, a window; grids and blocks of the host leave one free."""
+    code = """\
+#define BLOCK 128
+#define TILE 4
+#define UNROLL 2
+#define HALO 3
+#define WINDOW 2
+const int DIMS = 3;
+struct Point { float at[DIMS]; };
+__global__ void f(float *y, const float *x, const Point *points, int n) {
+    int i = (blockIdx.x * BLOCK + threadIdx.x) * TILE;
+    float sum = DIMS;
+    for (int j = -WINDOW; j <= WINDOW; j++) sum += x[i + HALO + j];
+#pragma unroll UNROLL
+    for (int j = 0; j < TILE; j++) if (i + j < n) y[i + j] = sum + points[i].at[0];
+}
+void run(float *y, const Point *points, int n) {
+    float *x;
+    size_t bytes = (n + 2 * HALO) * sizeof(float);
+    cudaMalloc(&x, bytes);
+    int threads = BLOCK, each = threads * TILE;
+    printf("%d\\n", UNROLL);
+    dim3 grid((n + each - 1) / each);
+    f<<<grid, threads>>>(y, x, points, n);
+}
+"""
+    data, text = drafted(tmp_path, tune, code)
+    assert {*data["parameters"]} == {"BLOCK", "TILE", "UNROLL"}
+    assert "# HALO: [3]    # no knob: " in text
+    assert "# WINDOW: [2]    # no knob: the kernel's loops run from its negative to it" in text
+    assert "# DIMS: [3]    # no knob: an extent of an argument" in text
+    compiled(tmp_path, tune, text)
+    free = "void run(float *y, int n) {\n    check(y, HALO * n);\n    f<<<n, BLOCK>>>(y, y, 0, n);\n}\n"
+    _, text = drafted(tmp_path, tune, code[: code.index("void run")] + free)
+    assert "# HALO: [3]    # no knob: host code reads it: check(y, HALO * n)" in text

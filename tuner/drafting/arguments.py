@@ -178,16 +178,34 @@ class DraftedArguments:
             return ", fill: zeros", ["it counts written elements: does it start at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
-            return "", self._inputs_asked(parameter)
+            return self._fill_of_copies(parameter) or ("", self._inputs_asked(parameter))
         if DTYPES[parameter.dtype].kind != "integer":
             return "", ["indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"]
         if not extent:
             return "", ["it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []
 
+    def _fill_of_copies(self, parameter: Parameter) -> tuple[str, list[str]] | None:
+        """The `fill` or the question of an array whose elements are indices by way of a local variable; else None."""
+        used = self.facts.choices.indexed_by_copies(self._names(parameter))
+        is_whole = parameter.dtype is not None and DTYPES[parameter.dtype].kind == "integer"
+        if not used or not is_whole or self.facts.choices.is_limit(parameter.name):
+            return None
+        extents = {tuple(self.told.shape(array) or ()) for array in used}
+        if all(used.values()) and len(extents) == 1 and len(shape := extents.pop()) == 1:
+            return f", fill: {{integers: [0, {shape[0]} - 1]}}", []
+        into = " and ".join(used)
+        return "", [
+            f"indices of {into} follow from it: which values may it have? such as fill: {{integers: [0, n - 1]}}"
+        ]
+
+    def _names(self, parameter: Parameter) -> set[str]:
+        """The names that the kernels have for an array."""
+        return {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
+
     def _inputs_asked(self, parameter: Parameter) -> list[str]:
         """Questions about the values of an input, from how the kernel uses them."""
-        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
+        names = self._names(parameter)
         kind = DTYPES[parameter.dtype or "float32"].kind
         if kind != "boolean" and roles.is_condition(names, self.facts.body):
             return ["is it a mask? then fill: {choice: [0, 1]}"]

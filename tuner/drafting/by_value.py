@@ -167,6 +167,14 @@ class Structs:
         members = self.get(kind)
         return None if members is None else fields(members, self.get, self._types, sizes, lambda e: evaluated(e, fixed))
 
+    def extents(self, kind: str) -> set[str]:
+        """The names in the extents of a struct's arrays, and in the arguments of a template."""
+        found = set(re.findall(r"[A-Za-z_]\w*", kind.partition("<")[2]))
+        for member in self.get(kind) or ():
+            found |= {word for extent in member.extents for word in re.findall(r"[A-Za-z_]\w*", extent)}
+            found |= self.extents(member.parameter.type) if not member.parameter.is_pointer else set()
+        return found
+
     def numbers(self, parameter: Parameter) -> tuple[str, int] | None:
         """The dtype and the count of the numbers in an element of an array of structs, if all have one dtype: of
         complex numbers, one."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tuner.drafting.indices import Indices
 
+_ELEMENT = "@"
+_PLAIN = re.compile(rf"(?:\( \w+ \) )?(?:__ldg \( & )?({_ELEMENT}|\w+)(?: \. \w+)?(?: \))*")
+_CHANGE = r"(?:(?:[-+*/%&|^]|< <|> >) =|\+ \+|- -) "
+_INNERMOST = re.compile(r"(\w+) \[ ([^\[\]]*) ?\]")
+
 
 class Choices:
-    """The data-dependent indices among the `indices` of kernels with these `arrays`."""
+    """The data-dependent indices among the `indices` of kernels with these `arrays`; `body` is their tokens."""
 
-    def __init__(self, indices: Sequence[Indices], arrays: Sequence[str]) -> None:
-        self._indices, self._arrays = indices, arrays
+    def __init__(self, indices: Sequence[Indices], arrays: Sequence[str], body: str) -> None:
+        self._indices, self._arrays, self._body = indices, arrays, body
 
     def is_placed(self, name: str) -> bool:
         """Whether an array is indexed by what an atomic returns: the order of its elements may differ between runs."""
@@ -44,9 +49,52 @@ class Choices:
             for atom in product
         )
 
+    def indexed_by_copies(self, names: Collection[str]) -> dict[str, bool]:
+        """The arrays whose indices are copies of elements of an array (`names`: its name and aliases), or are computed
+        from copies; each with whether they are elements as they are."""
+        copies, found = self._copies(names), dict[str, bool]()
+        for array, index in _elements(self._body):
+            read = copies.keys() & {*index.split()}
+            if read and array not in names:
+                is_plain = re.fullmatch(r"(\w+)(?: \. \w+)?", index.strip()) is not None
+                found[array] = found.get(array, True) and is_plain and all(copies[name] for name in read)
+        return found
+
+    def _copies(self, names: Collection[str]) -> dict[str, bool]:
+        """The local variables that take elements, each with whether it holds nothing else."""
+        assigned = [(name, _values(text, names)) for name, text in re.findall(r"\b(\w+) = (?!=)([^;]*)", self._body)]
+        copies = dict[str, bool]()
+        while True:
+            known = {**copies}
+            for name, value in assigned:
+                words = {*value.split()}
+                if _ELEMENT in words or words & copies.keys():
+                    plain = _PLAIN.fullmatch(value.strip())
+                    copies[name] = copies.get(name, True) and plain is not None and copies.get(plain[1], True)
+            for name in copies:
+                if re.search(rf"\b{name} {_CHANGE}|{_CHANGE}{name}\b", self._body):
+                    copies[name] = False
+            if copies == known:
+                return copies
+
     def _atoms(self, name: str) -> Iterator[str]:
         """The atoms of the indices of an array."""
         for indices in self._indices:
             for polynomial in indices.accesses.get(name, ()):
                 for product in polynomial:
                     yield from product
+
+
+def _elements(body: str) -> Iterator[tuple[str, str]]:
+    """Each array with an index, whose own indices are left out, in tokens joined by blanks."""
+    left = body
+    while _INNERMOST.search(left):
+        yield from _INNERMOST.findall(left)
+        left = _INNERMOST.sub("#", left)
+
+
+def _values(text: str, names: Collection[str]) -> str:
+    """An expression with a mark in place of each element of the arrays `names`, and without those of others."""
+    while match := _INNERMOST.search(text):
+        text = text[: match.start()] + (_ELEMENT if match[1] in names else "#") + text[match.end() :]
+    return text

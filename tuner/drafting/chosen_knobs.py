@@ -24,12 +24,36 @@ _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-
 class ChosenKnobs(Facts):
     """The facts about kernels, with what is chosen from them: sizes that the source defines, knobs, block sizes."""
 
-    @cached_property
+    @property
     def fixed(self) -> dict[str, int]:
-        """The macros and constants that are extents of arrays: no knobs, because they change the operation."""
+        """The macros and constants that are no knobs, because another value changes the operation."""
+        return self.shapes.fixed | {name: self.numbers[name] for name in self.reasons}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why macros and constants are no knobs: they are extents, the host reads them, or they bound a window.
+
+        Host code was written for the number of the source, except where it chooses a grid or a block by it.
+        """
+        found = dict[str, str]()
         extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
-        extents |= self.launched.fixed - self.size_macros.keys()
-        return self.shapes.fixed | {name: number for name, number in self.numbers.items() if name in extents}
+        extents |= self.launched.fixed | self.shapes.fixed.keys()
+        extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
+        for name in self.numbers.keys() - self.size_macros.keys():
+            if name in extents:
+                found[name] = "an extent of an argument"
+            elif name in self._read_by_host:
+                found[name] = f"host code reads it: {self._read_by_host[name]}"
+            elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):
+                found[name] = "the kernel's loops run from its negative to it"
+        return {name: found[name] for name in self.numbers if name in found}
+
+    @cached_property
+    def _read_by_host(self) -> dict[str, str]:
+        from tuner.drafting.host.uses import elsewhere
+
+        found = elsewhere(self.program) if self.program else {}
+        return {name: text for name, text in found.items() if name not in self.launched.configured}
 
     @property
     def constants_of_all(self) -> dict[str, int]:

@@ -248,9 +248,12 @@ class Draft:
         return ["parameters:", *lines, *words, f"default: {{{default}}}"]
 
     def _words(self) -> list[str]:
-        """Comments that suggest the macros whose values are words as parameters."""
+        """Comments about the numbers that are no parameters, and about macros whose values are words."""
         why = "a macro whose value is a word: add others"
-        return [f"  # {name}: [{word}]    # {why}" for name, word in self.facts.words.items()]
+        fixed = [
+            f"  # {name}: [{self.facts.numbers[name]}]    # no knob: {of}" for name, of in self.facts.reasons.items()
+        ]
+        return [*fixed, *(f"  # {name}: [{word}]    # {why}" for name, word in self.facts.words.items())]
 
     def _launch(self) -> list[str]:
         facts = self.facts

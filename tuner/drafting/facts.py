@@ -195,7 +195,7 @@ class Facts:
     @cached_property
     def choices(self) -> Choices:
         """The data-dependent indices of the steps."""
-        return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer])
+        return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer], self.body)
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,6 +50,13 @@ class HostLaunches:
         blocks = {name for site in every for each in site.block or () for name in _names(each)}
         found = {name for site in every for each in site.arrays.values() for name in _names(each)}
         return {own[name] for name in found - blocks if name in own}
+
+    @property
+    def configured(self) -> set[str]:
+        """The macros and constants of the kernels in the grids and blocks of launches."""
+        every = [each for found in self._sites for site in found for each in (*(site.block or ()), *(site.grid or ()))]
+        names = {name for each in every for name in _names(each)}
+        return {name for name in self._numbers if any(re.search(rf":{name}#0\b", each) for each in names)}
 
     def block(self, step: int) -> list[int | None]:
         """The numbers of threads in x, y, z that all launches of a step have; None if unknown."""

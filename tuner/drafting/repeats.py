@@ -68,9 +68,14 @@ class Repeats:
         return [self._facts.roles_in(step) for step in self._facts.steps]
 
     def _feeds_back(self) -> bool:
+        """Whether a pass reads what an earlier one wrote: an array that is not cleared or copied anew in each."""
+        restored = {
+            self._given.get(name, name) for _, found in self._items for loop in found for name in loop.restored()
+        }
         for number, of in enumerate(self._roles):
             later = [other for each in self._roles[number:] for other in each.items()]
-            if any(role != "out" and ((name, "out") in later or role == "inout") for name, role in of.items()):
+            read = {name: role for name, role in of.items() if role != "out" and name not in restored}
+            if any((name, "out") in later or role == "inout" for name, role in read.items()):
                 return True
         return False
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.host.program import HostFunction, HostProgram
+from tuner.drafting.host.uses import spelled
 from tuner.space.sources.prototype import matching
 
 MOST_CALLERS = 3
@@ -24,12 +25,7 @@ class HostLoop:
     last: int
 
     def __str__(self) -> str:
-        text = " ".join(self.header)
-        text = re.sub(r" ?([+\-*/<>=!]) (?==)", r" \1", text)  # `< =` is one operator
-        text = re.sub(r"(\w) ([+\-]) \2", r"\1\2\2", text)
-        text = re.sub(r"([+\-]) \1 (\w)", r"\1\1\2", text)
-        text = re.sub(r" ([;,.)\[\]])|(?<=[(.\[!]) ", r"\1", text)
-        return f"{self.word} ({text})"
+        return f"{self.word} ({spelled(self.header)})"
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -79,6 +75,10 @@ class HostLoop:
             yield one, other
         for _, one, other in re.findall(r"\b(\w+) = (\w+) ; \2 = (\w+) ; \3 = \1 ;", body):
             yield one, other
+
+    def restored(self) -> set[str]:
+        """The variables of the device that its body clears or copies to."""
+        return {*re.findall(r"\b\w*(?:Memset|Memcpy|memset|memcpy)\w* \( (\w+) ,", " ".join(self.body))}
 
     def flag(self) -> str:
         """The variable of the device that its body copies to the only variable of the header; empty if none is."""

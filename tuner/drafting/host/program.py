@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.drafting.expansion import expanded, split_arguments
@@ -15,6 +15,7 @@ from tuner.space.sources.prototype import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _REAL = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d*\.\d*(?:[eE][-+]?\d+)?[fF]?)\)?[ \t]*$", re.MULTILINE)
+_OF_DEVICES = {"__global__", "__device__", "__kernel", "kernel"}
 _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
 _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
 _BEFORE_A_TYPE = (";", "{", "}", "const", "static", "struct", "unsigned", "volatile", "extern")
@@ -34,12 +35,13 @@ class HostAssignment:
 @dataclass(frozen=True, eq=False)
 class HostFunction:
     """A function of host code: its parameters with their tokens, and the tokens of its body. The one without a name is
-    the file."""
+    the file. `is_device`: it is marked for the device, perhaps also for the host."""
 
     name: str
     parameters: Mapping[str, tuple[str, ...]]
     body: tuple[str, ...]
     depths: tuple[int, ...] = field(repr=False, default=())
+    is_device: bool = False
 
     @cached_property
     def assignments(self) -> dict[str, list[HostAssignment]]:
@@ -167,8 +169,10 @@ class HostProgram:
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         every = [word for word in words(code) if word != "#"]
         self.functions = [
-            _function(name, {_parameter(part): tuple(part) for part in split(inner)}, _plain(expanded(body, code)))
-            for _, name, inner, _, body in definitions(every)
+            _function(
+                name, {_parameter(part): tuple(part) for part in split(inner)}, _plain(expanded(body, code)), prefix
+            )
+            for prefix, name, inner, _, body in definitions(every)
         ]
         self.file = _function("", {}, _plain(_without_bodies(every)))
 
@@ -180,12 +184,14 @@ class HostProgram:
                     yield other, at, given
 
 
-def _function(name: str, parameters: Mapping[str, tuple[str, ...]], body: Sequence[str]) -> HostFunction:
+def _function(
+    name: str, parameters: Mapping[str, tuple[str, ...]], body: Sequence[str], prefix: Collection[str] = ()
+) -> HostFunction:
     depths, depth = list[int](), 0
     for word in body:
         depth += (word == "{") - (word == "}")
         depths.append(depth)
-    return HostFunction(name, parameters, tuple(body), tuple(depths))
+    return HostFunction(name, parameters, tuple(body), tuple(depths), not _OF_DEVICES.isdisjoint(prefix))
 
 
 def _plain(tokens: Sequence[str]) -> list[str]:
