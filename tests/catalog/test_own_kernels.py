@@ -16,7 +16,7 @@ import tuner
 from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
-from tuner import paths
+from tuner import devices, paths
 from tuner.catalog import catalog, folders, known_files
 from tuner.errors import RequestError
 from tuner.store.store import Store
@@ -397,9 +397,15 @@ def test_a_list_of_known_files_that_is_damaged_or_of_others_is_not_followed(tune
 
 
 def test_a_kernel_in_cuda_alone_is_told_how_it_may_run_elsewhere(tune: Tune, stage: Stage) -> None:
-    file = stage("__global__ void only(float *C) {}", "only", "{a: [0]}", "cuda", "grid: [1]\nblock: [1]")
-    told = tune(file, "8", "--device", "opencl").err
+    code = 'extern "C" KERNEL void only(float *C) {}'
+    told = tune(stage(code, "only", "{a: [0]}", "cuda", "grid: [1]\nblock: [1]"), "8", "--device", "opencl").err
     assert "runs on cuda, not on opencl; a source that includes portable.h may run on opencl, too" in told
+    file = stage("__global__ void only(float *C) {}", "only", "{a: [0]}", "cuda", "grid: [1]\nblock: [1]")
+    requests = ((), ("--device", "cuda"), ("--device", "opencl"))
+    for more in requests if not devices.count("cuda") else ():
+        done = tune(file, "8", *more)
+        assert (done.status, "portable.h" in done.err, "use --device" in done.err) == (2, False, False)
+        assert "only.yaml --compile` compiles it without a GPU; tune it on a machine with one" in done.err
     assert "portable.h" not in tune("hgemm/07", "128", "--device", "opencl").err, "which is CUDA by its nature"
 
 

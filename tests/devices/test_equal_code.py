@@ -67,6 +67,7 @@ def test_a_parameter_whose_values_give_the_same_code_is_named(what: str, tmp_pat
     (dead,) = [warning for warning in done.json["warnings"] if "the same code" in warning]
     values = ", ".join(map(str, more.get("parameters", KNOBS)["knob"]))
     assert f"parameters.knob: {values} give the same code and the same launch with 2 choices of the other" in dead
+    assert "at n=64, so they make no difference there; try a larger size, such as n=1024" in dead
     assert f"warning: {dead}\n" in done.err
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +22,10 @@ from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.forking import ForkLock
 from tuner.devices.info import DeviceInfo
-from tuner.errors import DeviceError
+from tuner.errors import DeviceError, SpaceError
 from tuner.languages import KINDS, LANGUAGES
-from tuner.quoting import quoted
+from tuner.paths import relative_to_cwd
+from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -66,7 +68,7 @@ def open_device(name: str) -> Device:
     backend = BACKENDS[kind]
     if not backend.is_installed:
         if (lacking := backend.lacks()) is not None:
-            raise DeviceError(f"device {quoted(name)}: {lacking}")
+            raise DeviceError(f"device {quoted(name)}: {lacking}; use --device opencl or host")
         raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; pip install {backend.package}")
     return backend.open(number)
 
@@ -127,24 +129,51 @@ def for_space(space: Space, name: str | None) -> str:
         if name is None:
             raise DeviceError(
                 f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {_remedy(kinds)}see "
-                f"`tune devices`{_portable(space, KINDS)}"
+                f"`tune devices`{_portable(space, KINDS) or _without_device(space)}"
             )
     kind, number = split(name)
     if kind not in kinds:
         raise DeviceError(
             f"device {quoted(name)}: {space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not "
-            f"on {kind}{_portable(space, [kind])}"
+            f"on {kind}{_portable(space, [kind]) or _without_device(space)}"
         )
+    if (lacking := BACKENDS[kind].lacks()) is not None and (advice := _without_device(space)):
+        raise DeviceError(f"device {quoted(name)}: {lacking}{advice}")
     return f"{kind}:{number}"
+
+
+def _without_device(space: Space) -> str:
+    """The end of a message: what can be done without a GPU with the user's own kernel in CUDA alone; else empty."""
+    if not _is_own(space) or not _is_cuda_alone(space) or count("cuda"):
+        return ""
+    compiles = f"`tune validate {shown(relative_to_cwd(space.files[0]))} --compile` compiles it without a GPU"
+    return f"; the source of {space.name} is CUDA, for NVIDIA GPUs alone: {compiles}; tune it on a machine with one"
+
+
+def _is_cuda_alone(space: Space) -> bool:
+    """Whether a space runs on CUDA alone, and its source has words that portable.h does not replace."""
+    from tuner.space.sources import source_text  # only error messages need it
+
+    if [*space.languages] != ["cuda"]:
+        return False
+    try:
+        return any(re.search(r"__global__|__device__", source_text.of(space, path)) for path in space.sources)
+    except SpaceError:
+        return False
+
+
+def _is_own(space: Space) -> bool:
+    """Whether a space is of a file that is not shipped."""
+    from tuner.catalog import kernel_names  # only error messages need it
+
+    return bool(space.files) and not kernel_names.is_shipped(Path(os.path.realpath(space.files[0])))
 
 
 def _portable(space: Space, kinds: Iterable[str]) -> str:
     """The end of a message: the user's own kernel may also run on one of `kinds`. Empty for other kernels."""
-    from tuner.catalog import kernel_names  # only error messages need it
-
     suffixes = {suffix for language in space.languages for suffix in LANGUAGES[language].suffixes}
     others = [kind for kind in kinds if suffixes & {*LANGUAGES[BACKENDS[kind].language].suffixes} and count(kind)]
-    is_own = space.files and not kernel_names.is_shipped(Path(os.path.realpath(space.files[0])))
+    is_own = _is_own(space) and not _is_cuda_alone(space)
     return f"; a source that includes portable.h may run on {_and(others)}, too" if is_own and others else ""
 
 

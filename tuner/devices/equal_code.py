@@ -19,9 +19,11 @@ from tuner.space.scope import Scope
 from tuner.space.sources import same_code
 from tuner.space.sources.rendering import render
 from tuner.space.sources.source import Source
+from tuner.space.texts import problem_text, size_text
 
 MOST_BUILDS = 32  # that a check compiles
 MOST_SECONDS = 20.0  # of compiling, after which a check knows nothing more
+LARGER = 16  # times as large is the size that a message advises to try
 MOST_GROUPS = 8  # configurations around which a check varies a parameter
 _ELF, _NOBITS, _NOTE, _LINKING = b"\x7fELF\x02\x01", 8, 7, (2, 3, 11)  # of 64 bits; section types
 _SIZED, _MAXREG_COUNT = 4, 0x1B  # a format and a number of attributes in .nv.info
@@ -103,9 +105,12 @@ def _messages(space: Space, groups: Groups, builds: Builds) -> list[str]:
 def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
     values = dict.fromkeys(str(instance.config[name]) for group in groups for instance in group)
     others = "one choice" if len(groups) == 1 else f"{len(groups)} choices"
+    problem = groups[0][0].problem
+    larger = size_text({size: number * LARGER for size, number in problem.sizes.items()})
     return (
         f"parameters.{name}: {shown(', '.join(values))} give the same code and the same launch with {others} of the "
-        "other parameters, so they make no difference there; remove it, or find out why the compiler ignores it"
+        f"other parameters at {problem_text(problem.sizes, problem.types)}, so they make no difference there; try a "
+        f"larger size, such as {larger}; if nothing changes, remove it, or find out why the compiler ignores it"
     )
 
 

@@ -32,7 +32,7 @@ def lacks() -> str | None:
     try:
         driver.library()
     except OSError as error:
-        return f"no NVIDIA driver ({error}); use --device opencl or host"
+        return f"no NVIDIA driver ({error})"
     return None
 
 
@@ -51,7 +51,7 @@ def chosen() -> type[Gpu]:
 @functools.cache
 def _chosen(choice: str) -> type[Gpu]:
     if (lacking := lacks()) is not None:  # before the imports, which are slow
-        raise Missing(f"device 'cuda': {lacking}")
+        raise Missing(f"device 'cuda': {lacking}; use --device opencl or host")
     errors = []
     for name, load in (("pycuda", _through_pycuda), ("bindings", _through_bindings)):
         if choice in ("", name):
