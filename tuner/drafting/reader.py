@@ -124,9 +124,11 @@ class Reader:
         while self._next() == ".":
             self.at += 2
         if self._next() == "(":
-            end = matching(words, self.at)
+            at, end = self.at, matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1
-            return self._scope.called(word, inner, self._depth + 1) or atom(" ".join(words[start : self.at]))
+            return self._scope.called("".join(words[start:at]), inner, self._depth + 1) or atom(
+                " ".join(words[start : self.at])
+            )
         if self._next() == "[":
             name = word
             while self._next() == "[":

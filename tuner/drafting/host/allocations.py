@@ -14,7 +14,7 @@ from tuner.space.sources.prototype import matching
 
 _OF_DEVICES = re.compile(r"(?:cuda|hip)(?:Host|Ext)?(?:Malloc|Alloc)(?:Managed|Async|Host|Mapped)?|cuMemAlloc\w*")
 _OF_OTHERS = re.compile(r"(?i)\w*(?:malloc|alloc)\w*")
-_ASSIGNED = re.compile(rf"{_OF_OTHERS.pattern}|clCreateBuffer")
+_ASSIGNED = re.compile(rf"{_OF_OTHERS.pattern}|clCreateBuffer|Buffer")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _TRANSPARENT = ("raw_pointer_cast", "device_pointer_cast", "HIP_KERNEL_NAME")
 MOST_STEPS = 8  # names and calls between a launch and its allocation
@@ -119,6 +119,10 @@ def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
         if element and inner[0]:
             yield Allocation(here.polynomial(inner[0]), element)
             return
+    if body[after : after + 1] == ("(",) and (
+        body[at - 1] == "Buffer" or scope.function.is_of_type(body[at], "Buffer")
+    ):
+        yield from _of_buffer(here, split_arguments(body[after + 1 : matching(body, after)]))
     if body[after : after + 1] != ("=",):
         return
     end = next((i for i in range(after, len(body)) if body[i] == ";"), len(body))
@@ -130,15 +134,26 @@ def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
     while words[:1] == ("(",):
         words = words[matching(words, 0) + 1 :]
     if len(words) > 2 and words[1] == "(" and _ASSIGNED.fullmatch(words[0]):
-        parts = [here.polynomial(part) for part in split_arguments(words[2 : matching(words, 1)])]
+        given = split_arguments(words[2 : matching(words, 1)])
+        parts = [here.polynomial(part) for part in given]
         if words[0].endswith("calloc") and len(parts) == 2:
             yield Allocation(times(*parts))
         elif words[0] == "aligned_alloc" and len(parts) == 2:
             yield Allocation(parts[1])
-        elif words[0] == "clCreateBuffer" and len(parts) > 2:
-            yield Allocation(parts[2])
+        elif words[0] in ("clCreateBuffer", "Buffer"):
+            yield from _of_buffer(here, given)
         elif words[0].endswith("malloc") and parts:
             yield Allocation(parts[0])
+
+
+def _of_buffer(scope: HostScope, given: Sequence[Sequence[str]]) -> Iterator[Allocation]:
+    """The memory of clCreateBuffer(context, flags, bytes, ...) or cl::Buffer(context, x.begin(), x.end(), ...)."""
+    ranges = [each for each in given if tuple(each[-3:]) == ("begin", "(", ")")]
+    found = memory(scope, ranges[0]) if ranges else None
+    if found is not None:
+        yield found
+    elif not ranges and len(given) > 2:
+        yield Allocation(scope.polynomial(given[2]))
 
 
 def _by_reference(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host import opencl_launches
+from tuner.drafting.host.launch_site import LaunchSite, pointed_to
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.space.sources.prototype import matching, split
 
-_HIP = ("hipLaunchKernelGGL", "hipLaunchKernel")
+_WITH_POINTERS = ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchKernel", "hipLaunchCooperativeKernel")
 
 
-@dataclass(frozen=True)
-class LaunchSite:
-    """A launch in a function. Each tuple holds tokens."""
-
-    function: HostFunction
-    position: int
-    grid: tuple[str, ...]
-    block: tuple[str, ...]
-    template: tuple[tuple[str, ...], ...]
-    arguments: tuple[tuple[str, ...], ...]
-
-
-def launches(program: HostProgram, kernel: str) -> Iterator[LaunchSite]:
-    """The launches of a kernel: `kernel<<<grid, block>>>(...)`, and HIP's function for it."""
+def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSite]:
+    """The launches of a kernel with `count` arguments: `kernel<<<grid, block>>>(...)`, functions that launch, and those
+    of OpenCL."""
     for function in program.functions:
         for at, word in enumerate(function.body):
             if word == kernel:
                 yield from _chevrons(function, at)
-            elif word in _HIP and function.body[at + 1 : at + 2] == ("(",):
+            elif word == "hipLaunchKernelGGL" and function.body[at + 1 : at + 2] == ("(",):
                 yield from _by_call(function, at, kernel)
-        yield from _of_opencl(program, function, kernel)
+        yield from _by_pointers(program, function, kernel)
+    yield from opencl_launches.launches(program, kernel, count)
 
 
 def _chevrons(function: HostFunction, at: int) -> Iterator[LaunchSite]:
@@ -65,42 +56,34 @@ def _closing(body: Sequence[str], start: int) -> int:
     return 0
 
 
-def _of_opencl(program: HostProgram, function: HostFunction, kernel: str) -> Iterator[LaunchSite]:
-    """The launch whose arguments a function sets by clSetKernelArg, all with numbers; its grid is not read."""
-    found = dict[int, tuple[str, ...]]()
-    position = 0
-    for at, given in function.calls("clSetKernelArg"):
-        if len(given) == 4 and "".join(given[0]) in _kernels(program, function, kernel) and given[1][0].isdecimal():
-            position = at
-            number, value = int(given[1][0]), _value(given[3])
-            if found.setdefault(number, value) != value:
-                return  # the arguments of several launches
-    if found and sorted(found) == [*range(len(found))]:
-        yield LaunchSite(function, position, (), (), (), tuple(found[number] for number in range(len(found))))
-
-
-def _kernels(program: HostProgram, function: HostFunction, kernel: str) -> set[str]:
-    """The variables of a function that hold an OpenCL kernel of this name."""
-
-    def created(other: HostFunction) -> set[str]:
-        every = ((name, each.words) for name, found in other.assignments.items() for each in found)
-        return {name for name, words in every if "clCreateKernel" in words and f'"{kernel}"' in words}
-
-    own = created(function)
-    others = {name for other in program.functions for name in created(other)}
-    return own | {name for name in others if name not in function.assignments}
-
-
-def _value(words: Sequence[str]) -> tuple[str, ...]:
-    """What a pointer to an argument points to: `x` for `(void *)&x`; unclear for anything else."""
-    start = 0
-    while words[start : start + 1] == ["("]:
-        start = matching(words, start) + 1
-    return tuple(words[start + 1 :]) if words[start : start + 1] == ["&"] else ("?",)
-
-
 def _by_call(function: HostFunction, at: int, kernel: str) -> Iterator[LaunchSite]:
     parts = split_arguments(function.body[at + 2 : matching(function.body, at + 1)])
     if len(parts) > 5 and kernel in parts[0]:
         grid, block, *_ = map(tuple, parts[1:])
         yield LaunchSite(function, at, grid, block, (), tuple(map(tuple, parts[5:])))
+
+
+def _by_pointers(program: HostProgram, function: HostFunction, kernel: str) -> Iterator[LaunchSite]:
+    """The launches by functions that get an array of pointers to the arguments."""
+    for name in _WITH_POINTERS:
+        for at, given in function.calls(name):
+            if len(given) > 3 and kernel in given[0]:
+                yield LaunchSite(function, at, tuple(given[1]), tuple(given[2]), (), _pointed(function, at, given[3]))
+    handles = {
+        "".join(given[0][1:])
+        for other in program.functions
+        for _, given in other.calls("cuModuleGetFunction")
+        if len(given) == 3 and f'"{kernel}"' in given[2]
+    }
+    for at, given in function.calls("cuLaunchKernel"):
+        if len(given) > 9 and "".join(given[0]) in handles:
+            grid, block = (["(", *given[i], ",", *given[i + 1], ",", *given[i + 2], ")"] for i in (1, 4))
+            yield LaunchSite(function, at, tuple(grid), tuple(block), (), _pointed(function, at, given[9]))
+
+
+def _pointed(function: HostFunction, at: int, words: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The arguments that an array of pointers points to; none if they are unclear."""
+    while words[:1] == ["("] and matching(words, 0) < len(words) - 1:
+        words = words[matching(words, 0) + 1 :]
+    array, _ = function.last("".join(words), at)
+    return tuple(map(pointed_to, split_arguments(array.words[1:-1]))) if array and array.words[:1] == ("{",) else ()

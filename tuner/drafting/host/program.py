@@ -20,6 +20,7 @@ _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
 _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
 _BEFORE_A_TYPE = (";", "{", "}", "const", "static", "struct", "unsigned", "volatile", "extern")
 _NOT_WHOLE = {"*", "&", "auto", "float", "double", "half", "char", "string", "vector"}
+EXTENT_TYPES = ("dim3", "NDRange")
 _NO_TYPE = {"return", "else", "case", "goto", "new", "delete", "throw", "in"}
 
 
@@ -51,7 +52,9 @@ class HostFunction:
             after = self.body[at + 1 : at + 4]
             if not _NAME.fullmatch(word) or not after or after[:1] == (".",):
                 continue
-            if after[0] == "=" and after[1:2] != ("=",):
+            if after[0] == "[":
+                self._note_element(found, at)
+            elif after[0] == "=" and after[1:2] != ("=",):
                 conditional = self._start(at) in _IN_HEADER and not self._is_declared(at)
                 found[self.path(at)].append(HostAssignment(at, self._assigned(at + 2), conditional))
             elif _CHANGES.match("".join(after)) or self.body[max(0, at - 2) : at] in (("+", "+"), ("-", "-")):
@@ -61,6 +64,14 @@ class HostFunction:
             ):  # dim3 grid(n / 256);
                 found[word].append(HostAssignment(at, self.body[at + 1 : matching(self.body, at + 1) + 1]))
         return found
+
+    def _note_element(self, found: dict[str, list[HostAssignment]], at: int) -> None:
+        """Note `size_t g[2] = {n, m}` as an assignment to g, and `g[0] = n` as one to g[0]."""
+        end = matching(self.body, at + 1)
+        if self.body[end + 1 : end + 2] == ("=",) and self.body[end + 2 : end + 3] != ("=",):
+            index = "".join(self.body[at + 1 : end + 1])
+            is_all = self.body[end + 2 : end + 3] == ("{",)
+            found[self.path(at) + index * (not is_all)].append(HostAssignment(at, self._assigned(end + 2)))
 
     def path(self, at: int) -> str:
         """The name at a position with the objects whose member it is: `p.n`."""
@@ -104,9 +115,13 @@ class HostFunction:
         return found
 
     def is_dim3(self, name: str) -> bool:
-        """Whether a variable is a dim3: its declaration says so, which may declare several."""
+        """Whether a variable is a dim3 or an NDRange."""
+        return self.is_of_type(name, *EXTENT_TYPES)
+
+    def is_of_type(self, name: str, *types: str) -> bool:
+        """Whether a variable has one of these types: its declaration says so, which may declare several."""
         for at, word in enumerate(self.body):
-            if word == "dim3":
+            if word in types:
                 end = next((i for i in range(at, len(self.body)) if self.body[i] == ";"), len(self.body))
                 if name in self.body[at:end]:
                     return True

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.drafting.expansion import split_arguments
-from tuner.drafting.host.program import HostFunction, HostProgram
+from tuner.drafting.host.program import EXTENT_TYPES, HostFunction, HostProgram
 from tuner.drafting.polynomials import Monomial, Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import is_type_word, matching
 
 _CEIL_DIV = re.compile(r"(?i)\w*(?:ceil\w*div|div\w*ceil|div\w*up|up\w*div|cdiv)\w*")
+_ROUND_UP = re.compile(r"(?i)\w*(?:round|multiple|align|pad)\w*")
 _FIXED = re.compile(r"[\w.]*:[\w.]+#\d+")
 _OF_DEVICES = re.compile(r"(?i).*(?:multi_?processor|maxthreads|warpsize|sharedmem|num_?sms?\b).*")
 _REMAINDER = re.compile(
@@ -94,7 +95,7 @@ class HostScope:
 
     def extents(self, words: Sequence[str]) -> list[Polynomial] | None:
         """The extents in x, y, z of a grid or block: a number or a dim3; None if they are unclear."""
-        if words[:1] in (["dim3"], ("dim3",)) and len(words) > 1:
+        if len(words) > 1 and words[0] in EXTENT_TYPES:
             words = words[1:]
         if len(words) > 1 and words[0] in "({" and matching(words, 0) == len(words) - 1:
             return [self.polynomial(part) for part in split_arguments(words[1:-1]) if part]
@@ -124,7 +125,11 @@ class HostScope:
         """The value of a call that rounds up, converts, limits, or only returns an expression; None for any other."""
         given = split_arguments(arguments)
         if len(given) == 2 and _CEIL_DIV.fullmatch(function):
-            return self._ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
+            return self.ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
+        if len(given) == 2 and (rounded := self._multiple(function, given, depth)) is not None:
+            return rounded
+        if function.endswith(".size") and given == [[]]:
+            return self._length(function.removesuffix(".size"))
         if len(given) == 2 and function == "min":
             parts = [self.polynomial(part, depth) for part in given]
             known = [part for part in parts if bare(part) and self.is_clear(part)]
@@ -134,9 +139,27 @@ class HostScope:
             (only, *more) = [*part] or [()]
             is_quotient = not more and len(only) == 1 and part[only] == 1 and only[0] in self.quotients
             if is_quotient and function.startswith("ceil"):
-                return self._ceiling(*self.quotients[only[0]])
+                return self.ceiling(*self.quotients[only[0]])
             return part if is_type_word(function) else None
         return self._returned(function, given, depth)
+
+    def _multiple(self, name: str, given: Sequence[Sequence[str]], depth: int) -> Polynomial | None:
+        """The value of a function that rounds one argument up to a multiple of the other; None if it is none."""
+        found = [each for each in self.program.functions if each.name == name and len(each.parameters) == len(given)]
+        body = " ".join(found[0].body) if len(found) == 1 and _ROUND_UP.fullmatch(name) else ""
+        of_name = dict(zip(found[0].parameters, given, strict=True)) if body else {}
+        for dividend, divisor in re.findall(r"(\w+) % (\w+)", body):
+            if {dividend, divisor} == {*of_name}:
+                parts = [self.polynomial(of_name[each], depth) for each in (dividend, divisor)]
+                return times(self.ceiling(*parts), parts[1])
+        return None
+
+    def _length(self, name: str) -> Polynomial | None:
+        """The number of elements with which a vector is declared; None if it is unknown."""
+        declared, _ = self.function.last(name, self.position)
+        if declared is None or declared.words[:1] != ("(",) or self.function.body[declared.position - 1] != ">":
+            return None
+        return self.at(declared.position).polynomial(split_arguments(declared.words[1:-1])[0])
 
     def _returned(self, name: str, given: Sequence[Sequence[str]], depth: int) -> Polynomial | None:
         """What a function returns whose body has one return; None if that is no expression of names."""
@@ -213,20 +236,21 @@ class HostScope:
         dividend, divisor = self.quotients[name]
         rests = [rest for rest, parts in self.notes.rests.items() if parts == (dividend, divisor) and (rest,) in found]
         if rests and product == (name,) and factor == found[(rests[0],)] == 1:
-            return added(added(found, {product: 1, (rests[0],): 1}, -1), self._ceiling(dividend, divisor))
+            return added(added(found, {product: 1, (rests[0],): 1}, -1), self.ceiling(dividend, divisor))
         count = added(added(dividend, divisor, -1), {(): 1})
         if not any(each in divisor for each in count):
             rest = list(product)
             rest.remove(name)
             return added(
-                added(found, {product: factor}, -1), times({tuple(rest): factor}, self._ceiling(count, divisor))
+                added(found, {product: factor}, -1), times({tuple(rest): factor}, self.ceiling(count, divisor))
             )
         if product == (name,) and factor == 1 and dividend.get((), 0) == -1 and found.get((), 0) >= 1:
-            up = self._ceiling(added(dividend, {(): 1}), divisor)
+            up = self.ceiling(added(dividend, {(): 1}), divisor)
             return added(added(found, {product: 1, (): 1}, -1), up)
         return found
 
-    def _ceiling(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+    def ceiling(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+        """A quotient that rounds up."""
         name = f"ceil_div({text(dividend)}, {text(divisor)})"
         self.notes.ceilings[name] = dividend, divisor
         return atom(name)

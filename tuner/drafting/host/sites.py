@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.drafting.host.allocations import Allocation, memory
-from tuner.drafting.host.launches import LaunchSite, launches
+from tuner.drafting.host.launch_site import LaunchSite
+from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
+from tuner.drafting.host.work_sizes import in_blocks
 from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial
 from tuner.space.dtypes import DTYPES
@@ -53,16 +55,21 @@ def sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> list[
 
 def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> Iterator[Site]:
     notes, parameters = Notes(), step.parameters or ()
-    for launch in launches(program, step.name):
+    for launch in launches(program, step.name, len(parameters)):
         if not 0 < len(launch.arguments) <= len(parameters):
             continue
         for scope in chains(program, notes, launch.function, launch.position):
+            grid, block = (
+                in_blocks(scope, launch.grid, launch.block, launch.axes)
+                if launch.axes
+                else (scope.extents(launch.grid), scope.extents(launch.block))
+            )
             yield Site(
                 scope,
                 {**_scalars(scope, step, launch), **_template_values(scope, step, launch)},
                 _arrays(scope, step, launch, item_bytes),
-                scope.extents(launch.grid),
-                scope.extents(launch.block),
+                grid,
+                block,
             )
 
 

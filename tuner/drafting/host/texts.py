@@ -11,6 +11,7 @@ from tuner.space.sources import includes
 from tuner.space.sources.prototype import definitions, words
 
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
+_LAUNCHES = re.compile(r"<<<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
 MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
 
@@ -32,11 +33,7 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> li
         names |= _callers(found, names)
         more = [text for text in left if _mentions(text, names)]
         found, left = found + more, [text for text in left if text not in more]
-    return (
-        found
-        if any(_mentions(text, kernels) and re.search(r"<<<|hipLaunchKernel|clSetKernelArg", text) for text in found)
-        else []
-    )
+    return found if any(_mentions(text, kernels) and _LAUNCHES.search(text) for text in found) else []
 
 
 def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:

@@ -1,0 +1,112 @@
+"""Finds the launches of an OpenCL kernel in host code, in C and through the C++ wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tuner.drafting.expansion import split_arguments
+from tuner.drafting.host.launch_site import LaunchSite, pointed_to
+from tuner.drafting.host.program import HostFunction, HostProgram
+
+_MAKERS = ("clCreateKernel", "Kernel", "make_kernel", "KernelFunctor")
+MOST_AXES = 3
+_Given = dict[int, list[tuple[str, ...]]]  # the distinct values of each argument, in order
+
+
+def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSite]:
+    """The launches of a kernel with `count` arguments. Where a function only sets them all, the grid is unknown."""
+    names = {function: _kernels(program, function, kernel) for function in program.functions}
+    if not any(names.values()):
+        return
+    for function in program.functions:
+        known = names[function]
+        enqueued = [*_enqueued(function, known)]
+        yield from _functors(function, known)
+        for at, axes, grid, block in enqueued or [(0, 0, (), ())]:
+            last = at or len(function.body)
+            given = _set(function, known, count, 0, last) or _set(function, known, count, last, len(function.body))
+            for arguments in _combined(given, count, is_whole=not enqueued):
+                where = at or max(where for where, _, _ in _setters(function, known, count))
+                yield LaunchSite(function, where, grid, block, (), arguments, axes)
+
+
+def _kernels(program: HostProgram, function: HostFunction, kernel: str) -> set[str]:
+    """The variables of a function that hold a kernel of this name: its own, and those of other functions."""
+    literal = f'"{kernel}"'
+    every = [*program.functions, program.file]
+    of_name = {
+        name for each in every for name, found in each.assignments.items() if any(a.words == (literal,) for a in found)
+    }
+
+    def created(other: HostFunction) -> set[str]:
+        found = ((name, each.position, each.words) for name, list_ in other.assignments.items() for each in list_)
+        return {
+            name
+            for name, at, words in found
+            if {literal, *of_name} & {*words} and {*_MAKERS} & {*words, *other.body[max(0, at - 24) : at]}
+            if "(" in words
+        }
+
+    own = created(function)
+    others = {name for other in program.functions for name in created(other)}
+    return own | {name for name in others if name not in function.assignments and not function.declares(name)}
+
+
+def _enqueued(function: HostFunction, kernels: set[str]) -> Iterator[tuple[int, int, tuple[str, ...], tuple[str, ...]]]:
+    """The positions where a function enqueues a kernel, each with its axes, global size and local size."""
+    for at, given in function.calls("clEnqueueNDRangeKernel"):
+        if len(given) > 5 and "".join(given[1]) in kernels:
+            axes = int(given[2][0]) if given[2][0].isdecimal() else MOST_AXES
+            yield at, axes, tuple(given[4]), tuple(given[5])
+    for at, given in function.calls("enqueueNDRangeKernel"):
+        if len(given) > 2 and "".join(given[0]) in kernels:
+            yield at, MOST_AXES, tuple(given[2]), tuple(given[3]) if len(given) > 3 else ()
+
+
+def _functors(function: HostFunction, kernels: set[str]) -> Iterator[LaunchSite]:
+    """The launches `kernel(cl::EnqueueArgs(queue, global, local), x, n)`."""
+    for name in kernels:
+        for at, (first, *arguments) in function.calls(name):
+            if first[:2] == ["EnqueueArgs", "("]:
+                sizes = [each for each in split_arguments(first[2:-1]) if _is_range(function, each)]
+                grid, block = (sizes[-2:] if len(sizes) > 1 else [*sizes, []])[:2] if sizes else ([], [])
+                yield LaunchSite(function, at, tuple(grid), tuple(block), (), tuple(map(tuple, arguments)), MOST_AXES)
+
+
+def _is_range(function: HostFunction, words: Sequence[str]) -> bool:
+    return words[:1] == ["NDRange"] or (len(words) == 1 and function.is_dim3(words[0]))
+
+
+def _setters(function: HostFunction, kernels: set[str], count: int) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Where a function sets an argument of a kernel, with the number of the argument and its value."""
+    following = 0
+    found = [(at, given, False) for at, given in function.calls("clSetKernelArg") if len(given) == 4]
+    found += [(at, [[function.path(at).rpartition(".")[0]], *given], True) for at, given in function.calls("setArg")]
+    for at, given, is_wrapper in sorted(found, key=lambda each: each[0]):
+        number = given[1]
+        if "".join(given[0]) not in kernels:
+            continue
+        if number[0].isdecimal():
+            following = int(number[0])
+        elif "+ +" not in " ".join(number):
+            continue
+        yield at, following % max(count, 1), tuple(given[2]) if is_wrapper else pointed_to(given[3])
+        following += 1
+
+
+def _set(function: HostFunction, kernels: set[str], count: int, start: int, end: int) -> _Given:
+    """The values that a function sets between two positions for each argument."""
+    found: _Given = {}
+    for at, number, value in _setters(function, kernels, count):
+        if start <= at < end and value not in found.setdefault(number, []):
+            found[number].append(value)
+    return found
+
+
+def _combined(given: _Given, count: int, is_whole: bool) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """Lists of arguments that have each of the given values; if `is_whole`, only if all arguments are given."""
+    if not given or (is_whole and {*given} != {*range(count)}):
+        return
+    for turn in range(max(map(len, given.values()))):
+        every = [given.get(number, [("?",)]) for number in range(count)]
+        yield tuple(values[min(turn, len(values) - 1)] for values in every)
