@@ -34,8 +34,15 @@ _ROUNDING = """\
 class Draft:
     """A draft of a space file. Raises RequestError if the source cannot be read or has no kernel `entry`."""
 
-    def __init__(self, source: Path, entry: str | None, output: Path, include: Sequence[Path] = ()) -> None:
-        self.facts, self.source, self.output = ChosenKnobs(source, entry, include), source, output
+    def __init__(
+        self,
+        source: Path,
+        entry: str | None,
+        output: Path,
+        include: Sequence[Path] = (),
+        others: Sequence[Path] = (),
+    ) -> None:
+        self.facts, self.source, self.output = ChosenKnobs(source, entry, include, others), source, output
         if self.facts.takes_nothing:
             raise RequestError(f"{shown(source)}: {self._without_arguments()}")
         self.told = DraftedExtents(self.facts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from tuner.drafting.chosen_knobs import ChosenKnobs
-from tuner.drafting.polynomials import Polynomial, times, written
+from tuner.drafting.polynomials import Polynomial, added, times, written
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
@@ -70,6 +71,8 @@ class DraftedExtents:
         said = self._said.grids[step]
         if not said:
             return indexed
+        while len(said) > max(1, len(indexed)) and said[-1] == "1":
+            said = said[:-1]
         said, indexed = [*map(self._without_new, said)], [*indexed, *[None] * (len(said) - len(indexed))]
         found = [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
         return [each if each is None or self._is_known(each) else None for each in found]
@@ -79,7 +82,9 @@ class DraftedExtents:
         known = {word for shape in self._shapes.values() for each in shape for word in _words(each)}
         for name in set(_words(blocks or "")) & self._said.new.keys() - known:
             number = self._said.new[name]
-            blocks = re.sub(rf"\b{name}\b", str(number), blocks or "") if number else None
+            if not number:
+                return None
+            blocks = re.sub(rf"\b{name}\b", str(number), blocks or "")
         return blocks
 
     def _blocks(self, indexed: str | None, said: str | None) -> str | None:
@@ -125,13 +130,37 @@ class DraftedExtents:
 
     def _shape(self, name: str) -> list[str] | None:
         count, indexed = self._said.counts.get(name), self._facts.shapes.shape(name)
-        if count is None or len(count) > MOST_TERMS or self._is_only(count, indexed):
+        if count is None or len(count) > MOST_TERMS:
             return indexed
-        if indexed and _product(indexed) == count:
+        if indexed and self._elements(indexed) == self._evaluated(count):
+            return indexed
+        if indexed and self._contradicts(count, indexed):
+            return None
+        if not self._facts.shapes.is_left_over(name) and self._is_only(count, indexed):
             return indexed
         fixed = self._facts.shapes.faster(name)
         rest = _quotient(count, _product(fixed)) if fixed else None
         return [written(count)] if rest is None else [written(rest), *fixed]
+
+    def _contradicts(self, count: Polynomial, indexed: list[str]) -> bool:
+        """Whether indices and host code, in the same names, tell numbers of elements of which one is wrong."""
+        count, product = self._evaluated(count), self._elements(indexed)
+        names = {name for each in (*count, *product) for name in each}
+        less = added(count, product, -1)
+        is_more = set(less.values()) <= {1} or _quotient(count, product) is not None
+        return names <= {*self._facts.sizes, *self._facts.size_macros} and not is_more
+
+    def _elements(self, extents: list[str]) -> Polynomial:
+        return self._evaluated(_product(extents))
+
+    def _evaluated(self, value: Polynomial) -> Polynomial:
+        """A polynomial with numbers in place of the source's constants that are no sizes."""
+        facts, total = self._facts, dict[tuple[str, ...], int]()
+        known = {name: number for name, number in facts.numbers.items() if name not in facts.size_macros}
+        for product, factor in value.items():
+            left = tuple(name for name in product if name not in known)
+            total[left] = total.get(left, 0) + factor * math.prod(known.get(name, 1) for name in product)
+        return total
 
     def _is_only(self, count: Polynomial, indexed: list[str] | None) -> bool:
         """Whether host code says less than indices do: a number, or sizes that no kernel takes."""

@@ -36,13 +36,17 @@ _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+
 
 
 class Facts:
-    """The facts about one kernel of a file, or about several steps; `entry` names them, separated by commas.
+    """The facts about one kernel of a file, or about several steps; `entry` names them, separated by commas. `others`
+    are the other files of the program that have host code; if there are none, it is looked for beside the source.
 
     Raises RequestError if the file cannot be read, or if it has no kernel `entry`.
     """
 
-    def __init__(self, source: Path, entry: str | None, include: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, source: Path, entry: str | None, include: Sequence[Path] = (), others: Sequence[Path] = ()
+    ) -> None:
         file = KernelFile(source, entry, include)
+        self._others = others
         self.include, self.is_cuda, self.is_declared = include, file.is_cuda, file.is_declared
         self.source, self.languages, self.reached = source, file.languages, file.reached
         self.steps: Sequence[Prototype] = file.steps
@@ -177,7 +181,7 @@ class Facts:
 
     @cached_property
     def _host_texts(self) -> list[str]:
-        return texts(self.source, self.include, [step.name for step in self.steps])
+        return texts(self.source, self.include, [step.name for step in self.steps], self._others)
 
     @cached_property
     def _texts(self) -> list[str]:

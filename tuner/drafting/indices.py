@@ -87,6 +87,10 @@ class Indices:
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
+    def indexed(self, name: str, depth: int) -> Polynomial:
+        """An element of an array, which is an atom."""
+        return atom(name)
+
     def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
         """The thread or block index that a function of OpenCL returns; None for any other call."""
         if function not in _OPENCL or len(arguments) != 1 or arguments[0] not in "012":

@@ -65,6 +65,8 @@ class KernelFile:
         except SpaceError as error:
             self._whole, self.missing = self.code, str(error)
         self.text = without_comments(self._whole)
+        if not [*prototypes(self.code)]:  # a file of includes
+            self.code = self.text
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
         self.reached = reached(self.text, chosen)
         self.own = self._own(include, [re.escape(each.name) for each in chosen])

@@ -26,6 +26,9 @@ class NameValues(Protocol):
     def named(self, name: str, depth: int) -> Polynomial:
         """The value of a name."""
 
+    def indexed(self, name: str, depth: int) -> Polynomial:
+        """The value of an element of an array, such as x[0]."""
+
     def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
         """The value of a call; None if it is only a text."""
 
@@ -135,5 +138,5 @@ class Reader:
                 end = matching(words, self.at)
                 index = self._scope.polynomial(words[self.at + 1 : end], self._depth + 1)
                 name, self.at = f"{name}[{text(index)}]", end + 1
-            return atom(name)
+            return self._scope.indexed(name, self._depth + 1)
         return self._scope.named("".join(words[start : self.at]), self._depth + 1)

@@ -70,6 +70,7 @@ class Shapes:
         self.fixed = {name: number for name, number in numbers.items() if not is_large(name, number)}
         self.sizes = [*names.sizes, *numbers]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
+        self._found_extents = found
         self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
 
     def _is_by_threads(self, name: str) -> bool:
@@ -96,6 +97,11 @@ class Shapes:
         """All known extents of an array except the slowest; empty if it has no others."""
         extents = [each for each in self._faster.get(name, ()) if isinstance(each, str)]
         return [self.number(each) for each in extents] if len(extents) == len(self._faster.get(name, ())) else []
+
+    def is_left_over(self, name: str) -> bool:
+        """Whether the slowest extent of an array is only the size that no index has."""
+        first = (self._found_extents.get(name) or [""])[0]
+        return isinstance(first, Open)
 
     def indexed_by(self, name: str) -> str | None:
         """The extent that the elements of an integer array index; empty if unknown, None if they are no indices."""

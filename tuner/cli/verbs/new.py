@@ -18,6 +18,15 @@ from tuner.quoting import shown
     help="Kernel to draft, if the source has several; or several kernels in launch order, as steps of one space.",
 )
 @click.option(
+    "--source",
+    "others",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    help="Another file of the same program: with the host code that launches the kernel, or with device functions. May "
+    "be repeated. Without it, the files beside SOURCE are searched for the launch.",
+)
+@click.option(
     "--include",
     metavar="DIR",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -26,19 +35,44 @@ from tuner.quoting import shown
 )
 @output_option("FILE", "File to write; by default SOURCE with the suffix .yaml. An existing file is not overwritten.")
 @JSON
-def command(source: Path, entry: str | None, include: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+def command(
+    source: Path,
+    entry: str | None,
+    others: tuple[Path, ...],
+    include: tuple[Path, ...],
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Write a draft space file for your own kernel in CUDA, OpenCL C or C.
 
     The draft holds what SOURCE tells: the arguments, macros and template parameters as parameters, launch bounds, and
-    shapes and grid as inferred from index expressions. A comment `# ?` marks each place that needs an answer from you,
-    such as what the kernel computes.
+    shapes and grid as the host code and index expressions tell. A comment `# ?` marks each place that needs an answer
+    from you, such as what the kernel computes.
 
     Example: tune new my_kernel.cu
     """
     from tuner.drafting.draft import Draft
+    from tuner.drafting.host.program_files import including
 
     file = output or source.with_suffix(".yaml")
-    text = Draft(source, entry, file, include).text()
+    whole, lines = including(source, others, entry, file)
+    if lines:
+        _write(whole, lines)
+    try:
+        text = Draft(whole, entry, file, include, others).text()
+        _write(file, text)
+    except BaseException:
+        if lines:
+            whole.unlink(missing_ok=True)
+        raise
+    count = text.count("  # ? ")
+    questions = "an open question" if count == 1 else f"{count} open questions"
+    also = f"{whole}: written, because the kernels need several files\n" if lines else ""
+    message = f"{also}{file}: written, with {questions}; `tune validate {file}` lists {'it' if count == 1 else 'them'}"
+    console.answer(as_json, {"file": str(file), "questions": count}, message)
+
+
+def _write(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
@@ -48,7 +82,3 @@ def command(source: Path, entry: str | None, include: tuple[Path, ...], output: 
         raise RequestError(
             f"{shown(file)}: cannot be written: {error.strerror}; name another file with --output"
         ) from None
-    count = text.count("  # ? ")
-    questions = "an open question" if count == 1 else f"{count} open questions"
-    message = f"{file}: written, with {questions}; `tune validate {file}` lists {'it' if count == 1 else 'them'}"
-    console.answer(as_json, {"file": str(file), "questions": count}, message)

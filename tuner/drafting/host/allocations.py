@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from tuner.drafting.expansion import split_arguments
 from tuner.drafting.host.program import HostFunction
 from tuner.drafting.host.scope import HostScope, chains
-from tuner.drafting.polynomials import Polynomial, text, times
+from tuner.drafting.polynomials import Monomial, Polynomial, text, times
 from tuner.space.sources.prototype import matching
 
 _OF_DEVICES = re.compile(r"(?:cuda|hip)(?:Host|Ext)?(?:Malloc|Alloc)(?:Managed|Async|Host|Mapped)?|cuMemAlloc\w*")
 _OF_OTHERS = re.compile(r"(?i)\w*(?:malloc|alloc)\w*")
 _ASSIGNED = re.compile(rf"{_OF_OTHERS.pattern}|clCreateBuffer|Buffer")
+_NULL = (("NULL",), ("nullptr",), ("0",))
+_TEMPLATE_NAME = re.compile(r"[A-Z]\w?|[A-Z]\w*(?:Type|_T)")
+_TEMPLATE = re.compile(rf"sizeof \( (?:{_TEMPLATE_NAME.pattern}) \)")
+MOST_WORDS = 24  # before a pointer that is given by reference
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _TRANSPARENT = ("raw_pointer_cast", "device_pointer_cast", "HIP_KERNEL_NAME")
 MOST_STEPS = 8  # names and calls between a launch and its allocation
@@ -34,7 +38,7 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
     if not name or steps > MOST_STEPS:
         return None
     function = scope.function
-    if found := [*_allocated(scope, name)]:
+    if found := [*_allocated(scope, name, steps)]:
         return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
     base = name.partition(".")[0]
     is_own = function.declares(base)
@@ -44,13 +48,66 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
         return memory(scope.caller, inner, steps + 1) if scope.caller is not None else None
     if is_own and "." not in name:
         assigned = [each for each in function.assignments.get(name, []) if each.words]
-        texts = {each.words for each in assigned if not {"NULL", "nullptr", "0"} & {*each.words}}
-        return memory(scope.at(assigned[-1].position), next(iter(texts)), steps + 1) if len(texts) == 1 else None
+        texts = {each.words for each in assigned if each.words not in _NULL}
+        if len(texts) != 1:
+            return None
+        there = scope.at(next(each.position for each in assigned if each.words in texts))
+        return memory(there, words := next(iter(texts)), steps + 1) or _of_helper(there, words, steps)
     return _elsewhere(scope, name)
 
 
 def _members(name: str) -> list[str]:
     return [word for part in name.split(".")[1:] for word in (".", part)]
+
+
+def _of_helper(scope: HostScope, words: Sequence[str], steps: int) -> Allocation | None:
+    """The memory that a call of a function of the program returns; None if it is unknown."""
+    words = _without_cast(words)
+    opening = words.index("(") if "(" in words else 0
+    if not opening or not words[0].isidentifier() or matching(words, opening) != len(words) - 1:
+        return None
+    given = split_arguments(words[opening + 1 : -1])
+    function = scope.program.called(words[0], len(given))
+    if function is None or function.body.count("return") != 1:
+        return None
+    start = function.body.index("return")
+    inside = HostScope(scope.program, scope.notes, function, start, scope, given)
+    found = memory(inside, function.body[start + 1 : function.body.index(";", start)], steps + 1)
+    return found and _of_type(found, " ".join(word for word in words[2 : opening - 1] if word != ","))
+
+
+def _of_type(found: Allocation, element: str) -> Allocation:
+    """Memory whose amount has the size of a template's type, which is `element`, if that is known."""
+    amount = dict[Monomial, int]()
+    for product, factor in found.amount.items():
+        names = (f"sizeof ( {element} )" if element and _TEMPLATE.fullmatch(name) else name for name in product)
+        amount[tuple(sorted(names))] = factor
+    return Allocation(amount, element if _TEMPLATE_NAME.fullmatch(found.element) and element else found.element)
+
+
+def _by_helper(scope: HostScope, at: int, after: int, steps: int) -> Iterator[Allocation]:
+    """The memory that a function of the program allocates for a pointer that it gets by reference: make(&x, n)."""
+    body = scope.function.body
+    opening = next((i for i in range(at - 1, max(-1, at - MOST_WORDS), -1) if matching(body, i) > after - 1 > i), -1)
+    if opening < 0 or body[opening] != "(" or not (name := _called(body, opening)):
+        return
+    given = split_arguments(body[opening + 1 : matching(body, opening)])
+    function, words = scope.program.called(name, len(given)), [body[at]]
+    if function is None:
+        return
+    for each, (parameter, types) in zip(given, function.parameters.items(), strict=True):
+        plain = _without_cast(each)
+        if plain == ["&", *words] or (plain == words and "&" in types and "*" in types):
+            inside = HostScope(scope.program, scope.notes, function, len(function.body), scope.at(at), given)
+            if (found := memory(inside, [parameter], steps + 1)) is not None:
+                yield _of_type(found, scope.function.type_of(body[at]))
+
+
+def _without_cast(words: Sequence[str]) -> list[str]:
+    words = [*words]
+    while words[:1] == ["("] and matching(words, 0) < len(words) - 1:
+        words = words[matching(words, 0) + 1 :]
+    return words
 
 
 def _elsewhere(scope: HostScope, name: str) -> Allocation | None:
@@ -59,7 +116,7 @@ def _elsewhere(scope: HostScope, name: str) -> Allocation | None:
     for function in scope.program.functions:
         if function is not scope.function and any(True for _ in _calls(function, name)):
             for each in chains(scope.program, scope.notes, function, len(function.body)):
-                found += _allocated(each, name)
+                found += _allocated(each, name, MOST_STEPS)
     return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
 
 
@@ -94,7 +151,7 @@ def _calls(function: HostFunction, name: str) -> Iterator[int]:
     return (at for at, word in enumerate(function.body) if word == last)
 
 
-def _allocated(scope: HostScope, name: str) -> Iterator[Allocation]:
+def _allocated(scope: HostScope, name: str, steps: int) -> Iterator[Allocation]:
     """The memory that the function of a scope allocates for a pointer."""
     function = scope.function
     for at in _calls(function, name):
@@ -108,6 +165,8 @@ def _allocated(scope: HostScope, name: str) -> Iterator[Allocation]:
             after = matching(function.body, after) + 1
         yield from _assigned(scope, at, after)
         yield from _by_reference(scope, at, after)
+        if "." not in name and steps < MOST_STEPS:
+            yield from _by_helper(scope, at, after, steps)
 
 
 def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
@@ -167,6 +226,11 @@ def _by_reference(scope: HostScope, at: int, after: int) -> Iterator[Allocation]
     name = _called(body, start - 1)
     parts = split_arguments(body[start : matching(body, start - 1)])
     is_device = _OF_DEVICES.fullmatch(name) is not None
+    if name in ("cudaMallocPitch", "hipMallocPitch") and len(parts) == 4 and parts[1][:1] == ["&"]:
+        element, here = scope.function.type_of(body[at]), scope.at(at)
+        row = here.polynomial(["(", *parts[1][1:], ")", "/", "sizeof", "(", *element.split(), ")"])
+        yield Allocation(times(row, here.polynomial(parts[3])), element)
+        return
     if start == 0 or body[after] != "," or len(parts) < 2 or not (is_device or "sizeof" in parts[1]):
         return
     yield Allocation(scope.at(at).polynomial(parts[1]))

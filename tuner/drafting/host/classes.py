@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from tuner.drafting.host.launches import LaunchSite, launches
+from tuner.drafting.host.launch_site import LaunchSite
+from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.drafting.knobs.templates import is_type
 from tuner.space.sources.prototype import Prototype, matching
@@ -20,7 +21,7 @@ def classes(
     defines, which `defined` names."""
     found = dict[str, tuple[str, ...]]()
     for step in steps:
-        sites = list(launches(program, step.name)) if program else []
+        sites = list(launches(program, step.name, len(step.parameters or ()))) if program else []
         for name, kind in (step.template or {}).items():
             if is_type(kind):
                 given = tuple(dict.fromkeys(each for site in sites for each in _passed(step, name, site, defined)))

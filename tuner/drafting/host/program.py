@@ -112,7 +112,26 @@ class HostFunction:
                 while start > 0 and at - start < 6 and self.body[start - 1] not in (";", "{", "}", "(", ","):
                     start -= 1
                 found[word] = self.body[start:at]
+                for other, stars in self._further(at + 1):
+                    found.setdefault(other, (*(each for each in found[word] if each != "*"), *stars))
         return found
+
+    def _further(self, at: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The names that the declaration of a name before `at` also declares, as in `int n = 1, *x;`, with stars."""
+        while at < len(self.body) and self.body[at] not in (";", ")", "}", "{"):
+            if self.body[at] == ",":
+                start = at + 1
+                while self.body[start : start + 1] in (("*",), ("&",)):
+                    start += 1
+                if not _NAME.fullmatch("".join(self.body[start : start + 1])):
+                    return
+                yield self.body[start], self.body[at + 1 : start]
+            at = (matching(self.body, at) if self.body[at] in "([" or self.body[at - 1] == "=" else at) + 1
+
+    def type_of(self, name: str) -> str:
+        """The type of what a pointer that the function declares points to; empty if it declares none."""
+        declared = self._declared.get(name, self.parameters.get(name, ())[:-1])
+        return " ".join(word for word in declared if word not in ("*", "&", "const"))
 
     def is_dim3(self, name: str) -> bool:
         """Whether a variable is a dim3 or an NDRange."""
@@ -190,6 +209,11 @@ class HostProgram:
             for prefix, name, inner, _, body in definitions(every)
         ]
         self.file = _function("", {}, _plain(_without_bodies(every)))
+
+    def called(self, name: str, count: int) -> HostFunction | None:
+        """The only function of this name with `count` parameters; None if there are none, or several."""
+        found = [each for each in self.functions if each.name == name and len(each.parameters) == count]
+        return found[0] if len(found) == 1 else None
 
     def callers(self, function: HostFunction) -> Iterator[tuple[HostFunction, int, list[list[str]]]]:
         """Each call of a function: the calling function, the position, and the arguments."""

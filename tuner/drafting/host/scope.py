@@ -93,6 +93,21 @@ class HostScope:
             return atom(own)
         return self._expanded(own, assignment.words, self.at(assignment.position), depth)
 
+    def indexed(self, name: str, depth: int) -> Polynomial:
+        """The value of an element of an array that is assigned before this position."""
+        assignment, _ = self.function.last(name, self.position)
+        array, _, index = name.removesuffix("]").partition("[")
+        if assignment is None:
+            assignment, _ = self.function.last(array, self.position)
+            every = split_arguments(assignment.words[1:-1]) if assignment and assignment.words[:1] == ("{",) else []
+            words: Sequence[str] = every[int(index)] if index.isdecimal() and int(index) < len(every) else ()
+        else:
+            words = assignment.words
+        if assignment is None or not words or not self.function.is_certain(assignment, self.position):
+            return atom(name)
+        found = self.at(assignment.position).polynomial(words, depth + 1)
+        return found if self.is_clear(found) else atom(name)
+
     def extents(self, words: Sequence[str]) -> list[Polynomial] | None:
         """The extents in x, y, z of a grid or block: a number or a dim3; None if they are unclear."""
         if len(words) > 1 and words[0] in EXTENT_TYPES:

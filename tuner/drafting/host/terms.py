@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 
 from tuner.drafting.host.sites import Site
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times, written
+from tuner.space.dtypes import DTYPES
+from tuner.space.sources.prototype import Parameter
 
 _NAME = re.compile(r"\w*:([\w.]+)#\d+")
 _ONE: Polynomial = {(): 1}
@@ -111,6 +113,9 @@ class Terms:
         for table, is_up in ((self._ceilings, True), (self._quotients, False)):
             if name in table:
                 return self._quotient(*table[name], is_up)
+        if name.startswith("sizeof ("):
+            dtype = Parameter("", name.removeprefix("sizeof (").removesuffix(")").strip(), False, False).dtype
+            return {(): DTYPES[dtype].itemsize} if dtype else None
         match = _NAME.fullmatch(name)
         if match is None or not self._site.scope.is_clear({(name,): 1}):
             return None

@@ -16,24 +16,29 @@ MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
 
 
-def texts(source: Path, folders: Sequence[Path], kernels: Collection[str]) -> list[str]:
-    """The texts that may hold host code of these kernels; empty if none launches them."""
-    try:
-        own = includes.files(source, folders)
-    except SpaceError:
-        own = [source]
-    found = [text for file in own if (text := _read(file))]
+def texts(source: Path, folders: Sequence[Path], kernels: Collection[str], named: Sequence[Path] = ()) -> list[str]:
+    """The texts that may hold host code of these kernels; empty if none launches them. Files beside the source are
+    read if none are `named`."""
+    own = [file for each in (source, *named) for file in _with_headers(each, folders)]
+    files = {file: text for file in own if (text := _read(file))}
     names = set(kernels)
-    left = [
-        text
-        for file in _beside([source.parent, *folders], own)
-        if (text := _read(file)) and not _defines(text, kernels)
-    ]
+    beside = [] if named else _beside([source.parent, *folders], own)
+    left = {file: text for file in beside if (text := _read(file)) and not _defines(text, kernels)}
     for _ in range(MOST_ROUNDS):
-        names |= _callers(found, names)
-        more = [text for text in left if _mentions(text, names)]
-        found, left = found + more, [text for text in left if text not in more]
+        names |= _callers([*files.values()], names)
+        for file in [file for file, text in left.items() if _mentions(text, names)]:
+            for each in _with_headers(file, folders):
+                if each == file or each.parent == file.parent:
+                    files[each] = left.pop(each, "") or _read(each)
+    found = [*dict.fromkeys(files.values())]
     return found if any(_mentions(text, kernels) and _LAUNCHES.search(text) for text in found) else []
+
+
+def _with_headers(file: Path, folders: Sequence[Path]) -> list[Path]:
+    try:
+        return includes.files(file, folders)
+    except SpaceError:
+        return [file]
 
 
 def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:
