@@ -27,7 +27,7 @@ from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
-    from tuner.drafting.host.launches import LaunchSite
+    from tuner.drafting.host.launch_site import LaunchSite
     from tuner.drafting.host.program import HostProgram
     from tuner.drafting.launched import HostLaunches
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tuner.drafting.host.launches import LaunchSite, launches
+from tuner.drafting.host.launch_site import LaunchSite
+from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostFunction, HostProgram
 from tuner.space.sources.prototype import Parameter, Prototype, is_type_word, matching
 
@@ -17,7 +18,7 @@ _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 
 def launched(steps: Sequence[Prototype], program: HostProgram) -> list[LaunchSite]:
     """The launches of the steps in one function, in their order; empty if no function launches all of them."""
-    every = {name: list(launches(program, name)) for name in {step.name for step in steps}}
+    every = {step.name: list(launches(program, step.name, len(step.parameters or ()))) for step in steps}
     for function in dict.fromkeys(site.function for site in every[steps[0].name]):
         found, position = list[LaunchSite](), -1
         for step in steps:
@@ -100,7 +101,7 @@ def constant(program: HostProgram, function: HostFunction, name: str) -> str:
 def number(program: HostProgram, step: Prototype, parameter: Parameter) -> str:
     """The number that all launches of a step pass for a scalar, as text; empty if there is none, or several."""
     place = [each.name for each in step.parameters or ()].index(parameter.name)
-    sites = [site for site in launches(program, step.name) if place < len(site.arguments)]
+    sites = [site for site in launches(program, step.name, len(step.parameters or ())) if place < len(site.arguments)]
     found = {text for site in sites for text in _numbers(program, site.function, site.arguments[place], 0)}
     return found.pop() if len(found) == 1 else ""
 
