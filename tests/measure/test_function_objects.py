@@ -12,6 +12,7 @@ import pytest
 
 import tuner
 from helpers.python_spaces import OPERATION, scale
+from tuner import paths
 from tuner.errors import SpaceError
 from tuner.tuning.driver import Result
 from tuner.tuning.driver import tune as driven
@@ -86,7 +87,8 @@ def test_results_are_stored_unless_a_function_has_no_identity_and_wrong_ones_are
             counts.append(len({trial.finished for trial in result.trials if trial.finished}))
             assert result.stored is (generator is None) or result.kept is not None
         notes = [each for each in said if "reads `generator`, a Generator" in each]
-        assert bool(notes) is (generator is not None)
+        assert len(notes) == 2 * (generator is not None), "once a run"
+    assert len(list(paths.state().rglob("*.log"))) == 1, "what no run can continue leaves no file"
     loaded = tuner.load(space(None), 100, device="host")
     assert (loaded.match, loaded.config) == ("exact", {"unroll": 2})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +106,12 @@ ALL_FITTING = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)]
         functools.partial(lambda most, unroll, width: unroll * width <= most, 4),
         Fits(),
         lambda product: product <= 4,
+        [fits],
     ],
-    ids=["def", "lambda", "kinds", "dictionary", "keywords", "partial", "object", "derived"],
+    ids=["def", "lambda", "kinds", "dictionary", "keywords", "partial", "object", "derived", "list"],
 )
-def test_a_function_restricts_by_names_or_by_the_configuration(function: Callable[..., Any]) -> None:
-    assert valid(scale(restrictions=[function], derived={"product": "unroll * width"})) == ALL_FITTING
+def test_a_function_restricts_by_names_or_by_the_configuration(function: Any) -> None:
+    assert valid(scale(restrictions=function, derived={"product": "unroll * width"})) == ALL_FITTING
 
 
 def test_a_function_reads_sizes_and_decides_anew_at_each() -> None:
@@ -177,6 +177,9 @@ def fill(value: Any) -> dict[str, Any]:
         ),
         ({"source": "scale.c"}, "source: the kernel file is missing: .*scale.c"),
         ({"source": "void other() {}"}, "kernel: .*has no entry point 'scale'; it defines other"),
+        ({"parameters": None}, "parameters: this key is missing; add it"),
+        ({"restrictions": [3.5]}, "restrictions.0: 3.5: input should be a valid dictionary$"),
+        ({"folder": 3}, "Space: folder: 3: write the path of a folder"),
         ({"name": "../up"}, "name: '../up': write words"),
         ({"name": "sgemm/03_naive"}, "a kernel of tuner has this name"),
         (

@@ -30,6 +30,13 @@ def best(
     """The best configuration of `kernel` at `size` that was tuned and stored for this problem on this device.
 
     For the arguments, see `tuner.tune`. Raises NoConfiguration if there is none; `tuner.load` would take the nearest.
+
+    Example::
+
+        import tuner
+
+        tuned = tuner.tune("sgemm/01_host_blocked", 64, device="host", budget=2, progress=False)
+        assert tuner.best("sgemm/01_host_blocked", 64, device="host") == tuned.best
     """
     space = loaded(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)

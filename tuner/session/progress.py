@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 FRAME_SECONDS = 0.2  # between two drawings
+NOT_KEPT = "no later run continues it"  # the end of a message
 INTERRUPTED = "interrupted; finished trials are kept: the same call continues"
 
 
@@ -107,7 +108,8 @@ def shown(is_wanted: bool) -> Iterator[BarProgress]:
     try:
         yield progress
     except KeyboardInterrupt:
-        progress.noted(INTERRUPTED)
+        if not any(note.endswith(NOT_KEPT) for note in progress.notes):
+            progress.noted(INTERRUPTED)
         raise
     finally:
         progress.close()

@@ -66,6 +66,14 @@ def tune(
     Returns the result, which has no best configuration if every configuration failed. Raises RequestError for an
     invalid request, SpaceError for an invalid space, NoConfiguration if no configuration is valid at this size,
     DeviceError if no device is usable, and EnvironmentTrouble if a fault of the machine persists.
+
+    Example::
+
+        import tuner
+
+        tuned = tuner.tune("sgemm/01_host_blocked", 64, device="host", budget=2)
+        print(tuned)
+        assert len(tuned.to_pandas()) == 2
     """
     with _listening(progress) as (listener, notes), snapshot.kept(listener.noted):
         space = loaded(kernel)

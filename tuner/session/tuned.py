@@ -28,6 +28,14 @@ class Tuned:
 
     `kernel` is the kernel's name, `device` the device's. `notes` are the messages that the run showed. `result` has all
     that the run knows.
+
+    Example::
+
+        import tuner
+
+        tuned = tuner.tune("sgemm/01_host_blocked", 64, device="host", budget=2, progress=False)
+        assert tuned.time_ms == tuned.record.time_ms
+        print(tuned.load())
     """
 
     result: Result

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger.ledger")
 SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.posterior")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
+NOT_KEPT = "so this run is not stored, and no later run continues it"
 LONGEST_IMPORT = 30.0  # seconds that the end of a run waits for an import
 
 
@@ -141,7 +142,7 @@ def explored(
     space, method = task.space, task.method
     signature, unknown = identity.of(space), identity.unknown(space)
     if unknown is not None:
-        crews.noted(f"{unknown}: so this run is not stored, and no later run continues it")
+        crews.noted(f"{unknown}: {NOT_KEPT}")
     announce(space, crews.noted)
     from tuner.space.sources import agreement
 
@@ -194,6 +195,7 @@ def explored(
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            ledger.is_kept = unknown is None
             kernel_names.remember(space)
             if configs is None:
                 ledger.note_command(request.command(space.name, crew.device.id))

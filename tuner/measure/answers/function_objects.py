@@ -21,7 +21,7 @@ from tuner.space.values.function_object import FunctionObject
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a question to the parent, and returns its answer
 Array = np.ndarray[Any, np.dtype[Any]]
-_one_at_a_time = threading.Lock()  # a user's function need not be prepared for threads
+_one_at_a_time = threading.RLock()  # a user's function need not be prepared for threads
 _ask: Ask | None = None  # of this process
 
 

@@ -60,7 +60,8 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
         case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
             return f"{quoted(value)} is not a name; use letters, digits and _"
     text = f"a {type(value).__name__}" if isinstance(value, dict | list) else quoted(value)
-    return f"{text}: {error['msg'][0].lower()}{error['msg'][1:]}"
+    said, _, _ = error["msg"].partition(" or instance of ")  # a class of ours, which no file can hold
+    return f"{text}: {said[0].lower()}{said[1:]}"
 
 
 def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

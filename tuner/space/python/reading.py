@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,16 @@ def read(given: Mapping[str, Any], folder: Path, name: str | None) -> tuple[dict
     data = {"title": stem, **data}
     document.data.update(_with_files(data, document, stem))
     return data, reader.of_document(document, name)
+
+
+def folder_of(folder: Any) -> Path:
+    """The folder that paths are relative to; the current one for None. Raises SpaceError if it is no path."""
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise SpaceError(f"Space: folder: {quoted(folder)}: write the path of a folder")
+    try:
+        return Path(os.path.abspath(folder or "."))
+    except FileNotFoundError:
+        raise SpaceError("Space: the current folder has been deleted; write `folder`") from None
 
 
 def _first_kernel(given: Mapping[str, Any]) -> object:

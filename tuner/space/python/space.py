@@ -16,7 +16,7 @@ from tuner.quoting import shown
 from tuner.space import model
 from tuner.space.config import Value
 
-Restrictions = Iterable[str | Callable[..., Any] | Mapping[str, Any]]
+Condition = str | Callable[..., Any] | Mapping[str, Any]
 
 
 class PythonSpace:
@@ -25,13 +25,34 @@ class PythonSpace:
     The keywords are the keys of a space file, with the same meaning; see docs/space-files.md.
 
     Attributes: `name`, under which its records are stored; `title`; `parameters`, the values of each.
+
+    Example::
+
+        import tuner
+
+        space = tuner.Space(
+            kernel="twice",
+            source="void twice(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = FACTOR * x[i]; }",
+            operation={
+                "sizes": {"n": 1000},
+                "arguments": [
+                    {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"},
+                    {"name": "x", "dtype": "float32", "shape": ["n"], "role": "in"},
+                    {"name": "n", "dtype": "int32"},
+                ],
+                "reference": lambda x: 2 * x,
+            },
+            parameters={"FACTOR": [1, 2, 3]},
+            restrictions=[lambda FACTOR: FACTOR > 1],
+        )
+        assert tuner.tune(space, device="host", progress=False).best == {"FACTOR": 2}
     """
 
     def __init__(
         self,
         *,
-        operation: Mapping[str, Any] | str | os.PathLike[str],
-        parameters: Mapping[str, Any],
+        operation: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         title: str | None = None,
         name: str | None = None,
         folder: str | os.PathLike[str] | None = None,
@@ -40,7 +61,7 @@ class PythonSpace:
         source: str | os.PathLike[str] | None = None,
         include: Sequence[str | os.PathLike[str]] | None = None,
         languages: Sequence[str] | None = None,
-        restrictions: Restrictions | None = None,
+        restrictions: Condition | Iterable[Condition] | None = None,
         derived: Mapping[str, Any] | None = None,
         requires: Mapping[str, Any] | None = None,
         grid: Any = None,
@@ -76,9 +97,11 @@ class PythonSpace:
         """
         keys = {key: value for key, value in locals().items() if key not in ("self", "name", "folder", "unknown")}
         given = {key: value for key, value in {**keys, **unknown}.items() if value is not None}
-        from tuner.space.python.reading import read
+        if isinstance(restrictions, str) or callable(restrictions):
+            given["restrictions"] = [restrictions]
+        from tuner.space.python.reading import folder_of, read
 
-        self._folder = Path(os.path.abspath(folder or Path.cwd()))
+        self._folder = folder_of(folder)
         self._data, self._model = read(given, self._folder, name)
 
     @property

@@ -81,6 +81,7 @@ class Ledger:
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warnings of outages contain the SQL statement
         self.shared = url is not None
+        self.is_kept = True  # its file outlasts this process
         self._names = list(study.full_names(space, key))
         self.name, path = (self._names[0], None) if url else study.place(space, key)
         self._where = url or str(path)
@@ -216,6 +217,8 @@ class Ledger:
                 with contextlib.suppress(RequestError):
                     self._close(self._own_claims.pop(key))
             self._access.release()
+        if not self.is_kept and not self.shared:
+            Path(self._where).unlink(missing_ok=True)
         self._unlock()
 
     def give_up(self) -> None:
