@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import keyword
 import re
 
 from tuner.drafting import by_value, objects, roles
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
+from tuner.drafting.yaml_text import asked, name_of, word
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 
-_WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # YAML reads these as booleans or null
 MOST_GUESSED = 3  # extents of a guessed shape
 
 
@@ -244,21 +242,6 @@ class DraftedArguments:
         return [p for p in pointers if not facts.is_handed_on(p.name)]
 
 
-def asked(question: str) -> str:
-    """The `# ?` comment with a question; empty if there is none."""
-    return f"  # ? {question}" if question else ""
-
-
-def name_of(parameter: Parameter) -> str:
-    """The name of an argument in the space file. Python keywords such as `in` get a trailing `_`."""
-    return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name
-
-
 def _complex(part: str) -> str:
     """The complex dtype whose real and imaginary parts have the dtype `part`."""
     return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
-
-
-def word(text: str) -> str:
-    """`text` as a YAML scalar, quoted if necessary."""
-    return text if re.fullmatch(r"[A-Za-z_./][\w./-]*|\d+", text) and text.lower() not in _WORDS else json.dumps(text)

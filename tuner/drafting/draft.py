@@ -8,27 +8,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
+from tuner.drafting.arguments import MOST_GUESSED, DraftedArguments
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
+from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
+from tuner.drafting.yaml_text import asked, name_of, word
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources.prototype import Parameter, Prototype
-
-_REFERENCES = """\
-  # Uncomment one of these:
-{expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
-{rounding}  # reference: none    # no verification: every table says unverified"""
-_EXPRESSION = """\
-  # reference: {0}    # on arrays, as in NumPy; `tune schema --functions` lists the functions
-"""
-_ROUNDING = """\
-  #   its arrays are {0}: compute in float64, as in {1}.astype("float64"), so that rounding errors of the
-  #   reference do not fail correct results
-"""
+from tuner.space.sources.prototype import Prototype
 
 
 class Draft:
@@ -51,6 +41,7 @@ class Draft:
 
     def text(self) -> str:
         """The content of the space file."""
+        reference = DraftedReference(self.facts, self.told, self.arguments)
         lines = [
             f"# Written by `tune new {self.source.name}`. Each `# ?` comment is a question: answer it on its line,",
             f"# then remove the comment. `tune validate {self.output.name}` lists the open questions.",
@@ -58,9 +49,9 @@ class Draft:
             "operation:",
             *self._sizes(),
             *self.arguments.lines(),
-            *self._derive(),
-            *self._reference(),
-            *self._tolerance(),
+            *reference.derive(),
+            *reference.reference(),
+            *reference.tolerance(),
             self._work(),
             *self._kernel(),
             *self._parameters(),
@@ -125,72 +116,6 @@ class Draft:
         """Whether the kernel takes no size, and the source fixes all extents as numbers."""
         known = [self.told.shape(array.name) is not None for array in self.arguments.arrays]
         return bool(known) and all(known) and not self.told.sizes
-
-    @cached_property
-    def _derived(self) -> dict[str, str]:
-        """The values to compare in place of outputs whose shape varies with a parameter: their sums, by output."""
-        knobs, written = self.facts.knobs, [p for p in self.arguments.arrays if self.facts.role(p)[0] != "in"]
-        words = {name_of(p): set(re.findall(r"\w+", " ".join(self.arguments.shape(p.name)))) for p in written}
-        return {name: f"{name}_total" for name, each in words.items() if each & knobs.keys()}
-
-    def _derive(self) -> list[str]:
-        if not self._derived:
-            return []
-        ask = "its shape varies with a parameter: which value of it does not?"
-        each = ", ".join(f"{name}: sum({output})" for output, name in self._derived.items())
-        return [f"  derive: {{{each}}}{asked(ask)}"]
-
-    def _reference(self) -> list[str]:
-        arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
-            self.facts.constants, "in"
-        )
-        arrays |= {name_of(p): p.access or "in" for p in self.facts.parameters if p.kind == "image"}
-        outputs = [self._derived.get(name, name) for name, role in arrays.items() if role != "in"] or ["y"]
-        inputs = [name for name, role in arrays.items() if role != "out"]
-        real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
-        expression = self._expression(inputs, outputs[0]) if inputs else f"zeros({', '.join(self.extents)})"
-        choices = _REFERENCES.format(
-            expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
-            arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
-            rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
-        )
-        ask = f"what must {' and '.join(outputs)} hold?"
-        if len(outputs) == 1:
-            return [f"  reference:{asked(ask)}", choices]
-        choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
-        each = ", ".join(f"{output}: ..." for output in outputs)
-        return [f"  reference:{asked(ask)}", choices, f"  # or one for each output: reference: {{{each}}}"]
-
-    def _tolerance(self) -> list[str]:
-        """A comment about the tolerance of sums, whose rounding errors grow with the number of terms."""
-        sums = re.search(r"\+ = ", self.facts.body) and re.search(r"\b(?:for|while) \(", self.facts.body)
-        if not sums or not any(self._is_short(p) for p in self.arguments.arrays if self.facts.role(p)[0] != "in"):
-            return []
-        size = self.extents[-1]
-        return [f"  # tolerance: 16 * epsilon * {size}    # if each output is a sum of {size} terms; else 16 epsilon"]
-
-    @staticmethod
-    def _is_short(array: Parameter) -> bool:
-        """Whether an array holds real numbers of less precision than float64."""
-        dtype = DTYPES.get(array.dtype or "")
-        return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
-
-    def _expression(self, inputs: list[str], output: str) -> str:
-        """A guess of the reference expression; empty if too little is known.
-
-        It is `bincount` for scattered sums, `sum` for an output of one element, else the sum of the inputs.
-        """
-        for array in self.arguments.arrays:
-            chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
-            others = [name for name in inputs if name not in (*chosen, name_of(array))]
-            extents = self.told.shape(array.name) or []
-            if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
-                if len(chosen) > 1 or len(extents) != 1 or len(others) > 1:
-                    return ""
-                weights = f"weights={others[0]}, " if others else ""
-                return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
-        single = {name_of(array) for array in self.arguments.arrays if self.told.shape(array.name) == ["1"]}
-        return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
 
     def _work(self) -> str:
         moved = Counter[tuple[str, ...]]()
