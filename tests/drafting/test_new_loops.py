@@ -63,6 +63,17 @@ void sort(int *x, int n) {{
     compiled(tmp_path, tune, re.sub(r"  options: .*\n", "", uncommented(text)))
 
 
+def test_a_loop_of_a_function_that_calls_the_one_that_launches_is_seen(tmp_path: Path, tune: Tune) -> None:
+    host = """
+void advance(float *a, float *b, int count, float by) { f<<<(count + 255) / 256, 256>>>(b, a, count, by); }
+int main() { for (int repeat = 0; repeat < 8; repeat++) advance(x, y, 4096, 0.5f * repeat); }
+"""
+    _, text = drafted(tmp_path, tune, HEAT + host)
+    assert "`for (int repeat = 0; repeat < 8; repeat++)`: is the whole loop the operation?" in text
+    _, text = drafted(tmp_path, tune, HEAT + host.replace("0.5f * repeat", "0.5f"))
+    assert "which repeats the same" in text
+
+
 def test_a_loop_until_a_flag_is_zero_names_the_flag(tmp_path: Path, tune: Tune) -> None:
     code = f"""
 __global__ void f(int *label, const int *next, int n, int *changed) {{
@@ -88,6 +99,12 @@ def test_a_loop_that_only_measures_is_no_question(tmp_path: Path, tune: Tune) ->
     data, text = drafted(tmp_path, tune, HEAT + host)
     assert "`for (int i = 0; i < repeat; i++)`, which repeats the same: one pass is the operation" in text
     assert ("# steps:" in text, "steps" in data) == (False, False)
+    code = HEAT.replace("rate *", "next[i] + rate *")
+    _, text = drafted(tmp_path, tune, code + host)
+    assert "`for (int i = 0; i < repeat; i++)`, which measures by its names: one pass is the operation" in text
+    assert "# steps:" not in text
+    _, text = drafted(tmp_path, tune, code + host.replace("repeat", "count"))
+    assert "is the whole loop the operation?" in text
 
 
 SCALE_AND_ADD = f"""
@@ -134,11 +151,14 @@ def test_without_host_code_one_question_asks_for_arrays_of_two_names(tmp_path: P
 def test_numbers_that_the_host_passes_are_options(tmp_path: Path, tune: Tune) -> None:
     """Through variables and callers; not those that differ, or that the host computes."""
     code = f"""
-__global__ void f(float *y, int n, float a, double b, float c, float d) {{ {I} if (i < n) y[i] = a + b + c + d; }}
+__global__ void f(float *y, int n, float a, double b, float c, float d, float e) {{
+    {I}
+    if (i < n) y[i] = a + b + c + d * e;
+}}
 const double B = 2.5e-3;
-void run(float *y, int n, float c) {{ float a = -0.125f; f<<<n, 64>>>(y, n, a, B, c, n * 0.5f); }}
+void run(float *y, int n, float c) {{ float a = -0.125f; f<<<n, 64>>>(y, n, a, B, c, n * 0.5f, 1e-6f); }}
 int main() {{ run(y, 64, 3.f); }}
 """
     data, text = drafted(tmp_path, tune, code)
-    assert data["operation"]["options"] == {"a": -0.125, "b": 0.0025, "c": 3.0, "d": 1.0}
+    assert data["operation"]["options"] == {"a": -0.125, "b": 0.0025, "c": 3.0, "d": 1.0, "e": 1e-6}
     assert "as the host passes them; write the usual values of d" in text

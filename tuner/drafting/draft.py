@@ -281,7 +281,8 @@ def _option(number: str, is_whole: bool) -> str:
     """A number of host code as the value of an option; empty if it is none of its type."""
     if not number or (is_whole and not number.lstrip("+-").isdecimal()):
         return ""
-    return str(int(number)) if is_whole else repr(float(number))
+    text = str(int(number)) if is_whole else repr(float(number))
+    return text if "." in text else text.replace("e", ".0e")  # which YAML takes for a number
 
 
 def _value(value: int | bool | str) -> str:

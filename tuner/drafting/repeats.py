@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tuner.drafting.facts import Facts
+from tuner.drafting.host.launches import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
 from tuner.lockless import cached_property
@@ -15,6 +16,7 @@ from tuner.space.expressions import arithmetic
 Item = tuple[int, tuple[HostLoop, ...]]  # a step, and the loops around it
 StepLines = Callable[[int], list[str]]
 MOST_PASSES = 1000
+_MEASURES = re.compile(r"(?i)repeat|^n?_?rep(?:s|etitions?)?$|warm_?up|trials?$|_?runs?$|bench")
 
 
 class Repeats:
@@ -27,13 +29,21 @@ class Repeats:
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if len(words) == 1 and words[0].isidentifier():
                     self._given.setdefault(words[0], parameter.name)
+        self._measuring: HostLoop | None = None
         every = [(number, tuple(self._loops(number))) for number in range(len(self._sites))]
         self._items: list[Item] = every if any(found for _, found in every) else []
 
     def _loops(self, number: int) -> Iterator[HostLoop]:
         program, site = self._facts.program, self._sites[number]
         assert program is not None
-        yield from loops(program, site.function, site.position)
+        every = loops(program, site.function, site.position)
+        for at, loop in enumerate(every):
+            is_read = loop.variable in _read(site, loop) | {word for other in every[at + 1 :] for word in other.header}
+            is_named = any(_MEASURES.search(word) for word in loop.header)
+            if loop.word == "for" and is_named and not is_read and not any(loop.swaps()):
+                self._measuring = self._measuring or loop
+            else:
+                yield loop
 
     @property
     def question(self) -> str:
@@ -48,20 +58,22 @@ class Repeats:
 
     @property
     def remark(self) -> str:
-        """A remark about a loop that only repeats what it did; empty if there is none."""
-        if not self._items or not self._is_same():
+        """A remark about a loop that only repeats what it did, or that measures; empty if there is none."""
+        outer = next((found[0] for _, found in self._items if found), None) if self._is_same() else None
+        loop = outer or self._measuring
+        if loop is None or self.question:
             return ""
-        outer = next(found[0] for _, found in self._items if found)
-        what = "it in" if len(self._items) == 1 else "them in"
-        return f"  # the host launches {what} `{outer}`, which repeats the same: one pass is the operation"
+        why = "which measures by its names" if self._feeds_back() else "which repeats the same"
+        what = "it in" if len(self._sites) == 1 else "them in"
+        return f"  # the host launches {what} `{loop}`, {why}: one pass is the operation"
 
     def _is_same(self) -> bool:
         """Whether passes differ in nothing: no argument varies, and no pass reads what an earlier one wrote."""
-        variables = {loop.variable for _, found in self._items for loop in found}
-        words = {word for site in self._sites for each in site.arguments for word in each}
+        pairs = [(site, loop) for site, (_, found) in zip(self._sites, self._items, strict=False) for loop in found]
+        varies = any(loop.variable in _read(site, loop) for site, loop in pairs)
         swaps = any(any(loop.swaps()) for _, found in self._items for loop in found)
         flags = any(loop.word == "while" for _, found in self._items for loop in found)
-        return not (swaps or flags or variables & words or self._feeds_back())
+        return not (swaps or flags or varies or self._feeds_back())
 
     @cached_property
     def _roles(self) -> list[dict[str, str]]:
@@ -69,9 +81,8 @@ class Repeats:
 
     def _feeds_back(self) -> bool:
         """Whether a pass reads what an earlier one wrote: an array that is not cleared or copied anew in each."""
-        restored = {
-            self._given.get(name, name) for _, found in self._items for loop in found for name in loop.restored()
-        }
+        around = [loop for _, found in self._items for loop in found] + [self._measuring] * bool(self._measuring)
+        restored = {self._given.get(name, name) for loop in around if loop for name in loop.restored()}
         for number, of in enumerate(self._roles):
             later = [other for each in self._roles[number:] for other in each.items()]
             read = {name: role for name, role in of.items() if role != "out" and name not in restored}
@@ -122,7 +133,7 @@ class Repeats:
 
     def _varies(self, loop: HostLoop) -> bool:
         """Whether arguments or inner loops read the variable of a loop."""
-        words = {word for site in self._sites for each in (*site.arguments, site.grid) for word in each}
+        words = {word for site in self._sites for word in _read(site, loop)}
         words |= {w for _, found in self._items for other in found if other is not loop for w in other.header}
         return loop.variable in words
 
@@ -152,3 +163,10 @@ class Repeats:
             for words, parameter in zip(site.arguments, step.parameters or (), strict=False):
                 if not parameter.is_pointer and len(words) > 1 and variables & {*words}:
                     yield f"in `arguments:`, {parameter.name} with value: {named(' '.join(words), self._given)}"
+
+
+def _read(site: LaunchSite, loop: HostLoop) -> set[str]:
+    """The names that a launch in a loop reads; all of the loop's body if the launch is in a function that it calls."""
+    if loop.function is not site.function:
+        return {*loop.body}
+    return {word for each in (*site.arguments, site.grid) for word in each}
