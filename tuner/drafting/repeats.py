@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tuner.drafting.facts import Facts
-from tuner.drafting.host.launches import LaunchSite
+from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.loops import HostLoop, loops, named
 from tuner.drafting.host.passed import constant
 from tuner.lockless import cached_property
