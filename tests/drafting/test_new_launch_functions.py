@@ -147,3 +147,25 @@ def test_a_pitch_is_part_of_the_extent(tmp_path: Path, tune: Tune) -> None:
     assert tune("new", tmp_path / "f.cu").status == 0
     data: dict[str, Any] = read(tmp_path / "f.yaml").data
     assert (data["operation"]["arguments"][0]["shape"], data["grid"]) == (["rows", "pitch"], ["rows"])
+
+
+def test_an_output_with_an_element_for_each_thread_follows_the_block(tmp_path: Path, tune: Tune) -> None:
+    """With more threads than the host's, it would else be written beyond its end; inputs are the caller's."""
+    (tmp_path / "f.cl").write_text(
+        "__kernel void f(__global float *y, __global const float *x) "
+        "{ int i = get_global_id(0); y[i] = x[i % get_local_size(0)]; }"
+    )
+    (tmp_path / "host.c").write_text("""
+    void run(int groups) {
+        size_t local = 64, global = groups * local;
+        cl_kernel k = clCreateKernel(p, "f", 0);
+        cl_mem y = clCreateBuffer(c, 0, global * sizeof(float), 0, 0), x = clCreateBuffer(c, 0, local * 4, 0, 0);
+        clSetKernelArg(k, 0, sizeof(y), &y);
+        clSetKernelArg(k, 1, sizeof(x), &x);
+        clEnqueueNDRangeKernel(q, k, 1, 0, &global, &local, 0, 0, 0);
+    }
+    """)
+    assert tune("new", tmp_path / "f.cl").status == 0
+    data: dict[str, Any] = read(tmp_path / "f.yaml").data
+    assert [a["shape"] for a in data["operation"]["arguments"]] == [["block_size_x * groups"], [64]]
+    assert (data["grid"], data["operation"]["derive"]) == (["groups"], {"y_total": "sum(y)"})

@@ -107,7 +107,7 @@ class DraftedExtents:
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
         found = {name: self._shape(name) for name in arrays}
         plain = {
-            name: [self._numbered(self._renamed(shapes.number(each))) for each in shape]
+            name: [self._numbered(self._renamed(shapes.number(each)), self._of_threads(name)) for each in shape]
             for name, shape in found.items()
             if shape
         }
@@ -119,12 +119,21 @@ class DraftedExtents:
         names = {*facts.sizes, *facts.size_macros, *facts.knobs, *self._said.new, *facts.shapes.new_sizes, "ceil_div"}
         return names.issuperset(_words(text))
 
-    def _numbered(self, extent: str) -> str:
-        """An extent with the numbers of the source's constants that are neither sizes nor knobs."""
+    def _of_threads(self, name: str) -> set[str]:
+        """The block sizes, if an array is written alone: then it may have an element for each thread."""
+        facts = self._facts
+        (parameter,) = [each for each in facts.parameters if each.name == name]
+        blocks = {word for step in facts.steps for each in facts.block_of(step) for word in _words(each)}
+        return blocks if facts.has_grid and facts.role(parameter)[0] == "out" else set()
+
+    def _numbered(self, extent: str, kept: set[str]) -> str:
+        """An extent with the numbers of the source's constants that are neither sizes nor knobs, nor `kept`."""
         facts = self._facts
         for name in {*_words(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
             extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
-        for name in {*_words(extent)} & facts.knobs.keys():  # the caller's arrays are the same for all configurations
+        for name in {
+            *_words(extent)
+        } & facts.knobs.keys() - kept:  # the caller's arrays are the same for all configurations
             extent = re.sub(rf"\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
         return extent
 
