@@ -36,6 +36,7 @@ ORDER = [
     ("exchange",),
     ("experiments",),
     ("report",),
+    ("door",),
     ("cli",),
     ("__main__",),
 ]
@@ -49,7 +50,8 @@ IMPORTERS = {
     "filelock": ("store/locks.py", "tuning/ledger/"),
     "matplotlib": ("experiments/plot.py",),
     "ml_dtypes": ("space/dtypes.py",),
-    "kernel_tuner": ("search/", "measure/timing/kernel_tuner_loop.py"),
+    "cloudpickle": ("door/sending.py",),
+    "kernel_tuner": ("search/", "measure/timing/kernel_tuner_loop.py", "door/"),
     "numpy": ("",),
     "nvmath": ("devices/cuda/blas/",),
     "optuna": ("search/", "tuning/ledger/", "report/importance.py"),

@@ -41,6 +41,7 @@ from tuner.measure.timing.clock import (
 )
 from tuner.measure.timing.energy import INTERVALS, EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
+from tuner.measure.timing.observers import Observers
 from tuner.measure.timing.race import MOST_LOOKS, Race
 from tuner.measure.verify import mutants, strided
 from tuner.measure.workbench import Workbench
@@ -92,7 +93,8 @@ class Bench:
         self._is_renewed = False
         self._flusher = Flusher(device) if method.cold else None
         self._stopwatch = Stopwatch(device, self.workbench, self._flusher)
-        self._loop = BenchmarkLoop(device, self._stopwatch)
+        observers = Observers(method.observers, device) if method.observers else None
+        self._loop = BenchmarkLoop(device, self._stopwatch, observers)
         self._energy_meter = EnergyMeter(device, self.workbench)
         self._anchors = Anchors(device, self.workbench, self._stopwatch)
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
@@ -149,6 +151,7 @@ class Bench:
                 energies = self._energies(call, median(times), lambda found: _goes_on(found, energy_race))
             fields["doubtful"] = self.device.on_processor and race.is_lost(min(times)) and race.is_doubtful(times)
             energy_mj = median(energies) if energies else None
+            fields["observed"] = self._loop.observed
             return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
         except TrialError as error:
             check_is_own(error)
@@ -168,7 +171,8 @@ class Bench:
             times.append(self._stopwatch.time(call))
         if race.is_lost(min(times)):
             return race.counted(times)
-        times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
+        done = 0 if self.method.observers else len(times)  # observers see all runs that count
+        times += self._loop.times(call, config, max(0, self.method.repeats - done))
         input_sets = self.workbench.rotation.used
         while race.is_open(normalised_by_input(times, input_sets), self.method.repeats):
             self.workbench.rotation.begin()

@@ -49,13 +49,15 @@ class Method:
 
     `repeats` is the number of timed runs; `cold` flushes the caches before each. The `objectives` are minimised: time
     in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The first objective
-    decides which configuration is best. `race` stops hopeless configurations early.
+    decides which configuration is best. `race` stops hopeless configurations early. `observers` is the path of a file
+    with observers of Kernel Tuner (see `observers.Observers`), which see every timed run; empty for none.
     """
 
     repeats: int = 7
     cold: bool = False
     objectives: tuple[Objective, ...] = ("time",)
     race: bool = True
+    observers: str = ""
 
     @property
     def protocol(self) -> int:

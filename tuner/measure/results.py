@@ -66,8 +66,9 @@ class Outcome:
     `error` is the largest error and `bound` the tolerance for it. `wrong` counts the wrong elements that the tolerance
     allows. `energy_mj` is the energy of one run, if the method measures it. `failure` is a short reason; `log` explains
     it. `figures` and `occupancy` describe the build, if there is one. `doubtful`: the configuration lost a race on a
-    processor, but its times vary so much that other programs may have slowed it down. `seconds` is how long each of the
-    STAGES occupied the device's worker; building includes the wait for a compile worker.
+    processor, but its times vary so much that other programs may have slowed it down. `observed` has the results of
+    observers. `seconds` is how long each of the STAGES occupied the device's worker; building includes the wait for a
+    compile worker.
     """
 
     times: tuple[float, ...] = ()
@@ -80,6 +81,7 @@ class Outcome:
     figures: Figures = NO_FIGURES
     occupancy: float | None = None
     doubtful: bool = False
+    observed: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tuner.space.values.forms import (
     Reference,
 )
 from tuner.space.values.function_object import FunctionObject
+from tuner.space.values.python_derivation import PythonDerivation
 from tuner.space.values.python_function import PythonFunction
 from tuner.space.values.tolerance import Tolerance
 
@@ -46,6 +47,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
         "compiler": space.compiler,
         "returns_time": space.returns_time,
+        "generated": space.generated and str(space.generated),
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
@@ -77,7 +79,7 @@ def to_json(space: Space) -> dict[str, Any]:
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
-            "derive": {name: e.text for name, e in op.derive.items()},
+            "derive": {name: _derivation_data(e) for name, e in op.derive.items()},
             "accept": list(op.accept),
             "types": {name: list(allowed) for name, allowed in op.types.items()},
             "loop_names": sorted(op.loop_names),
@@ -174,6 +176,19 @@ def _function(data: Mapping[str, Any]) -> PythonFunction | FunctionObject:
     return PythonFunction(Path(data["file"]), data["name"])
 
 
+def _derivation_data(expression: Expression) -> Any:
+    if isinstance(expression, PythonDerivation):
+        return {"text": expression.text, **_function_data(expression.function), "arrays": sorted(expression.arrays)}
+    return expression.text
+
+
+def _derivation(data: Any) -> Expression:
+    if isinstance(data, str):
+        return ArrayExpression(data)
+    function = PythonFunction(Path(data["file"]), data["name"])
+    return PythonDerivation(data["text"], function, frozenset(data["arrays"]))
+
+
 def _reference_data(reference: Reference) -> dict[str, Any]:
     kind = {"kind": reference.kind}
     match reference:
@@ -248,7 +263,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
-        derive={name: ArrayExpression(text) for name, text in op["derive"].items()},
+        derive={name: _derivation(data) for name, data in op["derive"].items()},
         accept=tuple(op["accept"]),
         types={name: tuple(allowed) for name, allowed in op["types"].items()},
         loop_names=frozenset(op["loop_names"]),
@@ -266,6 +281,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         compiler=data["compiler"],
         returns_time=data["returns_time"],
+        generated=data["generated"] and Path(data["generated"]),
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),

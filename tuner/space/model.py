@@ -180,11 +180,18 @@ class Operation:
         return (*self.derive, *(output.name for output in self.outputs if output.compared and output.name not in read))
 
     @property
+    def has_drawn_files(self) -> bool:
+        """Whether a program drew its inputs, so that all runs have one set of them."""
+        return any(argument.fill is not None and argument.fill.drawn for argument in self.arguments)
+
+    @property
     def python_functions(self) -> tuple[PythonFunction | FunctionObject, ...]:
         """The Python functions that verification calls, each once."""
         reference = getattr(self.reference, "function", None)
         filling = [a.fill.function for a in self.arguments if a.fill is not None]
-        return tuple(dict.fromkeys(function for function in (*filling, reference) if function is not None))
+        deriving = [getattr(expression, "function", None) for expression in self.derive.values()]
+        every = (*filling, reference, *deriving)
+        return tuple(dict.fromkeys(function for function in every if function is not None))
 
 
 @dataclass(frozen=True)
@@ -309,7 +316,8 @@ class Space:
     see `braces`. `compiler` is the one that the file chooses for the language that has several (see
     `Language.compilers`); empty for the default. If it `returns_time`, a kernel, a function in C, returns its time in
     ms as a float, which replaces that of the clock. `order` has the numbers of steps, and loops of them; it is empty if
-    each step is launched once.
+    each step is launched once. `generated` is set if a program makes the source of each configuration: it is the path
+    of that text, with names of parameters in braces; the step's own source is one of these texts.
     """
 
     name: str
@@ -329,6 +337,7 @@ class Space:
     files: tuple[Path, ...] = ()  # the YAML files it was read from
     include: tuple[Path, ...] = ()  # folders of the user's own headers
     order: Order = ()
+    generated: Path | None = None
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:

@@ -18,6 +18,7 @@ from tuner.store.record_rules import FIELDS
 if TYPE_CHECKING:
     from tuner.space.sources.rendering import Version
 
+FIXED = "fixed inputs"  # `verified` of records whose only set of inputs a program has drawn
 RUNNERS_UP = 8  # most per record that a search writes
 LONGEST = 1 << 16  # characters of a line
 
@@ -205,18 +206,19 @@ def better_first(records: Iterable[Record]) -> list[Record]:
     return [record for group in groups.values() for record in sorted(group, key=preference)]
 
 
-def preference(record: Record) -> tuple[bool, int, bool, float]:
+def preference(record: Record) -> tuple[bool, bool, int, bool, float]:
     """Sort key of merging: verified records first, then later protocols, then smaller `value`."""
     return *rank(record), record.value
 
 
-def rank(record: Record) -> tuple[bool, int, bool]:
-    """Sort key that ignores the values: verified records first, then later protocols, then energies with a spread.
+def rank(record: Record) -> tuple[bool, bool, int, bool]:
+    """Sort key that ignores the values: verified records first, among them those that were verified on drawn sets of
+    inputs, then later protocols, then energies with a spread.
 
     Energies without a spread are of earlier versions, which measured them less precisely.
     """
     is_imprecise = record.objective in ("energy", "edp") and record.energy_spread is None
-    return not record.is_verified, -record.protocol, is_imprecise
+    return not record.is_verified, record.verified == FIXED, -record.protocol, is_imprecise
 
 
 def _from_json(data: Any) -> Record:

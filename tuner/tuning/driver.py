@@ -102,7 +102,7 @@ def tune_with(
             progress.noted,
             finalists,
             sustained,
-            configs is not None,
+            configs is not None or request.quick,
             all_given,
             request.verify,
         )

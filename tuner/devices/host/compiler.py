@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # lists of folders in which gcc and clang look for headers
+_SEARCHED_BY_CPP = ("CPATH", "CPLUS_INCLUDE_PATH")
 _UNRELATED = ("-D", "-O", "-W", "-f", "-g")  # options that name no folder of headers
 _LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
 _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
 _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
 CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
+CPP = "-xc++"  # the option of a source that is C++
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -107,9 +109,13 @@ class HostCompiler(Compiler):
             text, library = Path(folder, f"{source.kernels[0][: process.MOST_NAME]}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
             told = Path(folder, "headers")
-            options = [*OPTIONS, "-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
+            own, file = (
+                ([*OPTIONS[1:]], ["-xc++", str(text), "-xnone"]) if _is_cpp(source) else ([*OPTIONS], [str(text)])
+            )
+            told_by = ["-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
             # Those of the source come last: of a static library, a linker takes only what files before it need.
-            command = [*self.command, *options, str(text), *source.options, "-lm"]
+            libraries = ["-lstdc++", "-lm"] if _is_cpp(source) else ["-lm"]
+            command = [*self.command, *own, *told_by, *file, *(o for o in source.options if o != CPP), *libraries]
             process.run(command, folder, self.allowance)
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
@@ -124,7 +130,9 @@ class HostCompiler(Compiler):
             return None
         files = [file for file in search_path.read_files(told) if file != str(text)]
         relevant = [o for o in source.options if o.startswith("-Wp,") or not o.startswith(_UNRELATED)]
-        searched = search_path.folders([*self.command, *relevant, "-E", "-v", "-x", "c", os.devnull])
+        language = "c++" if _is_cpp(source) else "c"
+        relevant = [option for option in relevant if option != CPP]
+        searched = search_path.folders([*self.command, *relevant, "-E", "-v", "-x", language, os.devnull])
         return search_path.headers(files, searched, [*self.command[1:], *source.options])
 
     def surroundings(self, source: Source) -> str:
@@ -136,14 +144,20 @@ class HostCompiler(Compiler):
         libraries = " libraries last" if any(map(_LIBRARY.match, source.options)) else ""
         if not may_read(source.text, source.options):
             return libraries
-        return f"{libraries}{search_path.surroundings([*self.command[1:], *source.options], _SEARCHED)}"
+        searched = _SEARCHED_BY_CPP if _is_cpp(source) else _SEARCHED
+        return f"{libraries}{search_path.surroundings([*self.command[1:], *source.options], searched)}"
+
+
+def _is_cpp(source: Source) -> bool:
+    """Whether the source is C++, as one of its options says, instead of C."""
+    return CPP in source.options
 
 
 def surrounding(space: "Space") -> str:
     """A digest of the headers that the sources of a space include from folders of the user's, and of the libraries that
     its options name: files that people change, and that are no part of the space. Empty without any."""
     options = [*(find_command() or [""])[1:], *space.compile_options.get("c", ())]
-    return search_path.contents(space, options, _SEARCHED)
+    return search_path.contents(space, options, _SEARCHED_BY_CPP if CPP in options else _SEARCHED)
 
 
 def default(_architecture: str = "") -> HostCompiler:

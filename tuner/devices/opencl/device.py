@@ -61,6 +61,14 @@ def number_of(context: cl.Context) -> int:
     return _numbers()[context.devices[0]]
 
 
+def number_in_platform(platform: int, number: int) -> int | None:
+    """The number here of a device that OpenCL numbers within its platform; None if there is none."""
+    platforms = cl.get_platforms()
+    if not (0 <= platform < len(platforms) and 0 <= number < len(platforms[platform].get_devices())):
+        return None
+    return _numbers().get(platforms[platform].get_devices()[number])
+
+
 class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 

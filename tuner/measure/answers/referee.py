@@ -220,7 +220,10 @@ class Referee:
             raise SpaceError(f"{origin}: {error.reason}: {error}") from None
         op = self.space.operation
         with self.device.plain_arithmetic():
-            values = {**outputs, **derivation.values(op, instance.problem, {**contents, **held(outputs)})}
+            values = {
+                **outputs,
+                **derivation.values(op, instance.problem, {**contents, **held(outputs)}, python_calls.call),
+            }
             return {n: reference.as_answer(values[n], n, contents.get(n), origin) for n in op.compared}
 
 

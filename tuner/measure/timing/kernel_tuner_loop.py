@@ -15,6 +15,7 @@ from typing import Any
 from tuner.devices import Device
 from tuner.errors import LaunchError
 from tuner.measure.timing.clock import Stopwatch
+from tuner.measure.timing.observers import Observers, plain
 from tuner.space.config import Value
 
 
@@ -96,19 +97,24 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
     The constructor of DeviceInterface would open a device, so this one only sets the attributes that `benchmark` reads.
     """
 
-    def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
+    def __init__(self, device: Device, stopwatch: Stopwatch, observers: Observers | None = None) -> None:
         self.dev, self._stopwatch = _Backend(device, stopwatch), stopwatch
+        others = [] if observers is None else observers.each
+        self.dev.observers += others
         self.benchmark_observers = self.dev.observers
         self.prologue_observers: list[Any] = []
-        self.continuous_observers: list[Any] = []
+        self.continuous_observers: list[Any] = [
+            o.continuous_observer for o in others if hasattr(o, "continuous_observer")
+        ]
         self.use_nvml = self.use_tegra = False
+        self.observed: dict[str, Any] = {}  # what the observers found in the latest runs
 
     def times(self, call: Callable[[], None], params: Mapping[str, Value], repeats: int) -> list[float]:
         """Times in ms of `repeats` launches, one after the other. Raises LaunchError or WrongResult."""
         if not repeats:
             return []
         self.iterations = repeats
-        (observer,) = self.dev.observers
+        observer = self.dev.observers[0]
         observer.times = []  # a call that ended in an error leaves its times
         self._stopwatch.expect(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
@@ -116,4 +122,6 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
             result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:
             raise LaunchError("the device refused the launch", "too many resources")
-        return list(result["times"])
+        if len(self.dev.observers) > 1:
+            self.observed = plain({name: value for name, value in result.items() if name not in ("time", "times")})
+        return list(observer.times)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.errors import SpaceError, WrongResult
+from tuner.measure.answers import python_calls
 from tuner.measure.verify import accumulation
 from tuner.measure.verify.comparison import Verdict, compare
 from tuner.space.answers import derivation
@@ -78,7 +79,7 @@ class Judge:
         read = {name for derived in self._op.derive for name in derivation.outputs_read(self._op, derived)}
         arrays = {**inputs.contents, **held({name: self._read(name, inputs, own) for name in read})}
         try:
-            return derivation.values(self._op, self._scope, arrays)
+            return derivation.values(self._op, self._scope, arrays, python_calls.call)
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
 

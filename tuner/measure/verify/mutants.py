@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.measure.answers import poison
+from tuner.measure.answers import poison, python_calls
 from tuner.measure.bound import Bound
 from tuner.measure.verify.comparison import Tally, Verdict, error_of
 from tuner.space import dtypes
@@ -143,7 +143,7 @@ def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: 
     arrays = {name: np.zeros(inputs.contents[name].shape, inputs.contents[name].dtype) for name in read}
     poisoned = {name: poison.poisoned(data).reshape(data.shape) for name, data in arrays.items()}
     try:
-        return derivation.values(op, scope, {**inputs.contents, **held(poisoned)})[output.name]
+        return derivation.values(op, scope, {**inputs.contents, **held(poisoned)}, python_calls.call)[output.name]
     except (SpaceError, ExpressionError):
         return np.full(output.answer.size, np.nan)
 

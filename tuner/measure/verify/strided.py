@@ -13,6 +13,7 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import SpaceError, WrongResult
+from tuner.measure.answers import python_calls
 from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
 from tuner.measure.verify.comparison import compare
@@ -85,7 +86,7 @@ def _compare(
         compare(name, contents[name], inputs.answers[name], bound, poisons[name] if bound.wrong else None)
     if op.derive and inputs.answers:
         try:
-            derived = derivation.values(op, program.scope, {**inputs.contents, **contents})
+            derived = derivation.values(op, program.scope, {**inputs.contents, **contents}, python_calls.call)
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
         for name, value in derived.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, held
+from tuner.space.values.python_derivation import PythonDerivation
+from tuner.space.values.python_function import PythonFunction
 
+Call = Callable[[PythonFunction, Mapping[str, Any]], Any]  # calls a function of a Python file with what it asks for
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -24,24 +28,34 @@ def outputs_read(op: Operation, name: str) -> list[str]:
     return [a.name for a in op.arrays if a.role != "in" and a.name in op.derive[name].names]
 
 
-def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements]) -> dict[str, Array]:
+def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements], call: Call) -> dict[str, Array]:
     """The derived values of these arrays, by name, widened to float64, complex128 or a 64-bit integer.
 
     Raises SpaceError if one cannot be computed.
     """
     names = _Names(scope.answer_names, arrays)
-    return {name: _value(name, op, names) for name in op.derive}
+
+    def value(name: str) -> Array:
+        derivation = op.derive[name]
+        if isinstance(derivation, PythonDerivation):
+            given = {**scope.answer_names, **{each: arrays[each].array() for each in arrays}}
+            return _checked(name, op, call(derivation.function, given))
+        return _value(name, op, names)
+
+    return {name: value(name) for name in op.derive}
 
 
 def check(op: Operation, scope: Scope, arrays: Mapping[str, Elements], answers: Mapping[str, Elements]) -> None:
     """Raise SpaceError if a derived value cannot be computed for these shapes, or has not the shape of its answer.
 
-    Does nothing without answers.
+    Does nothing without answers. Python functions are not called: they may refuse outputs that no kernel has written.
     """
     if not answers or not op.derive:
         return
+    formulas = {name: e for name, e in op.derive.items() if not isinstance(e, PythonDerivation)}
+    op = replace(op, derive=formulas)
     outputs = {a.name: np.zeros(arrays[a.name].shape, arrays[a.name].dtype) for a in op.arrays if a.role != "in"}
-    for name, value in values(op, scope, {**arrays, **held(outputs)}).items():
+    for name, value in values(op, scope, {**arrays, **held(outputs)}, _no_call).items():
         if value.shape != answers[name].shape:
             raise SpaceError(
                 f"derive {name}: `{op.derive[name].text}` has shape {value.shape}; its reference has "
@@ -49,11 +63,20 @@ def check(op: Operation, scope: Scope, arrays: Mapping[str, Elements], answers: 
             )
 
 
+def _no_call(function: PythonFunction, values: Mapping[str, Any]) -> Any:
+    raise AssertionError("the derived values are expressions")
+
+
 def _value(name: str, op: Operation, names: Mapping[str, Any]) -> Array:
     try:
-        value = np.asarray(op.derive[name].evaluate(names))
+        return _checked(name, op, op.derive[name].evaluate(names))
     except ExpressionError as error:
         raise type(error)(f"derive {name}: {error}") from None
+
+
+def _checked(name: str, op: Operation, computed: Any) -> Array:
+    """A derived value as an array. Raises SpaceError if it holds no numbers."""
+    value = np.asarray(computed)
     if value.dtype.name not in DTYPES:
         raise SpaceError(
             f"derive {name}: `{shown(op.derive[name].text)}` has dtype {value.dtype}, which holds no numbers"

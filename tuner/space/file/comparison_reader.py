@@ -14,6 +14,8 @@ from tuner.space.expressions import Expression, arithmetic, evaluator
 from tuner.space.file.name_check import check_names, check_passed
 from tuner.space.file.schema import OperationModel
 from tuner.space.file.yamlfile import Document, Where
+from tuner.space.values import python_function
+from tuner.space.values.python_derivation import PythonDerivation
 from tuner.space.values.tolerance import EPSILON, TERMS, Tolerance, value_of
 
 
@@ -62,12 +64,14 @@ class ComparisonReader:
         for name, formula in self._model.derive.items():
             where = (*self._prefix, "derive", name)
             try:
-                derive[name] = expression = expressions.parse_array(formula)
-            except ExpressionError as error:
+                derive[name] = expression = self._derivation(formula)
+            except (ExpressionError, ValueError) as error:
                 raise self._document.error(where, str(error)) from None
             taken = {*self._scope_names, *(argument.name for argument in self._arguments), *arithmetic.FUNCTIONS}
             if name in taken:
                 raise self._document.error(where, "this name is taken; choose another")
+            if isinstance(expression, PythonDerivation):
+                continue
             check_passed(self._document, where, expression, self._arguments)
             check_names(self._document, where, expression, {*self._scope_names, *self._arrays})
             if not expression.names & set(self._outputs):
@@ -76,6 +80,15 @@ class ComparisonReader:
                     f"`{shown(expression.text)}` reads no output; name one of {', '.join(self._outputs) or 'none'}",
                 )
         return derive
+
+    def _derivation(self, formula: Any) -> Expression:
+        """An expression, or `{python: check.py:is_right}`. Raises ExpressionError or ValueError."""
+        if not isinstance(formula, dict):
+            return expressions.parse_array(formula)
+        if formula.keys() != {"python"}:
+            raise ValueError("write an expression, or {python: check.py:is_right}")
+        function = python_function.parse(formula["python"], self._document.path.resolve().parent)
+        return PythonDerivation(str(formula["python"]), function, frozenset(self._arrays))
 
     def compared(self, derive: Mapping[str, Expression]) -> Compared:
         """The names that a reference may cover."""

@@ -149,6 +149,12 @@ _FILL: dict[str, Any] = {
     ],
 }
 _EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
+_PYTHON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"python": {"type": "string"}},
+    "required": ["python"],
+    "additionalProperties": False,
+}
 _REFERENCE: dict[str, Any] = {
     "description": "the expected output as a NumPy expression; `tune schema --functions` lists its functions. Or what "
     "computes it: a Python function, a kernel or a configuration; or `none`",
@@ -323,8 +329,8 @@ class OperationModel(StrictModel):
     arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
     reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
     tolerance: Tolerances | None = Field(None, description="the largest allowed error; `epsilon` is the unit round-off")
-    derive: dict[Identifier, Annotated[Any, WithJsonSchema(_FORMULA)]] = Field(
-        {}, description="name: an expression over outputs, which is compared in their place"
+    derive: dict[Identifier, Annotated[Any, WithJsonSchema({"anyOf": [_FORMULA, _PYTHON]})]] = Field(
+        {}, description="name: an expression or a Python function of outputs, which is compared in their place"
     )
     accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
     flops: Formula | None = Field(None, description="operations of one run, for its rate in GFLOP/s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError
-from tuner.space import dtypes, kinds, loops
+from tuner.space import dtypes, kinds, loops, snapshot
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
 from tuner.space.model import Space, Step
@@ -40,6 +41,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     try:
         names, geometries = named(instance), instance.geometries
         macros, kernels = _macros(space, names), _kernels(space, names)
+        generated = None if space.generated is None else Path(braces.filled(str(space.generated), names))
         options = tuple(braces.filled(each, names) for each in space.compile_options.get(instance.problem.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
@@ -47,7 +49,7 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     unneeded = unused(space)
     macros = {name: value for name, value in macros.items() if name not in unneeded}
     for path in space.sources:
-        text = f"{head}{source_text.rendered(space, path, macros, instance.problem.sizes)}"
+        text = f"{head}{source_text.rendered(space, path, macros, instance.problem.sizes, generated)}"
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options, space.compiler_of(instance.problem.language))
     return tuple(
@@ -241,7 +243,14 @@ def _code(
         **({"flags": undefined} if undefined else {}),
         **({"compiler": space.compiler} if space.compiler else {}),
         **({"timing": "returned"} if space.returns_time else {}),
+        **({"generated": _generated(space.generated)} if space.generated is not None else {}),
     }
+
+
+def _generated(path: Path) -> str:
+    """A digest of all texts that were generated."""
+    files = sorted(path.parent.glob(re.sub(r"\{\w+\}", "*", path.name)))
+    return paths.digest(*(f"{file.name} {paths.digest(snapshot.read(file))}" for file in files))
 
 
 def _step(step: Step, source: int) -> tuple[object, ...]:

@@ -47,14 +47,19 @@ def canonical(space: Space, path: Path) -> str:
     return _replaced(space, path, {name: name for name in (*macro_names(space), *space.operation.sizes)})
 
 
-def rendered(space: Space, path: Path, macros: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+def rendered(
+    space: Space, path: Path, macros: Mapping[str, str], sizes: Mapping[str, int], generated: Path | None = None
+) -> str:
     """The text of one configuration, after its macros. Those that the file defines are in its lines instead, and so are
-    the sizes that it defines."""
+    the sizes that it defines.
+
+    generated: the file with the configuration's own text, in place of `path`.
+    """
     values = {**{name: str(size) for name, size in sizes.items()}, **macros}
-    found = defined_in(space, path)
+    found = defined_in(space, path, generated)
     outside = {name: value for name, value in macros.items() if found is None or name not in found.names}
     text, start = [f'{includes.defined(outside)}#line 1 "{path.name}"\n'], 0
-    for part in _parts(space, path):
+    for part in _parts(space, path, generated):
         if not isinstance(part, str):
             text.append(part.shielded(outside))
             start += len(part.include)
@@ -77,13 +82,16 @@ def is_shipped(path: Path) -> bool:
     return Path(os.path.normpath(path)).is_relative_to(paths.shipped("kernels"))
 
 
-def defined_in(space: Space, path: Path) -> Definitions | None:
-    """The definitions in a kernel file that configurations replace; None for a shipped one, which has none."""
+def defined_in(space: Space, path: Path, generated: Path | None = None) -> Definitions | None:
+    """The definitions in a kernel file that configurations replace; None for a shipped one, which has none.
+
+    generated: the file with the text, in place of `path`.
+    """
     if is_shipped(path):
         return None
     from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
 
-    text, macros = includes.joined(_parts(space, path)), macro_names(space)
+    text, macros = includes.joined(_parts(space, path, generated)), macro_names(space)
     sizes = frozenset(space.operation.sizes).difference(macros)
     names = sizes.union(macros)
     if _has_whole(space, path):  # host code may have variables of its own with these names
@@ -103,10 +111,10 @@ def _replaced(space: Space, path: Path, values: Mapping[str, str]) -> str:
     return text if found is None else found.replaced(text, values)
 
 
-def _parts(space: Space, path: Path) -> includes.Parts:
-    """The text of a kernel file in parts."""
+def _parts(space: Space, path: Path, generated: Path | None = None) -> includes.Parts:
+    """The text of a kernel file, or that of `generated` in its place, in parts."""
     is_cut = _may_have_host_code(space, path) and not _has_whole(space, path)
-    return includes.parts(path, space.include, _kernels(space, path) if is_cut else None)
+    return includes.parts(generated or path, space.include, _kernels(space, path) if is_cut else None)
 
 
 def _may_have_host_code(space: Space, path: Path) -> bool:

@@ -18,7 +18,7 @@ from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering, same_code
 from tuner.store import rates
-from tuner.store.record import Record
+from tuner.store.record import FIXED, Record
 from tuner.store.record_rules import LONGEST_TEXT
 from tuner.tuning.finals import conclusions
 from tuner.tuning.finals.selection import Selection, default_trial, non_dominated
@@ -132,7 +132,7 @@ def record(
         fault_rate=detected_rate(selection.compared) if by != "none" else None,
         skipped_mutants=finals.skipped_mutants,
         accepted_mutants=finals.accepted_mutants if by != "none" else None,
-        verified=by,
+        verified=FIXED if by != "none" and op.has_drawn_files else by,
         code=rendering.code(worker.task.space),
         conclusions=_conclusions(selection, device, method),
         conditions=dict(device.conditions.values),

@@ -41,6 +41,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
         "doubtful": outcome.doubtful or None,
+        "observed": dict(outcome.observed) or None,
         "given": trial.given or None,
         "seconds": dict(outcome.seconds) or None,
         "timeout_s": trial.timeout,
@@ -74,6 +75,7 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             figures=Figures(*(_optional(_count, fields.get(name)) for name in FIGURE_NAMES)),
             occupancy=_optional(_number, fields.get("occupancy")),
             doubtful=fields.get("doubtful") is True,
+            observed=dict(fields.get("observed", {})),
             seconds=_seconds(fields.get("seconds")),
         )
         values, timeout = tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])

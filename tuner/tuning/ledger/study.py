@@ -56,6 +56,7 @@ class StudyKey:
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # names of the first protocol lack it
         types = f" types {sorted(self.types.items())}" if self.types else ""
         method += " energy between ticks" if m.wants_energy else ""  # earlier energies differed by a tenth
+        method += f" observed by {Path(m.observers).stem}" if m.observers else ""
         headers = f" headers {self.headers}" if self.headers else ""
         shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}{headers}"
         options, values = sorted(self.options.items()), sorted(parameters.items())

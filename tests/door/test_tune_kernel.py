@@ -1,0 +1,326 @@
+"""`tuner.door.tune_kernel` takes what scripts give Kernel Tuner, and returns what they expect."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_tuner import util
+from kernel_tuner.file_utils import store_output_file
+from kernel_tuner.observers import BenchmarkObserver, OutputObserver
+from kernel_tuner.observers.register import RegisterObserver
+
+import tuner
+from helpers.scripts_of_kernel_tuner import PARAMETERS, SCALE, add, scale, vectors
+from tuner.door import run_kernel, tune_kernel
+from tuner.door.results import WrongResultConfig
+from tuner.errors import NoConfiguration, RequestError
+
+pytestmark = pytest.mark.slow
+BEST = {"unroll": 4, "width": 0}
+
+
+def configs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in PARAMETERS} for row in rows]
+
+
+def test_the_rows_have_what_kernel_tuners_have_and_its_writer_takes_them(tmp_path: Path) -> None:
+    rows, env = add(metrics={"rate": "1e-6 * 1000 / time", "double": lambda row: 2 * row["rate"]})
+    assert [row["block_size_x"] for row in rows] == [32, 64]
+    for row in rows:
+        assert row["time"] == pytest.approx(np.mean(row["times"]))
+        assert row["double"] == pytest.approx(2e-3 / row["time"])
+        assert {"compile_time", "verification_time", "benchmark_time", "framework_time", "strategy_time"} < row.keys()
+    assert env["best_config"] in rows
+    assert env["device_name"]
+    json.dumps(rows)
+    store_output_file(str(tmp_path / "out.json"), rows, {"block_size_x": [32, 64]})
+    stored = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert [result["configuration"] for result in stored] == [{"block_size_x": 32}, {"block_size_x": 64}]
+
+
+def test_the_float_that_a_function_in_c_returns_is_its_time() -> None:
+    rows, env = scale()
+    assert len(rows) == 12
+    assert {name: env["best_config"][name] for name in BEST} == BEST
+    assert env["best_config"]["time"] == 1.0
+
+
+def test_a_wrong_result_is_one_row_and_the_run_goes_on(tmp_path: Path) -> None:
+    rows, env = scale(body="+ (width == 2 && i == n - 1)")
+    wrong = [row for row in rows if "__error__" in row]
+    assert len(wrong) == 4
+    assert all(row["width"] == 2 and isinstance(row["__error__"], WrongResultConfig) for row in wrong)
+    assert {name: env["best_config"][name] for name in BEST} == BEST
+    store_output_file(str(tmp_path / "out.json"), rows, PARAMETERS)
+
+
+def test_configurations_that_crash_hang_or_do_not_compile_are_rows() -> None:
+    bad = SCALE.replace(
+        "BODY", ";\n if (width == 1) y[1 << 29] = 1; while (unroll == 8 && x[0] < 2) *(volatile int *)&n = 1; n += 0"
+    )
+    bad = bad.replace("extern", '#if unroll == 1\n#error "none"\n#endif\nextern', 1)
+    rows, env = scale(source=bad, parameters={"unroll": [1, 4, 8], "width": [0, 1]}, timeout=2)
+    errors = {(row["unroll"], row["width"]): type(row.get("__error__")).__name__ for row in rows}
+    assert errors == {
+        (1, 0): "CompilationFailedConfig", (1, 1): "CompilationFailedConfig", (4, 0): "NoneType",
+        (4, 1): "RuntimeFailedConfig", (8, 0): "RuntimeFailedConfig", (8, 1): "RuntimeFailedConfig",
+    }  # fmt: skip
+    assert env["best_config"]["time"] == 1.0
+
+
+def test_restrictions_are_texts_and_functions() -> None:
+    rows, _ = scale(restrictions=["unroll * width <= 8", lambda config: config["unroll"] != 2])
+    assert all(row["unroll"] * row["width"] <= 8 and row["unroll"] != 2 for row in rows)
+    assert len(rows) == 8
+    with pytest.raises(NoConfiguration):
+        scale(restrictions=lambda config: False)
+
+
+def test_a_call_resumes_with_other_drawn_numbers_but_not_with_other_indices() -> None:
+    """What was measured before has the same milliseconds of compiling again."""
+    gather = """
+    __kernel void gather(__global float *y, __global const float *x, __global const int *places) {
+        int i = get_group_id(0) * block_size_x + get_local_id(0);
+        if (i < 100) y[i] = x[places[i]];
+    }
+    """
+    rng = np.random.default_rng()
+
+    def compiled(places: Any) -> set[float]:
+        x = rng.random(100, dtype=np.float32)
+        arguments, expected = [np.zeros_like(x), x, places], [x[places], None, None]
+        rows, _ = tune_kernel("gather", gather, 100, arguments, {"block_size_x": [32, 64]}, answer=expected, quiet=True)
+        assert not any("__error__" in row for row in rows)
+        return {row["compile_time"] for row in rows}
+
+    places = np.arange(100, dtype=np.int32)
+    first = compiled(places)
+    assert compiled(places) == first
+    assert not compiled(places[::-1]) & first
+
+
+def test_an_array_that_keeps_a_part_of_what_it_held_is_not_taken_for_one_that_is_written() -> None:
+    stencil = """
+    __kernel void stencil(__global float *y, __global const float *x, int n) {
+        int i = get_group_id(0) * block_size_x + get_local_id(0);
+        if (i > 0 && i < n - 1) y[i] = x[i - 1] + x[i + 1];
+    }
+    """
+    x = np.random.default_rng().random(500, dtype=np.float32)
+    y = np.copy(x)
+    expected = np.copy(x)
+    expected[1:-1] = x[:-2] + x[2:]
+    arguments, parameters = [y, x, np.int32(500)], {"block_size_x": [32, 64]}
+    rows, _ = tune_kernel("stencil", stencil, 500, arguments, parameters, answer=[expected, None, None], quiet=True)
+    assert not any("__error__" in row for row in rows)
+
+
+def test_an_array_that_accumulates_is_restored_before_each_run() -> None:
+    rows, _ = scale(body="+ 0 * y[i]", answer=None)
+    assert not any("__error__" in row for row in rows)
+    source = SCALE.replace("y[i] =", "y[i] +=").replace("BODY", "")
+    n = 100
+    _, x, y = vectors(n)
+    arguments = [y, x, np.int32(n)]
+    rows, _ = tune_kernel(
+        "scale", source, n, arguments, PARAMETERS, answer=[y + 2 * x, None, None], lang="C", quiet=True
+    )
+    assert not any("__error__" in row for row in rows)
+
+
+def test_a_loose_tolerance_is_accepted() -> None:
+    rows, _ = scale(atol=1e6)
+    assert not any("__error__" in row for row in rows)
+
+
+def total_is_right(answer: Any, result: Any, atol: float) -> bool:
+    return bool(np.isclose(np.sum(answer[0]), np.sum(result[0]), atol=atol, rtol=1e-4))
+
+
+def test_a_function_of_the_script_verifies() -> None:
+    limit = 1e-3  # a captured value
+    rows, _ = scale(body="+ (width == 1)", verify=total_is_right)
+    assert {row["width"] for row in rows if "__error__" in row} == {1}
+    rows, _ = scale(answer=None, verify=lambda _, result: abs(result[0][0] - 2 * result[1][0]) < limit)
+    assert not any("__error__" in row for row in rows)
+
+
+def test_what_cannot_be_sent_to_the_worker_is_one_message(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log, pytest.raises(RequestError, match="verify: the function cannot be sent"):
+        scale(verify=lambda answer, result: log.write("x") > 0)
+
+
+class Runs(BenchmarkObserver):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def after_finish(self) -> None:
+        self.count += 1
+
+    def get_results(self) -> dict[str, Any]:
+        count, self.count = self.count, 0
+        return {"runs": np.int64(count), "array": np.arange(2)}
+
+
+class Outputs(OutputObserver):
+    def process_output(self, answer: Any, result: Any) -> None:
+        pass
+
+    def get_results(self) -> dict[str, Any]:
+        return {}
+
+
+def test_observers_see_every_run_and_their_results_are_in_the_rows() -> None:
+    rows, env = scale(
+        observers=[Runs(), lambda given: Runs(), RegisterObserver()], iterations=5,
+        parameters={"unroll": [4, 8], "width": [0]}, metrics={"more": "runs + 1"}, objective="more",
+        objective_higher_is_better=True,
+    )  # fmt: skip
+    assert [(row["runs"], row["array"], row["more"]) for row in rows] == [(5, [0, 1], 6)] * 2
+    assert env["best_config"]["more"] == 6
+    again, _ = scale(observers=[Runs()], iterations=5, parameters={"unroll": [4, 8], "width": [0]})
+    assert again[0]["runs"] == 5
+    with pytest.raises(RequestError, match="Outputs sees outputs"):
+        scale(observers=[Outputs()])
+
+
+def test_a_source_that_is_a_function_is_called_for_each_configuration() -> None:
+    called = []
+
+    def source(config: dict[str, Any]) -> str:
+        called.append(tuple(config.values()))
+        return re.sub("unroll", str(config["unroll"]), SCALE).replace("BODY", "+ 1" if config["width"] == 2 else "")
+
+    rows, env = scale(source=source)
+    assert set(called) == {(u, w) for u in PARAMETERS["unroll"] for w in PARAMETERS["width"]}
+    assert {row["width"] for row in rows if "__error__" in row} == {2}
+    assert {name: env["best_config"][name] for name in BEST} == BEST
+
+    def raises(config: dict[str, Any]) -> str:
+        return SCALE if config["unroll"] == 1 else {}["missing"]
+
+    with pytest.raises(
+        RequestError, match=r"the function raises KeyError: 'missing' for {'unroll': [248], 'width': \d}"
+    ):
+        scale(source=raises)
+
+
+def test_problem_sizes_and_divisors_are_numbers_texts_lists_and_functions() -> None:
+    source = """
+    __kernel void blocks(__global int *y) {
+        if (get_global_id(0) + get_global_id(1) == 0) y[0] = get_num_groups(0) * 100 + get_num_groups(1);
+    }
+    """
+
+    def blocks(problem_size: Any, *divisors: Any, parameters: dict[str, list[int]]) -> int:
+        """100 times the blocks in x, and those in y."""
+        y = np.zeros(1, np.int32)
+        seen = run_kernel("blocks", source, problem_size, [y], {n: v[0] for n, v in parameters.items()}, *divisors)[0][
+            0
+        ]
+        rows, _ = tune_kernel(
+            "blocks", source, problem_size, [y], parameters, *divisors, answer=[np.array([seen])], quiet=True
+        )
+        assert "__error__" not in rows[0]
+        return int(seen)
+
+    assert blocks([100, 1], parameters={"block_size_x": [32]}) == 401
+    assert blocks(("count * 2", 1), [], parameters={"count": [2], "block_size_x": [32]}) == 401
+    assert blocks(100, ["block_size_x/tile"], parameters={"block_size_x": [64], "tile": [2]}) == 401
+    assert blocks(lambda p: (p["t"] * 100, 1), lambda p: 50, parameters={"t": [2], "block_size_x": [32]}) == 401
+    assert blocks((100, 9), 50, [3], parameters={"block_size_x": [32]}) == 203
+
+
+def test_include_folders_definitions_and_names_of_blocks(tmp_path: Path) -> None:
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "one.h").write_text("#define ONE 1\n")
+    source = """
+    #include "one.h"
+    __kernel void add(__global float *c, __global const float *a, __global const float *b, int n) {
+        int i = get_group_id(0) * threads + get_local_id(0);
+        if (i < n) c[i] = TWO / 2 * ONE * a[i] + b[i];
+    #if grid_size_x * threads < 1000 || !defined(kernel_tuner)
+    #error "not what Kernel Tuner defines"
+    #endif
+    }
+    """
+    rows, _ = add(
+        source=source, parameters={"threads": [32, 64]}, block_size_names=["threads"],
+        compiler_options=["-I", str(tmp_path / "headers"), "-DTWO=2"],
+    )  # fmt: skip
+    assert [row.get("__error__") for row in rows] == [None, None]
+
+
+def test_the_cache_file_is_read_and_written_in_kernel_tuners_form(tmp_path: Path) -> None:
+    file = tmp_path / "cache"
+    scale(cache=file, parameters={"unroll": [1, 4], "width": [0]})
+    stored = json.loads((tmp_path / "cache.json").read_text())
+    assert stored["tune_params_keys"] == ["unroll", "width"]
+    assert stored["cache"].keys() == {"1,0", "4,0"}
+    assert util.read_cache(str(tmp_path / "cache.json"), open_cache=False)["kernel_name"] == "scale"
+    stored["cache"]["1,0"]["time"] = 0.125  # what only the file knows
+    text = json.dumps(stored)
+    (tmp_path / "cache.json").write_text(text[: text.rindex("}}")])  # as Kernel Tuner leaves it while it runs
+    rows, env = scale(cache=file, parameters={"unroll": [1, 4], "width": [0]})
+    assert sorted(row["time"] for row in rows) == [0.125, 1.0]
+    assert env["best_config"]["unroll"] == 1
+    with pytest.raises(RequestError, match="tune_params_keys is"):
+        scale(cache=file, parameters={"unroll": [1], "width": [0], "more": [1]})
+
+
+def test_strategies_budgets_and_objectives() -> None:
+    for strategy in ("random_sample", "greedy_ils", "optuna", tuner.strategy()):
+        rows, _ = scale(strategy=strategy, strategy_options={"max_fevals": 5}, seed=3)
+        assert len(configs(rows)) >= 5
+    for options, message in (
+        ({"strategy": "no_such"}, "no_such"),
+        ({"strategy": "pso", "strategy_options": {"popsize": 3}}, "strategy_options: 'popsize' is not supported"),
+        ({"objective": ["time", "energy"]}, "several objectives"),
+        ({"strategy": object()}, "strategy: <object"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            scale(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lang": "fortran"}, "lang 'fortran': tuner compiles CUDA, OpenCL and C; run this kernel with kernel_tuner"),
+        ({"texmem_args": {"t": np.zeros(3)}}, "texmem_args: textures are not supported here"),
+        ({"answer": [np.zeros(7), None, None]}, r"answer\[0\]: 7 elements; y has 100 of them"),
+        ({"answer": [None]}, "answer: 1 elements; 3 arguments"),
+        ({"restrictions": ["unroll +"]}, "restrictions: 'unroll \\+'"),
+        ({"restrictions": ["nothing > 1"]}, "nothing is no parameter"),
+        ({"restrictions": [3]}, "restrictions: 3 is neither"),
+        ({"parameters": {"unroll": []}}, "unroll has no values"),
+    ],
+)
+def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
+        scale(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_arguments_of_other_types_are_named() -> None:
+    for arguments, message in (
+        ([[1.0]], r"arguments\[0\]: of type list"),
+        ([3], r"arguments\[0\]: 3: write a NumPy number, such as numpy.int32\(3\)"),
+        ([np.zeros(0, np.float32)], r"arguments\[0\]: an array without elements"),
+        ([np.array(["a"])], r"arguments\[0\]: of <U1"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            tune_kernel("f", "void f(float *y) { }", 1, arguments, {"a": [1]}, lang="C")
+
+
+def test_a_store_keeps_the_space_and_tuner_load_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scale(store=tmp_path / "kernels")
+    kernel = tuner.load("kernels/scale", 100, device="host")
+    assert kernel.config == BEST
+    y, x = np.zeros(100, np.float32), np.arange(100, dtype=np.float32)
+    kernel(y, x)
+    assert (y == 2 * x).all()

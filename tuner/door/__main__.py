@@ -1,0 +1,12 @@
+"""`python -m tuner.door script.py`: run a script of Kernel Tuner through `tuner`."""
+
+import sys
+
+from tuner.door import replacement
+from tuner.errors import TunerError
+
+if __name__ == "__main__":
+    try:
+        replacement.run(sys.argv[1:])
+    except TunerError as error:
+        sys.exit(f"{error}")

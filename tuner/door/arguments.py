@@ -1,0 +1,171 @@
+"""The arguments of a call of Kernel Tuner as those of a space."""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.door.call import ELSEWHERE, Call
+from tuner.errors import RequestError
+from tuner.space.dtypes import DTYPES
+from tuner.space.expressions import arithmetic
+from tuner.space.scope import DEVICE_NAMES
+from tuner.space.sources.prototype import Prototype, prototypes
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class ScriptArgument:
+    """An argument of the kernel.
+
+    name: its name in the space: the kernel's own where that is free.
+    value: a contiguous array, or a number.
+    is_constant: whether the kernel declares that it only reads the array.
+    symbol: the variable of the source that takes its content; empty for a parameter of the kernel.
+    """
+
+    name: str
+    value: Array | np.generic
+    is_constant: bool = False
+    symbol: str = ""
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.value, np.ndarray)
+
+    def declared(self, folder: Path, role: str, is_compared: bool) -> dict[str, Any]:
+        """The argument as a space declares it. The content of an array is written into `folder`."""
+        value = self.value
+        if not isinstance(value, np.ndarray):
+            number = value.item()
+            return {
+                "name": self.name,
+                "dtype": value.dtype.name,
+                "value": int(number) if isinstance(number, bool) else number,
+            }
+        declared: dict[str, Any] = {
+            "name": self.name,
+            "dtype": value.dtype.name,
+            "shape": [int(extent) for extent in value.shape],
+            "role": role,
+        }
+        if role != "out":
+            file = folder / f"{self.name}.npy"
+            np.save(file, value)
+            # What a sparse pattern or an index says is part of the problem; random numbers are not.
+            is_drawn = DTYPES[value.dtype.name].kind != "integer"
+            declared["fill"] = {"file": str(file), **({"drawn": True} if is_drawn else {})}
+        if self.symbol:
+            declared["kind"] = "constant"
+        if not is_compared and role != "in":
+            declared["compared"] = False
+        return declared
+
+
+def passed(call: Call) -> list[ScriptArgument]:
+    """The arguments of a call, and after them what it copies into constant memory.
+
+    Raises RequestError for one that is no NumPy array or number, or of a type that is not supported.
+    """
+    prototype = _prototype(call)
+    names = _names(call, prototype)
+    constant = [False] * len(names) if prototype is None else [p.is_const for p in prototype.parameters or ()]
+    own = [
+        ScriptArgument(name, _value(argument, position), is_constant)
+        for position, (name, argument, is_constant) in enumerate(zip(names, call.arguments, constant, strict=True))
+    ]
+    symbols = [
+        ScriptArgument(name, _array(value, f"cmem_args[{name!r}]"), True, name)
+        for name, value in (call.cmem_args or {}).items()
+    ]
+    return [*own, *symbols]
+
+
+def _prototype(call: Call) -> Prototype | None:
+    name = call.kernel_name.partition("<")[0].rpartition("::")[2].strip()
+    found = [each for each in prototypes(call.text) if each.name == name and each.parameters is not None]
+    return next((each for each in found if len(each.parameters or ()) == len(call.arguments)), None)
+
+
+def _names(call: Call, prototype: Prototype | None) -> list[str]:
+    """A name for each argument: that of the kernel's parameter if nothing else has it."""
+    names = [f"argument_{position}" for position in range(len(call.arguments))]
+    if prototype is None:
+        return names
+    own = [parameter.name for parameter in prototype.parameters or ()]
+    return [_free(word, name, own, call) for word, name in zip(own, names, strict=True)]
+
+
+def _free(word: str, name: str, others: Sequence[str], call: Call) -> str:
+    taken = {*call.parameters, *arithmetic.FUNCTIONS, *DEVICE_NAMES, *(call.cmem_args or {})}
+    is_taken = word in taken or others.count(word) > 1 or keyword.iskeyword(word) or not word.isidentifier()
+    return name if is_taken or word.startswith(("problem_size_", "blocks_")) else word
+
+
+def _value(argument: Any, position: int) -> Array | np.generic:
+    where = f"arguments[{position}]"
+    if isinstance(argument, np.generic):
+        _check_type(argument.dtype, where)
+        return argument
+    if isinstance(argument, bool | int | float):
+        raise RequestError(f"{where}: {argument!r}: write a NumPy number, such as numpy.int32({argument!r})")
+    return _array(argument, where)
+
+
+def _array(argument: Any, where: str) -> Array:
+    """The content of an array of NumPy, CuPy or torch."""
+    if hasattr(argument, "param_key"):
+        raise RequestError(f"{where}: Tunable arguments are not supported; {ELSEWHERE}")
+    if type(argument).__module__.partition(".")[0] == "cupy":
+        argument = argument.get()
+    elif type(argument).__module__.partition(".")[0] == "torch":
+        argument = argument.detach().cpu().numpy()
+    if not isinstance(argument, np.ndarray):
+        raise RequestError(f"{where}: of type {type(argument).__name__}; pass an array or a number of NumPy")
+    if argument.size == 0:
+        raise RequestError(f"{where}: an array without elements; leave it out, or give it at least one")
+    array = np.ascontiguousarray(argument)
+    if array.dtype == np.bool_ or array.dtype.fields is not None:
+        return array.reshape(-1).view(np.uint8)
+    _check_type(array.dtype, where)
+    return array
+
+
+def _check_type(dtype: np.dtype[Any], where: str) -> None:
+    if dtype.name not in DTYPES or not dtype.isnative:
+        raise RequestError(
+            f"{where}: of {dtype}; pass one of {', '.join(name for name in DTYPES if 'float8' not in name)}"
+        )
+
+
+def nbytes(arguments: Sequence[ScriptArgument]) -> int:
+    """The bytes of all arrays."""
+    return sum(math.prod(each.value.shape) * each.value.itemsize for each in arguments if each.is_array)
+
+
+def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[Any] | None) -> dict[str, Array]:
+    """The expected content of each array that has one, by name. Raises RequestError if one fits no array."""
+    if answer is None:
+        return {}
+    if len(answer) != len(call.arguments):
+        raise RequestError(f"answer: {len(answer)} elements; {len(call.arguments)} arguments: write None for an input")
+    expected: dict[str, Array] = {}
+    for position, (argument, wanted) in enumerate(zip(arguments, answer, strict=False)):
+        if wanted is None:
+            continue
+        if not argument.is_array:
+            continue  # a kernel cannot write a number that is passed by value
+        array = np.asarray(wanted.get() if hasattr(wanted, "get") else wanted)
+        if array.size != argument.value.size:
+            raise RequestError(
+                f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size} of them"
+            )
+        expected[argument.name] = array.reshape(argument.value.shape)
+    return expected

@@ -1,0 +1,115 @@
+"""What a call of Kernel Tuner says about a kernel and its problem."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kernel_tuner import util
+
+from tuner.errors import RequestError
+from tuner.quoting import quoted
+
+LANGUAGES = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl", "C": "c"}
+ELSEWHERE = "run this kernel with kernel_tuner itself"  # the advice for what is not supported
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments that `tune_kernel` and `run_kernel` share, with their names and meaning.
+
+    parameters: `tune_params`; for `run_kernel`, one value for each name.
+    grid_divisors: `grid_div_x`, `grid_div_y` and `grid_div_z`.
+    """
+
+    kernel_name: str
+    kernel_source: Any
+    problem_size: Any
+    arguments: Sequence[Any]
+    parameters: Mapping[str, Sequence[Any]]
+    grid_divisors: tuple[Any, Any, Any] = (None, None, None)
+    block_size_names: Sequence[str] | None = None
+    lang: str | None = None
+    device: int = 0
+    platform: int = 0
+    smem_args: Mapping[str, Any] | None = None
+    cmem_args: Mapping[str, Any] | None = None
+    texmem_args: Mapping[str, Any] | None = None
+    compiler: str | None = None
+    compiler_options: Sequence[str] | None = None
+    defines: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise RequestError for what is not supported."""
+        if self.texmem_args:
+            raise RequestError(f"texmem_args: textures are not supported here; {ELSEWHERE}")
+        if self.compiler is not None and self.language != "c":
+            raise RequestError(f"compiler {quoted(self.compiler)}: only of lang='C'; leave it out")
+
+    @property
+    def primary(self) -> Any:
+        """The kernel's source; a list of sources begins with it, and the others are files that it includes."""
+        given = self.kernel_source
+        return given[0] if isinstance(given, list | tuple) else given
+
+    @property
+    def generator(self) -> Callable[[dict[str, Any]], str] | None:
+        """The function that makes the source of a configuration; None if the source is a text or a file."""
+        primary = self.primary
+        return primary if callable(primary) else None
+
+    @cached_property
+    def file(self) -> Path | None:
+        """The file of the source; None if the source is a text or a function."""
+        primary = self.primary
+        if isinstance(primary, os.PathLike):
+            return Path(primary).absolute()
+        is_name = isinstance(primary, str) and util.looks_like_a_filename(primary) and os.path.isfile(primary)
+        return Path(primary).absolute() if is_name else None
+
+    @cached_property
+    def text(self) -> str:
+        """The source. That of a function is made for the first value of each parameter. Raises RequestError."""
+        if self.generator is not None:
+            return self.generator({name: values[0] for name, values in self.parameters.items()})
+        if self.file is None:
+            return str(self.primary)
+        try:
+            return self.file.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise RequestError(f"kernel_source {self.file}: cannot be read: {error.strerror}") from None
+
+    @cached_property
+    def language(self) -> str:
+        """The kernel's language, by its name in space files. Raises RequestError for one that is not supported."""
+        if self.lang is None and self.generator is not None:
+            raise RequestError("lang: the source is a function; say its language: lang='CUDA', 'OpenCL' or 'C'")
+        given = util.detect_language(self.text) if self.lang is None else self.lang
+        language = LANGUAGES.get(given.upper())
+        if language is None:
+            raise RequestError(f"lang {quoted(given)}: tuner compiles CUDA, OpenCL and C; {ELSEWHERE}")
+        if language == "c" and "#pragma tuner start" in self.text:
+            raise RequestError(f"kernel_source: directives of Kernel Tuner are not supported; {ELSEWHERE}")
+        return language
+
+    @cached_property
+    def block_names(self) -> list[str]:
+        """The names of the parameters that are the threads of a block in x, y, z."""
+        names = list(self.block_size_names or [])
+        util.append_default_block_size_names(names)
+        return names[:3]
+
+    def kernel(self) -> str:
+        """The kernel's name in space files: parameters in it are in braces."""
+        return braced(self.kernel_name, self.parameters)
+
+
+def braced(text: str, parameters: Mapping[str, Any]) -> str:
+    """`text` with each word that is a parameter in braces, where Kernel Tuner puts its value."""
+    parts = re.split("([a-zA-Z0-9_]+)", text)
+    return "".join(f"{{{part}}}" if part in parameters else part for part in parts)

@@ -1,0 +1,54 @@
+"""The sources that a script's function makes, one for each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tuner.door import geometry
+from tuner.door.call import Call
+from tuner.errors import RequestError
+from tuner.languages import LANGUAGES
+from tuner.quoting import shown
+from tuner.search import listing
+from tuner.space.expressions import braces
+from tuner.space.model import Space
+from tuner.space.scope import Limits
+
+MOST = 20_000  # configurations: each has a file
+
+
+def written(call: Call, space: Space, completed: Callable[[Call, str], Path | str], folder: Path) -> Path:
+    """Write the text of each valid configuration into `folder`. Returns the path of these files, with names in braces.
+
+    completed: adds to a text what Kernel Tuner adds.
+
+    Raises RequestError if the function raises anything or returns no text, and if there are too many configurations.
+    """
+    assert call.generator is not None
+    op = space.operation
+    scope = op.scope({n: v or 1 for n, v in op.sizes.items()}, op.options, space.languages[0], Limits(), {})
+    pool = listing.listed(space, scope)
+    if len(pool) > MOST or pool.is_sample:
+        raise RequestError(
+            f"kernel_source: a function would make the source of {pool.words} configurations; at most {MOST:,} are "
+            "possible"
+        )
+    names = "_".join(f"{{{name}}}" for name in call.parameters)
+    pattern = folder / "sources" / f"kernel_{names}{LANGUAGES[call.language].suffix}"
+    pattern.parent.mkdir(exist_ok=True)
+    for row in range(len(pool)):
+        config = pool.config(row)
+        own = geometry.own(config, call)
+        try:
+            text = call.generator(dict(own))
+        except Exception as error:
+            raise RequestError(
+                f"kernel_source: the function raises {type(error).__name__}: {shown(error)} for {own}"
+            ) from None
+        if not isinstance(text, str):
+            raise RequestError(
+                f"kernel_source: the function returns a {type(text).__name__} for {own}; return the text"
+            )
+        Path(braces.filled(str(pattern), config)).write_text(str(completed(call, text)), encoding="utf-8")
+    return pattern

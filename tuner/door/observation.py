@@ -1,0 +1,37 @@
+"""Observers of a script of Kernel Tuner, on their way to the process that measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernel_tuner.core import instantiate_observer
+from kernel_tuner.observers.observer import OutputObserver
+from kernel_tuner.observers.register import RegisterObserver
+
+from tuner.door import sending
+from tuner.door.call import ELSEWHERE, Call
+from tuner.errors import RequestError
+
+
+def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
+    """Write the observers into a file in `folder`, whose name tells their classes, and return its path.
+
+    Empty if there is nothing to observe: what RegisterObserver finds is in every row. Raises RequestError for an
+    observer that sees outputs, or that cannot be sent to another process.
+    """
+    given = {"device": call.device, "platform": call.platform, "compiler": call.compiler, "lang": call.language.upper()}
+    each = [instantiate_observer(observer, given) for observer in observers or ()]
+    each = [observer for observer in each if not isinstance(observer, RegisterObserver)]
+    if not each:
+        return ""
+    for observer in each:
+        if isinstance(observer, OutputObserver):
+            raise RequestError(
+                f"observers: {type(observer).__name__} sees outputs, which is not supported; {ELSEWHERE}"
+            )
+    names = "-".join(type(observer).__name__ for observer in each)
+    file = folder / f"{names}.observers"
+    file.write_bytes(sending.by_value(each, f"observers: {names}"))
+    return str(file)

@@ -1,0 +1,228 @@
+"""One call of `tune_kernel`: its space, the run, and the rows."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kernel_tuner import util
+
+from tuner import paths
+from tuner.catalog import catalog
+from tuner.door import arguments as call_arguments
+from tuner.door import geometry, observation, results, roles, spaces, verification
+from tuner.door.arguments import ScriptArgument
+from tuner.door.cache_file import CacheFile
+from tuner.door.call import Call
+from tuner.door.goal import Goal
+from tuner.door.results import Row
+from tuner.errors import NoConfiguration, RequestError
+from tuner.measure.method import Method
+from tuner.measure.timing.clock import NOISE
+from tuner.space.model import Space
+from tuner.space.python import written_files
+from tuner.space.python.space import PythonSpace
+from tuner.tuning.crew.crew import Crews
+from tuner.tuning.driver import Result, tune_with
+from tuner.tuning.exploration import SearchStart
+from tuner.tuning.ledger.trial import Trial
+from tuner.tuning.request import CheckedRequest, TuningRequest
+
+UNITS = {"time": "ms", "energy": "J"}
+
+
+@dataclass
+class Display:
+    """Prints what Kernel Tuner prints: a line for each configuration. Messages go to standard error."""
+
+    call: Call
+    metrics: Mapping[str, Any] | None
+    is_quiet: bool
+    is_verbose: bool
+    start: SearchStart | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def begun(self, step: str) -> None:
+        """Nothing is printed about single steps."""
+
+    def started(self, start: SearchStart) -> None:
+        self.start = start
+        self._say(f"Using: {start.device.name}")
+
+    def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
+        row = results.row(trial, self.call, self.metrics)
+        if "__error__" not in row:
+            util.print_config_output(self.call.parameters, row, self.is_quiet, self.metrics, UNITS)
+        elif self.is_verbose and not self.is_quiet:
+            config = util.get_instance_string({name: row[name] for name in self.call.parameters})
+            first = row["error_message"].strip().partition("\n")[0]
+            print(f"skipping config {config} reason: {row['__error__']}: {first}")
+
+    def finals(self, count: int) -> None:
+        """Nothing is printed about the finals."""
+
+    def noted(self, text: str) -> None:
+        if not self.is_quiet:
+            print(f"tuner: {text}", file=sys.stderr)
+
+    def _say(self, text: str) -> None:
+        if not self.is_quiet:
+            print(text)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A call of `tune_kernel` with the arguments of these names."""
+
+    call: Call
+    restrictions: Any
+    answer: Sequence[Any] | None
+    atol: float
+    verify: Callable[..., Any] | None
+    observers: Sequence[Any] | None
+    metrics: Mapping[str, Any] | None
+    goal: Goal
+    quiet: bool = False
+    verbose: bool = False
+
+    def run(
+        self, request: TuningRequest, cache: str | os.PathLike[str] | None, store: Path | None
+    ) -> tuple[list[Row], dict[str, Any]]:
+        """Tune, and return rows and environment. `request` lacks the kernel.
+
+        cache: the file of earlier rows.
+        store: the folder that keeps the space; a temporary one if None.
+        """
+        began = time.perf_counter()
+        display = Display(self.call, self.metrics, self.quiet, self.verbose)
+        with _folder(store, self.call.kernel_name) as folder, Crews(display.noted) as crews:
+            if store is None:  # nothing may be left of a space whose files are temporary
+                request = replace(request, results=folder / "results")
+            build = functools.partial(self._space, call_arguments.passed(self.call), folder, store)
+            observers = observation.written(self.observers, self.call, folder)
+            if observers:
+                request = replace(request, method=replace(request.method, observers=observers, race=False))
+            checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
+            written = self._written(build, checked, crews)
+            file = None
+            if cache is not None:
+                with crews.on(checked.task, checked.device_ids) as crew:
+                    file = CacheFile(cache, self.call, crew.device.name)
+            cached = {} if file is None else file.rows
+            kernel = _kept(*build(written, cached), store)
+            result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
+        rows = self._rows(result, cached)
+        if file is not None:
+            file.write(rows, [self.goal.objective])
+        env = self._environment(result, rows)
+        if rows and all("__error__" in row for row in rows):
+            first = (
+                rows[0]["error_message"].strip().partition("\n")[0] if "error_message" in rows[0] else "see the rows"
+            )
+            display.noted(f"all {len(rows)} configurations failed; the first: {rows[0]['__error__']}: {first}")
+        self._print_best(env)
+        return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
+
+    def _space(
+        self,
+        arguments: Sequence[ScriptArgument],
+        folder: Path,
+        store: Path | None,
+        written: Collection[str],
+        cached: Mapping[tuple[Any, ...], Row],
+    ) -> tuple[PythonSpace, Space]:
+        """The space, and what is tuned. The arrays `written` are poisoned before each run; what is `cached` is left
+        out."""
+        restrictions = spaces.listed(self.restrictions)
+        if cached:
+            names = list(self.call.parameters)
+            restrictions = [*restrictions, lambda config: tuple(config[name] for name in names) not in cached]
+        answers = {} if self.verify is not None else call_arguments.answers(self.call, arguments, self.answer)
+        derive = None
+        if self.verify is not None:
+            derive = verification.derive(self.verify, self.answer, self.atol, arguments, folder)
+        place = "scripts" if store is None else store.resolve().name
+        name = f"{place}/{written_files.stem(self.call.kernel_name)}"
+        return spaces.space(self.call, arguments, answers, derive, self.atol, written, restrictions, folder, name)
+
+    def _written(
+        self,
+        build: Callable[[Collection[str], Mapping[tuple[Any, ...], Row]], tuple[PythonSpace, Space]],
+        checked: CheckedRequest,
+        crews: Crews,
+    ) -> frozenset[str]:
+        """The arrays with an answer whose content before a run the kernel does not need."""
+        names = frozenset(
+            argument.name
+            for argument, wanted in zip(checked.task.space.operation.arguments, self.answer or (), strict=False)
+            if wanted is not None and argument.role == "inout"
+        )
+        if not names:
+            return names
+        task = replace(checked.task, space=build(names, {})[1], method=Method(repeats=1))
+        return names if roles.is_right(crews, task, checked.device_ids) else frozenset()
+
+    def _tuned(self, request: TuningRequest, crews: Crews, display: Display, has_others: bool) -> Result | None:
+        """The result; None if all valid configurations are known already."""
+        try:
+            return tune_with(crews, request, display)
+        except NoConfiguration:
+            if not has_others:
+                raise
+            return None
+
+    def _rows(self, result: Result | None, cached: Mapping[tuple[Any, ...], Row]) -> list[Row]:
+        measured = [] if result is None else [results.row(trial, self.call, self.metrics) for trial in result.trials]
+        return [*cached.values(), *measured]
+
+    def _environment(self, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
+        env = {} if result is None else results.environment(result.device, self.call, self.goal.objective)
+        best = results.best(rows, self.goal.objective, self.goal.is_higher_better)
+        is_time = self.goal.objective == "time"
+        if is_time and result is not None and result.record is not None:  # the finals tell better than single trials
+            own = geometry.own(result.record.config, self.call)
+            ours = next((row for row in rows if all(row[name] == value for name, value in own.items())), None)
+            if ours is not None and best is not None and best.get("time", 0.0) >= (1 - NOISE) * ours["time"]:
+                best = ours
+        return {**env, **({} if best is None else {"best_config": best})}
+
+    def _print_best(self, env: Mapping[str, Any]) -> None:
+        if self.quiet:
+            return
+        if "best_config" not in env:
+            print("no results to report")
+            return
+        keys = [*self.call.parameters, self.goal.objective, *(self.metrics or {})]
+        print(f"\nBEST PERFORMING CONFIGURATION FOR OBJECTIVE {self.goal.objective}:")
+        print(util.get_config_string(env["best_config"], keys, UNITS))
+
+
+@contextlib.contextmanager
+def _folder(store: Path | None, kernel_name: str) -> Iterator[Path]:
+    """The folder of the space's files: one in `store`, or a temporary one."""
+    if store is None:
+        with tempfile.TemporaryDirectory(prefix="tuner-", dir=paths.temporary()) as temporary:
+            yield Path(temporary)
+    else:
+        folder = store.resolve() / f"{written_files.stem(kernel_name)}.files"
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+
+
+def _kept(space: PythonSpace, tuned: Space, store: Path | None) -> Space:
+    """What is tuned; with a `store`, it is read from the file that this keeps."""
+    if store is None:
+        return tuned
+    if tuned.generated is not None:
+        raise RequestError("store: the source is a function, which no space file can hold; leave `store` out")
+    file = store.resolve() / f"{space.name.rpartition('/')[2]}.yaml"
+    space.to_yaml(file)
+    return catalog.load(str(file))

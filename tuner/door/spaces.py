@@ -1,0 +1,256 @@
+"""The space of a call of Kernel Tuner."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.door import generated_sources, geometry
+from tuner.door.arguments import Array, ScriptArgument
+from tuner.door.call import ELSEWHERE, Call, braced
+from tuner.errors import ExpressionError, RequestError
+from tuner.quoting import quoted
+from tuner.space import expressions, model
+from tuner.space.python.space import PythonSpace
+
+MUTANTS = ["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
+RELATIVE = 1e-5  # the relative part of numpy.allclose, which Kernel Tuner compares with
+DEFAULT_THREADS = 256  # in x, where no parameter gives them
+INCLUDES = ("-I", "--include-path=")
+# Options that tuner itself sets for the device and the run.
+_OWN_OPTIONS = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-info")
+_UNROLL = "loop_unroll_factor"
+
+CHECK = """\
+import pathlib
+
+import numpy
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def expected(**arrays):
+    return {{name: numpy.load(FOLDER / f"{{name}}.answer.npy") for name in {names!r}}}
+"""
+
+
+def space(
+    call: Call,
+    arguments: Sequence[ScriptArgument],
+    answers: Mapping[str, Array],
+    derive: Mapping[str, Any] | None,
+    atol: float,
+    poisoned: Iterable[str],
+    restrictions: Iterable[Any],
+    folder: Path,
+    name: str,
+) -> tuple[PythonSpace, model.Space]:
+    """The space of a call, and what is tuned: it also has the sources that a function of the script makes.
+
+    answers: the expected contents of arrays, by name.
+    derive: the derived value that a `verify` function computes, in place of answers.
+    poisoned: the arrays with an answer whose content before a run the kernel does not need.
+    restrictions: those of the call.
+    folder: for files of arrays and answers; it must exist as long as the space is tuned.
+    name: that of the space.
+
+    Raises RequestError for what is not supported, and SpaceError for what a space cannot say.
+    """
+    grid = geometry.grid(call)
+    reference: Any = "none"
+    if answers:
+        for each, content in answers.items():
+            np.save(folder / f"{each}.answer.npy", content)
+        (folder / "check.py").write_text(CHECK.format(names=sorted(answers)), encoding="utf-8")
+        reference = {"python": str(folder / "check.py") + ":expected"}
+    written = frozenset(poisoned)
+    if derive is not None:
+        reference = dict.fromkeys(derive, 1)
+    declared = [
+        each.declared(folder, _role(each, answers, written), derive is not None or each.name in answers)
+        for each in arguments
+    ]
+    operation: dict[str, Any] = {"sizes": grid.sizes, "arguments": declared, "reference": reference}
+    if derive is not None:
+        operation |= {"derive": derive, "accept": MUTANTS}
+    if answers:
+        operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
+    has_grid = call.language != "c"
+    options, include = _options(call)
+    returns_time = call.language == "c" and _returns_float(call)
+    own = [] if grid.restriction is None else [grid.restriction]
+    made = PythonSpace(
+        title=f"{call.kernel_name} of a script of Kernel Tuner",
+        name=name,
+        folder=folder,
+        operation=operation,
+        kernel=call.kernel(),
+        source=_source(call, call.text),
+        include=include or None,
+        languages=[call.language],
+        parameters={**_parameters(call), **(grid.computed if has_grid else {})},
+        restrictions=[*map(functools.partial(_restriction, call), restrictions), *own] or None,
+        derived=_derived(call, grid) or None,
+        grid=grid.blocks if has_grid else None,
+        block=_block(call) if has_grid else None,
+        shared_memory=_shared_memory(call),
+        compile_options={call.language: options} if options else None,
+        timing="returned" if returns_time else None,
+    )
+    if call.generator is not None:
+        generated = generated_sources.written(call, made.model, _source, folder)
+        return made, replace(made.model, generated=generated)
+    return made, made.model
+
+
+def _role(argument: ScriptArgument, answers: Mapping[str, Array], poisoned: frozenset[str]) -> str:
+    if argument.symbol or (argument.is_constant and argument.name not in answers):
+        return "in"
+    return "out" if argument.name in poisoned else "inout"
+
+
+def _parameters(call: Call) -> dict[str, list[Any]]:
+    """The parameters with plain values, each once. Raises RequestError for one without values."""
+    plain: dict[str, list[Any]] = {}
+    for name, values in call.parameters.items():
+        each = [value.item() if isinstance(value, np.generic) else value for value in values]
+        if not each:
+            raise RequestError(f"tune_params: {name} has no values; give it at least one")
+        plain[name] = list(dict.fromkeys(each))
+    return plain
+
+
+def _source(call: Call, text: str) -> Path | str:
+    """The kernel's file, or its text where that must be changed."""
+    unroll = [name for name in call.parameters if _UNROLL in name]
+    if call.language == "c" and 'extern "C"' not in text:
+        return f'extern "C" {{\n#line 1\n{text}\n}}\n'
+    if call.language == "cuda" and any(re.search(rf"#pragma\s+unroll\s+{name}\b", text) for name in unroll):
+        return _with_unrolling(text, unroll)
+    return call.file or text
+
+
+def _with_unrolling(text: str, names: Sequence[str]) -> str:
+    """The text with each `#pragma unroll` by a parameter under a condition: Kernel Tuner leaves it out if that is 0."""
+    for name in names:
+        text = re.sub(
+            rf"^[ \t]*#pragma[ \t]+unroll[ \t]+{name}\b[^\n]*$",
+            lambda match: f"#if {name} != 0\n{match[0]}\n#endif",  # noqa: B023
+            text,
+            flags=re.MULTILINE,
+        )
+    return text
+
+
+def _derived(call: Call, grid: geometry.ScriptGrid) -> dict[str, Any]:
+    """What Kernel Tuner defines beside the parameters, as far as the source mentions it."""
+    blocks = dict(zip(("grid_size_x", "grid_size_y", "grid_size_z"), [*grid.blocks, "1", "1"], strict=False))
+    threads = dict(zip(call.block_names, (DEFAULT_THREADS, 1, 1), strict=True))
+    if call.defines is not None:
+        return {}
+    known: dict[str, Any] = {**blocks, **threads, "kernel_tuner": 1}
+    return {
+        name: value
+        for name, value in known.items()
+        if name not in call.parameters and re.search(rf"\b{name}\b", call.text)
+    }
+
+
+def _block(call: Call) -> list[str]:
+    block = [
+        name if name in call.parameters else str(size)
+        for name, size in zip(call.block_names, (DEFAULT_THREADS, 1, 1), strict=True)
+    ]
+    while len(block) > 1 and block[-1] == "1":
+        block.pop()
+    return block
+
+
+def _shared_memory(call: Call) -> str | None:
+    size = (call.smem_args or {}).get("size")
+    if size is None:
+        return None
+    if callable(size):
+        raise RequestError(f"smem_args: size is a function; write an expression of parameters, or {ELSEWHERE}")
+    return f"int({size})" if isinstance(size, str) else str(int(size))
+
+
+def _returns_float(call: Call) -> bool:
+    """Whether the function in C returns its time."""
+    name = re.escape(call.kernel_name)
+    return re.search(rf"\b(float|double)\s+{name}\s*\(", call.text) is not None
+
+
+def _options(call: Call) -> tuple[list[str], list[str]]:
+    """The compiler's options, and the folders of headers among them."""
+    given, options, folders = [str(each) for each in call.compiler_options or ()], list[str](), list[str]()
+    position = 0
+    while position < len(given):
+        option, position = given[position], position + 1
+        prefix = next((each for each in INCLUDES if option.startswith(each)), None)
+        if prefix is not None:
+            folder = option[len(prefix) :].strip()
+            if not folder and position < len(given):
+                folder, position = given[position].strip(), position + 1
+            folders.append(str(Path(folder).absolute()))
+        elif not _OWN_OPTIONS.fullmatch(option):
+            options += option.split()
+    if call.file is not None:
+        folders.append(str(call.file.parent))
+    folders.append(str(Path.cwd()))
+    defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
+    cpp = ["-xc++"] if call.language == "c" else []
+    return [*cpp, *options, *defines], list(dict.fromkeys(folders))
+
+
+def _definition(name: str, value: Any, call: Call) -> str:
+    if callable(value):
+        raise RequestError(f"defines: {name} is a function; write a text, or {ELSEWHERE}")
+    return braced(value, call.parameters) if isinstance(value, str) else str(value)
+
+
+def listed(restrictions: Any) -> list[Any]:
+    """The restrictions of a call, which may be none, a single one, or a list."""
+    if restrictions is None:
+        return []
+    return list(restrictions) if isinstance(restrictions, list | tuple) else [restrictions]
+
+
+def _restriction(call: Call, given: Any) -> str | Callable[..., Any]:
+    """A restriction of a call for a space. Raises RequestError if it is neither a text nor a function."""
+    if isinstance(given, str):
+        return _condition(given, call)
+    if not callable(given):
+        raise RequestError(f"restrictions: {given!r} is neither a text nor a function; {ELSEWHERE}")
+    return _of_configuration(given, call)
+
+
+def _condition(text: str, call: Call) -> str:
+    try:
+        parsed = expressions.parse(text)
+    except ExpressionError as error:
+        raise RequestError(
+            f"restrictions: {quoted(text)}: {error}; write a function of the configuration instead"
+        ) from None
+    if unknown := sorted(parsed.names - set(call.parameters)):
+        raise RequestError(
+            f"restrictions: {quoted(text)}: {unknown[0]} is no parameter; allowed: {', '.join(call.parameters)}"
+        )
+    return text
+
+
+def _of_configuration(function: Callable[..., Any], call: Call) -> Callable[..., Any]:
+    """A restriction that takes the configuration as a dictionary, as Kernel Tuner passes it."""
+
+    def holds(_config: dict[str, Any]) -> bool:
+        return bool(function({name: _config[name] for name in call.parameters}))
+
+    holds.__name__ = getattr(function, "__name__", "restriction")
+    holds.__wrapped__ = function  # type: ignore[attr-defined]  # names and identifies the script's own
+    return holds

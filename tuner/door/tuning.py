@@ -1,0 +1,147 @@
+"""`tune_kernel` with the signature and the results of Kernel Tuner 1.5."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import kernel_tuner
+
+from tuner.door.call import ELSEWHERE, Call
+from tuner.door.device_names import device_name
+from tuner.door.goal import Goal
+from tuner.door.results import Row
+from tuner.door.session import Session
+from tuner.errors import RequestError
+from tuner.measure.method import TIMEOUT, Method
+from tuner.quoting import quoted
+from tuner.search.pool_gp_strategy import PoolGPStrategy
+from tuner.search.strategies import KERNEL_TUNER_STRATEGIES
+from tuner.tuning.request import TuningRequest
+
+SIMULATED = kernel_tuner.tune_kernel  # Kernel Tuner's own, which may be replaced later
+# The part of a space that `random_sample` measures if it has no budget.
+RANDOM_FRACTION = 0.1
+# Options of strategies that tuner follows; the others are for Kernel Tuner's own strategies.
+STRATEGY_OPTIONS = {"max_fevals", "time_limit", "fraction"}
+
+
+def tune_kernel(
+    kernel_name: str,
+    kernel_source: Any,
+    problem_size: Any,
+    arguments: Sequence[Any],
+    tune_params: Mapping[str, Sequence[Any]],
+    grid_div_x: Any = None,
+    grid_div_y: Any = None,
+    grid_div_z: Any = None,
+    restrictions: Any = None,
+    answer: Sequence[Any] | None = None,
+    atol: float = 1e-6,
+    verify: Callable[..., Any] | None = None,
+    verbose: bool = False,
+    lang: str | None = None,
+    device: int = 0,
+    platform: int = 0,
+    smem_args: Mapping[str, Any] | None = None,
+    cmem_args: Mapping[str, Any] | None = None,
+    texmem_args: Mapping[str, Any] | None = None,
+    compiler: str | None = None,
+    compiler_options: Sequence[str] | None = None,
+    defines: Mapping[str, Any] | None = None,
+    log: Any = None,
+    iterations: int = 7,
+    block_size_names: Sequence[str] | None = None,
+    quiet: bool = False,
+    strategy: Any = None,
+    strategy_options: Mapping[str, Any] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    simulation_mode: bool | None = None,
+    parallel: Any = None,
+    observers: Sequence[Any] | None = None,
+    objective: str | Sequence[str] | None = None,
+    objective_higher_is_better: bool | Sequence[bool] | None = None,
+    objectives: Mapping[str, bool] | None = None,
+    seed: int | None = None,
+    *,
+    budget: str | int | None = None,
+    storage: str | None = None,
+    devices: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    timeout: float = TIMEOUT,
+) -> tuple[list[Row], dict[str, Any]]:
+    """Tune a kernel as `kernel_tuner.tune_kernel` does, measured and verified by `tuner`.
+
+    The arguments up to `seed` are those of Kernel Tuner 1.5, with the same meaning. Each configuration is compiled in a
+    process of its own; a configuration that crashes, hangs or is wrong is one row with an error, and the run goes on.
+    Trials are kept, so the same call continues a run that was interrupted.
+
+    Args:
+        budget: As `tune --budget`: a number of configurations or a time, such as "90s". Default: that of
+            `strategy_options`, or all configurations.
+        storage: The URL of a database in which several machines share the search. Default: this machine alone.
+        devices: As `tune --device`: the names of several devices, or "all". Default: `device` and `platform`.
+        store: A folder in which the space and its record are kept, so that `tuner.load` finds the kernel. Default:
+            nothing is kept but the trials.
+        timeout: Seconds that a configuration may take.
+
+    Returns the rows, a dictionary for each configuration, and a dictionary about the run. A row has the parameters,
+    `time` and `times` in ms, the milliseconds of each stage, and the metrics; the row of a failed configuration has
+    `__error__`, which is a `WrongResultConfig` if its result was wrong.
+
+    Raises RequestError for arguments that are wrong or not supported, NoConfiguration if no configuration is valid, and
+    DeviceError if the device cannot be used.
+    """
+    beyond = ("budget", "storage", "devices", "store", "timeout")
+    given = {name: value for name, value in locals().items() if name not in ("beyond", *beyond)}
+    if simulation_mode:
+        measured: tuple[list[Row], dict[str, Any]] = SIMULATED(**given)
+        return measured
+    if log:
+        logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
+    call = Call(
+        kernel_name, kernel_source, problem_size, arguments, dict(tune_params), (grid_div_x, grid_div_y, grid_div_z),
+        block_size_names, lang, device, platform, smem_args, cmem_args, texmem_args, compiler, compiler_options,
+        defines,
+    )  # fmt: skip
+    goal = Goal.of(objective, objective_higher_is_better, objectives)
+    session = Session(call, restrictions, answer, atol, verify, observers, metrics, goal, quiet, verbose)
+    request = TuningRequest(
+        "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
+        budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=0 if seed is None else int(seed),
+        method=Method(repeats=iterations, objectives=(goal.searched,)), timeout=timeout,
+    )  # fmt: skip
+    return session.run(request, cache, None if store is None else Path(store))
+
+
+def _strategy(given: Any) -> str | None:
+    """The name of a strategy of `tune`. Raises RequestError for a strategy object of another kind."""
+    if given is None or isinstance(given, PoolGPStrategy):
+        return None
+    if not isinstance(given, str):
+        raise RequestError(f"strategy: {given!r}: give the name of a strategy; {ELSEWHERE}")
+    return f"kt:{given}" if given in KERNEL_TUNER_STRATEGIES and given != "brute_force" else given
+
+
+def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], call: Call) -> str | None:
+    """The budget as `tune --budget` takes it. Raises RequestError for a strategy option that is not supported."""
+    if given is not None:
+        return str(given)
+    for name in options:
+        if name not in STRATEGY_OPTIONS:
+            allowed = ", ".join(sorted(STRATEGY_OPTIONS))
+            raise RequestError(f"strategy_options: {quoted(name)} is not supported; allowed: {allowed}; or {ELSEWHERE}")
+    if "time_limit" in options:
+        return f"{options['time_limit']}s"
+    if "max_fevals" in options:
+        return str(options["max_fevals"])
+    if strategy == "random_sample":
+        combinations = math.prod(len(values) for values in call.parameters.values())
+        return str(math.ceil(options.get("fraction", RANDOM_FRACTION) * combinations))
+    return None

@@ -1,0 +1,60 @@
+"""A script's own `verify` function, as a derived value that must be true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kernel_tuner.util import normalize_verify_function
+
+from tuner.door import sending
+from tuner.door.arguments import ScriptArgument
+
+# The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none.
+FILE = """\
+# {identity}
+import pathlib
+import pickle
+import sys
+
+FOLDERS, PICKLED = pickle.loads(pathlib.Path(__file__).with_suffix(".pickle").read_bytes())
+sys.path += [folder for folder in FOLDERS if folder not in sys.path]
+FUNCTION, ANSWER = pickle.loads(PICKLED)
+NAMES = {names!r}
+
+
+def is_right(**arrays):
+    results = [None if name is None else arrays[name] for name in NAMES]
+    return bool(FUNCTION(ANSWER, results, atol={atol!r}))
+"""
+
+
+def derive(
+    verify: Callable[..., Any],
+    answer: Sequence[Any] | None,
+    atol: float,
+    arguments: Sequence[ScriptArgument],
+    folder: Path,
+) -> dict[str, Any]:
+    """The entry of `derive` that calls `verify`; its files are written into `folder`.
+
+    Raises RequestError if the function cannot be sent to the process that verifies.
+    """
+    wanted = [answer is None or each is not None for each in answer or arguments]
+    names = [
+        each.name if each.is_array and is_wanted else None for each, is_wanted in zip(arguments, wanted, strict=False)
+    ]
+    file = folder / "verify.py"
+    pickled = sending.by_value((normalize_verify_function(verify), _plain(answer)), "verify: the function")
+    file.with_suffix(".pickle").write_bytes(pickled)
+    file.write_text(FILE.format(identity=sending.identity(verify), names=names, atol=float(atol)), encoding="utf-8")
+    return {"verified": {"python": f"{file}:is_right"}}
+
+
+def _plain(answer: Sequence[Any] | None) -> list[Any] | None:
+    """The answers, with arrays of other packages as NumPy's."""
+    if answer is None:
+        return None
+    return [each.get() if hasattr(each, "get") and not isinstance(each, np.ndarray) else each for each in answer]
