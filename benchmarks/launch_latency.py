@@ -24,9 +24,11 @@ import numpy as np
 
 import tuner
 from tuner.devices.work import Function, Run, Work
+from tuner.families import vendor
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering
 from tuner.space.sources.source import StepSource
+from tuner.store.lookup import Candidate
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
@@ -64,6 +66,18 @@ class Array:
 def dispatched(kernel: tuner.Kernel) -> Callable[..., object]:
     """The same kernel through a handle for any size, which has loaded it."""
     return tuner.dispatch(kernel.space.name, device=kernel.device, library=False)
+
+
+def by_library(kernel: tuner.Kernel, arrays: list[Any]) -> Callable[..., object]:
+    """A handle for any size that runs the vendor's library on arrays like these, whatever is faster."""
+    handle = tuner.dispatch(kernel.space.name, device=kernel.device, library=False, wait=True)
+    handle.kernel(*arrays)
+    candidate = Candidate({}, "default")
+    library = vendor.load(kernel.space, kernel.scope, kernel.device, candidate, kind=vendor.LibraryKernel)
+    assert library is not None, "the library is not installed"
+    for key in handle._loaded:
+        handle._loaded[key] = library
+    return handle
 
 
 def function_of(kernel: tuner.Kernel) -> Function:
@@ -159,10 +173,17 @@ def with_torch(kernel: tuner.Kernel) -> Ways:
     import torch
 
     C, A, B = (torch.from_numpy(x).cuda() for x in numpy_arrays())
+    tuner.matmul(A[0], B[0], C[0], wait=True)
     ways: Ways = {
         "tuner: kernel(C, A, B), torch": partial(kernel, C, A, B),
         "tuner: dispatch(...)(C, A, B), torch": partial(dispatched(kernel), C, A, B),
+        "tuner: dispatch(...)(C, A, B) that runs cuBLAS, torch": partial(by_library(kernel, [C, A, B]), C, A, B),
         "tuner: matmul(A, B, out), torch": partial(tuner.matmul, A[0], B[0], C[0]),
+        "tuner: matmul(A, B, out) of padded rows, by cuBLAS, torch": partial(
+            tuner.matmul, torch.rand(SIZE, 2 * SIZE, device="cuda")[:, :SIZE], B[0], C[0]
+        ),
+        "tuner: matmul(A, B), torch": partial(tuner.matmul, A[0], B[0]),
+        "torch: mm(A, B)": partial(torch.mm, A[0], B[0]),
         "torch: add(A, B, out=C)": partial(torch.add, A, B, out=C),
         "torch: mm(A, B, out=C)": partial(torch.mm, A[0], B[0], out=C[0]),
     }

@@ -229,6 +229,27 @@ def test_tensors_are_multiplied_however_they_lie(name: str, dtype: str, torch: A
     assert (product.double() - expected).abs().max() <= error * expected.abs().max()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_repeated_products_are_right_whichever_arrays_factors_and_streams_a_call_has(dtype: str, torch: Any) -> None:
+    kind, sizes = getattr(torch, dtype), ((64, 96, 128), (33, 65, 17))
+    for m, n, k in sizes:
+        for number in range(40):
+            a, b = torch.randn(m, k, device="cuda").to(kind), torch.randn(k, n, device="cuda").to(kind)
+            if number % 5 == 4:  # an address that few kernels accept
+                a = torch.randn(m * k + 1, device="cuda").to(kind)[1:].view(m, k)
+            out, alpha, beta = torch.ones(m, n, device="cuda", dtype=kind), 1.0 + number % 2, float(number % 3 == 2)
+            expected = alpha * (a.double() @ b.double()) + beta
+            stream = torch.cuda.Stream() if number % 7 == 6 else torch.cuda.current_stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                assert tuner.matmul(a, b, out, alpha=alpha, beta=beta, wait=number < 2) is out
+            stream.synchronize()
+            error = {"float32": 1e-5, "bfloat16": 1e-2}[dtype]
+            assert (out.double() - expected).abs().max() <= error * expected.abs().max()
+    with pytest.raises(ArgumentError, match="requires grad"):
+        tuner.matmul(a, b, torch.ones(m, n, device="cuda", dtype=kind, requires_grad=True))
+
+
 @pytest.mark.parametrize("library", [name for name in ("cupy", "pycuda") if name in installed_libraries()])
 def test_arrays_of_other_libraries_are_multiplied_too(library: str) -> None:
     _, A, B = matrices(1, 65, 33, 17)

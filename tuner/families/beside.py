@@ -10,8 +10,10 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 WORKER = "tuner.families.beside_worker"
 
@@ -47,6 +49,8 @@ class _Queue:
         with self._starting:
             present = self._by_request.setdefault(work.request, work)
             if self._waiting is None:
+                from queue import SimpleQueue  # most processes need no work beside them
+
                 self._waiting = SimpleQueue()
                 # A daemon, because it may wait for a child when the program ends; the child ends with the program.
                 threading.Thread(target=_serve, args=(self._waiting,), name="beside", daemon=True).start()

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tuner.devices import Device
 from tuner.families import model_files
@@ -66,7 +67,7 @@ class Forecast:
         counts = Counter[float]()
         for table in (table for of_kernel in self._tables for table in of_kernel if table.head.launch_ms):
             counts[table.head.launch_ms] += table.count
-        knowledge = Knowledge(library, counts)
+        knowledge = Knowledge(library, counts, takes_all=True)
         for query, own in zip(self._queries, records, strict=True):
             knowledge.add_records(own, query)
         self.recorded: list[Known] = knowledge.all()
@@ -247,7 +248,7 @@ class Forecast:
         of_kernel = self._ratios.get(id(known.space), {})
         if not of_kernel:
             return {}
-        ratio = of_kernel.get(config_key(known.config)) or median(of_kernel.values())
+        ratio = of_kernel.get(config_key(known.config)) or float(np.median([*of_kernel.values()]))
         return {sizes: ratio * time_ms for sizes, time_ms in self._sibling_times.get(_key(known), {}).items()}
 
     @cached_property
@@ -261,7 +262,7 @@ class Forecast:
             of_sibling = self._sibling_times.get(_key(known), {})
             ratios = [known.times[sizes] / of_sibling[sizes] for sizes in known.times.keys() & of_sibling.keys()]
             if len(ratios) >= SHARED:
-                medians.setdefault(id(known.space), {})[config_key(known.config)] = median(ratios)
+                medians.setdefault(id(known.space), {})[config_key(known.config)] = float(np.median(ratios))
         return medians
 
     @cached_property

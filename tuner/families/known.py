@@ -86,10 +86,11 @@ class Knowledge:
     `launch_ms` is the usual launch overhead in ms, to which `all` adjusts the times; None if unknown.
     """
 
-    def __init__(self, library: bool, uncollected: Mapping[float, int] | None = None) -> None:
+    def __init__(self, library: bool, uncollected: Mapping[float, int] | None = None, takes_all: bool = False) -> None:
         """`library`: whether to collect the library's times. `uncollected` counts the times by launch overhead that are
-        known, but will not be added."""
-        self._with_library = library
+        known, but will not be added. `takes_all`: whether to collect configurations that a space does not declare, too,
+        which are valid nowhere: to find them takes long."""
+        self._with_library, self._takes_all = library, takes_all
         self._counts = Counter[float](uncollected or {})
         self._added: list[tuple[Known, Mapping[Sizes, float], float | None]] = []  # with the launch overhead
         self.launch_ms: float | None = None
@@ -122,6 +123,9 @@ class Knowledge:
             self._library.times[sizes] = launch_overhead.adjusted(record.library_ms, record.launch_ms, self.launch_ms)
         self._added.clear()
 
+    def _takes(self, space: Space, config: Config) -> bool:
+        return self._takes_all or space.declares(config)
+
     def _of(self, space: Space, config: Config) -> Known:
         return self._known.setdefault((id(space), config_key(config)), Known(space, config))
 
@@ -136,7 +140,7 @@ class Knowledge:
             if signatures.setdefault(sizes, record.signature) != record.signature:
                 continue
             for rank, (config, time_ms) in enumerate(record.timed):
-                known = self._of(space, config) if space.declares(config) else None
+                known = self._of(space, config) if self._takes(space, config) else None
                 if known is not None and sizes not in known.records:
                     known.records[sizes] = record, rank
                     self._added.append((known, {sizes: time_ms}, record.launch_ms))
@@ -155,7 +159,7 @@ class Knowledge:
         if not table.serves(query):
             return
         for key, config in table.configs.items():
-            if space.declares(config):
+            if self._takes(space, config):
                 self._added.append((self._of(space, config), table.times[key], table.launch_ms))
         if self._with_library:
             self._added.append((self._library, table.library, table.launch_ms))

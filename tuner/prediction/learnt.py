@@ -46,7 +46,11 @@ class Learnt(NamedTuple):
     @property
     def places(self) -> Array:
         """The features of the pairs, [pairs, columns]."""
-        return np.concatenate([self.shared[self.sizes], self.own], axis=1)
+        columns = self.shared.shape[1]
+        places = np.empty((len(self.sizes), columns + self.own.shape[1]), np.float32)
+        np.take(self.shared.astype(np.float32), self.sizes, axis=0, out=places[:, :columns], mode="clip")
+        places[:, columns:] = self.own
+        return places
 
 
 def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:

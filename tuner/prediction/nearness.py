@@ -79,10 +79,12 @@ class Nearness:
         """`places`, [pairs, columns], are the features of the pairs: the shared ones, then the own ones. `scales`,
         [2, columns], are those of the library and of kernels; columns whose scale is 0 are skipped."""
         self._kinds, self._scales = [*map(int, is_kernel)], scales[is_kernel.astype(int)]
-        self._counts, self._centre = counts, places.sum(axis=0) / max(1, len(places))  # reduces cancellation
+        self._counts, self._centre = counts, places.sum(axis=0, dtype=float) / max(1, len(places))  # less cancellation
         self._columns = [np.flatnonzero([*(each != 0), True, True]) for each in scales]
         rows = np.ones((places.shape[1] + 2, len(places)), np.float32)
-        np.multiply((places - self._centre).T, np.repeat(self._scales, counts, axis=0).T, out=rows[:-2])
+        places = places - self._centre.astype(np.float32)
+        places *= np.repeat(self._scales.astype(np.float32), counts, axis=0)
+        rows[:-2] = places.T
         np.einsum("cp,cp->p", rows[:-2], rows[:-2], out=rows[-2])
         self._blocks: list[list[Array]] = []
         for kind, pairs in zip(self._kinds, np.split(np.arange(len(places)), counts.cumsum()[:-1]), strict=True):

@@ -19,6 +19,15 @@ Addresses = Callable[[Sequence[Any]], Sequence[int]]
 Stream = Callable[[Any], int]
 
 
+class PlacedArray:
+    """The address of an array whose layout, type and device its user has checked, and the stream of a launch."""
+
+    __slots__ = ("address", "stream")
+
+    def __init__(self, address: int, stream: int) -> None:
+        self.address, self.stream = address, stream
+
+
 class Readers(dict[type, tuple[Addresses, Stream]]):
     """Maps the type of the first array to two functions: one checks all arrays and returns their addresses, the other
     returns the handle of the current stream. An entry is created when a type first occurs."""
@@ -33,6 +42,8 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         self._specs, self._number, self._is_ours, self._slow = specs, number, is_ours, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
+        if kind is PlacedArray:
+            return self.setdefault(kind, (_addresses_of, current_stream(kind, self._number)))
         readers = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}
         are_plain = all(spec.is_contiguous for spec in self._specs)  # fast readers check contiguity, not strides
         factory = readers.get(_library(kind)) if are_plain else None
@@ -83,23 +94,31 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         return addresses
 
     def _torch(self) -> Addresses:
-        slow, torch = self._slow, sys.modules["torch"]
-        expected = [
-            (spec.shape, getattr(torch, spec.dtype.name, None), True, True, self._number, False) for spec in self._specs
+        slow, torch, every = self._slow, sys.modules["torch"], range(len(self._specs))
+        if not every:
+            return slow
+        names: dict[str, Any] = {"slow": slow, "number": self._number}
+        for at, spec in enumerate(self._specs):
+            names |= {f"shape{at}": spec.shape, f"dtype{at}": getattr(torch, spec.dtype.name, None)}
+        # Generated code, because every launch runs it: to compare lists of facts takes 0.6 us longer for three tensors.
+        facts = [
+            f"t{at}.shape == shape{at} and t{at}.dtype == dtype{at} and t{at}.is_contiguous() and t{at}.is_cuda "
+            f"and t{at}.get_device() == number and not t{at}.requires_grad"
+            for at in every
         ]
-
-        def addresses(tensors: Sequence[Any]) -> Sequence[int]:
-            try:
-                facts = [
-                    (t.shape, t.dtype, t.is_contiguous(), t.is_cuda, t.get_device(), t.requires_grad) for t in tensors
-                ]
-                if facts == expected:
-                    return [tensor.data_ptr() for tensor in tensors]
-            except (AttributeError, RuntimeError):  # RuntimeError: a tensor without memory of its own
-                pass
-            return slow(tensors)
-
-        return addresses
+        text = (
+            "def addresses(tensors):\n"
+            "    try:\n"
+            f"        {''.join(f't{at}, ' for at in every)} = tensors\n"
+            f"        if {' and '.join(facts)}:\n"
+            f"            return [{', '.join(f't{at}.data_ptr()' for at in every)}]\n"
+            "    except (AttributeError, RuntimeError, TypeError, ValueError):\n"  # RuntimeError: without memory
+            "        pass\n"
+            "    return slow(tensors)\n"
+        )
+        exec(text, names)  # noqa: S102  # the text has only numbers and the words above
+        found: Addresses = names["addresses"]
+        return found
 
     def _other(self) -> Addresses:
         slow, is_ours = self._slow, self._is_ours
@@ -122,6 +141,10 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
             return values
 
         return addresses
+
+
+def _addresses_of(arrays: Sequence[Any]) -> list[int]:
+    return [array.address for array in arrays]
 
 
 def _library(kind: type) -> str:
@@ -156,6 +179,8 @@ def interface_of(array: Any) -> dict[str, Any]:
 def current_stream(kind: type, number: int) -> Stream:
     """A function that takes an array of type `kind` and returns the handle of its library's current stream on the GPU
     with this number."""
+    if kind is PlacedArray:
+        return operator.attrgetter("stream")
     match _library(kind):
         case "pycuda":
             return lambda array: 0  # its current stream is always the default stream

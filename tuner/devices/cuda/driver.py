@@ -223,6 +223,21 @@ def current_context() -> int | None:
     return context.value
 
 
+def context_reader() -> Callable[[], int | None]:
+    """A function like `current_context` for one thread, which takes a third of its time."""
+    cuda = library()
+    # Without releasing the interpreter's lock, which takes longer than the call.
+    read: Any = ctypes.PyDLL(cuda._name, handle=cuda._handle).cuCtxGetCurrent
+    cell = ctypes.c_void_p()
+    reference = ctypes.byref(cell)
+
+    def current() -> int | None:
+        read(reference)
+        return cell.value
+
+    return current
+
+
 def is_current(number: int) -> bool:
     """Whether the calling thread's current context belongs to the GPU with this number."""
     current, device = ctypes.c_int(-1), ctypes.c_int()

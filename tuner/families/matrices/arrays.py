@@ -11,6 +11,7 @@ import numpy as np
 
 from tuner import devices
 from tuner.devices.cuda import driver
+from tuner.devices.cuda.arrays import current_stream
 from tuner.errors import ArgumentError
 from tuner.families.problem import dtype_name
 from tuner.space.dtypes import DTYPES
@@ -81,6 +82,11 @@ class Arrays:
         """The array as a launch accepts it."""
         return array
 
+    def streams(self, array: Any) -> Callable[[Any], int] | None:
+        """A function that returns the current stream for arrays like this one, if `data_ptr` is their address on a GPU
+        and `layout` tells whether a launch takes them; else None."""
+        return None
+
     def layout(self, array: Any) -> tuple[Any, ...]:
         """Shape, strides, dtype and device: everything that a plan depends on."""
         return array.shape, array.strides, array.dtype
@@ -146,7 +152,10 @@ class TorchTensors(Arrays):
         return tuple(array.stride())
 
     def layout(self, array: Any) -> tuple[Any, ...]:
-        return array.shape, array.stride(), array.dtype, array.get_device()
+        return array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad
+
+    def streams(self, array: Any) -> Callable[[Any], int] | None:
+        return current_stream(type(array), array.get_device()) if array.is_cuda and not array.requires_grad else None
 
     def stacked(self, array: Any) -> Any:
         return array if array.ndim == 3 else array.unsqueeze(0)

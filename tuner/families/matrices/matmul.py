@@ -21,10 +21,19 @@ from tuner.families import family, products
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.explanations import WITHOUT_COPIES, Explanation, explained
 from tuner.families.matrices import arrays
-from tuner.families.matrices.plans import Plan, StackExplainer, check_types, empty_plan, result_shape, stack_shape
+from tuner.families.matrices.plans import (
+    Plan,
+    Product,
+    StackExplainer,
+    check_types,
+    direct,
+    empty_plan,
+    result_shape,
+    stack_shape,
+)
 from tuner.families.matrices.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
 from tuner.families.places import Places, device_name
-from tuner.families.vendor import LibraryKernel
+from tuner.families.vendor import LibraryKernel, Substitute
 from tuner.quoting import quoted
 from tuner.space.dtypes import DTYPES
 from tuner.space.scope import Scope
@@ -104,8 +113,15 @@ class Matmul:
         wait: bool = False,
     ) -> Any:
         """alpha * a @ b + beta * out, in `out` if given, else in a new array. See the class."""
-        transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
-        plan = self._planned(a, b, out, transpose_a, transpose_b)
+        kind = a.__class__
+        try:  # the beginning of `_planned`, because a call of it takes as long as to look a plan up
+            layout = _LAYOUTS[kind]
+            kinds = kind, b.__class__, out.__class__
+            plan = self._plans[
+                (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+            ]
+        except (KeyError, AttributeError, TypeError, RuntimeError, ValueError):  # ValueError: a factor that is an array
+            plan = self._planned(a, b, out, bool(transpose_a), bool(transpose_b))
         if out is None:
             if beta:
                 raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
@@ -119,7 +135,7 @@ class Matmul:
             treatment.check_target(out)
             written = treatment.written(out, arrays.element(out), beta)
             a, b = (treatment.copied(x, arrays.element(x)) for x in (a, b))
-            self._planned(a, b, written, transpose_a, transpose_b).multiply(a, b, written, alpha, beta)
+            self._planned(a, b, written, bool(transpose_a), bool(transpose_b)).multiply(a, b, written, alpha, beta)
             treatment.assign(out, written)
         return out
 
@@ -191,8 +207,30 @@ class Matmul:
             )
         ]
         on_out = treatment.preparation(len(shape), False, None, None, is_handed=way.types[0] is None)
-        result = shape, arrays.element(a)
-        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.explain)
+        result, prepare_all = (shape, arrays.element(a)), (on_out, prepare[0], prepare[1])
+        shortcut = None
+        streams = treatment.streams(a)
+        if way.types == (None, None, None) and streams is not None and not (b.requires_grad or target.requires_grad):
+            shortcut = functools.partial(_shortcut, way.run, streams, prepare_all)
+        return Plan(way.run, prepare_all, result, way.types[0], treatment, way.explain, shortcut)
+
+
+def _shortcut(
+    run: Callable[..., None],
+    current: Callable[[Any], int],
+    prepare: tuple[Callable[[Any], Any], ...],
+    a: Any,
+    b: Any,
+    out: Any,
+) -> Product | None:
+    """A function that runs what `run` does on arrays like these, given their addresses alone; None if the library only
+    serves in place of a kernel, or the kernel reads the strides of each call."""
+    if isinstance(run, Dispatcher):
+        kernel = run.kernel(*(on(array) for on, array in zip(prepare, (out, a, b), strict=True)))
+        if isinstance(kernel, Substitute) or kernel.space.operation.leading:
+            return None
+        return direct(kernel, current)
+    return direct(run, current) if isinstance(run, LibraryKernel) else None
 
 
 def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
