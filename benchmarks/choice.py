@@ -53,7 +53,7 @@ def described(name: str, units: int, cache: int) -> Any:
     return SimpleNamespace(
         id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=units, last_cache=cache, on_processor=False, compiler=NvrtcCompiler("sm_90a"),
-        conditions=DEFAULT,
+        conditions=DEFAULT, host_times=lambda: None,
         tiles=lambda product: cublas_tiles.tiles(product, cublas_tiles.Heuristic(1, (128, 128), 1, 1.0), units),
     )  # fmt: skip
 

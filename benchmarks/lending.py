@@ -103,7 +103,7 @@ class Lending:
             if sizes in times
         }
         ranked = forecast.ranked(self._scope.at(dict(zip(self._sizes, sizes, strict=True))))
-        taken = ((self._numbers[id(known.space)], config_key(known.config)) for known in ranked)
+        taken = ((self._numbers[id(known.space)], config_key(known.config)) for _, known in ranked)
         return next(there[pair] for pair in taken if pair in there) / min(there.values()) - 1
 
 

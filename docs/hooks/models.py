@@ -48,7 +48,7 @@ class Model(NamedTuple):
         return SimpleNamespace(
             id=f"{head.kind}:0", kind=head.kind, language=backend.language, name=head.device, units=head.units,
             architecture=head.architecture, limits=backend.widest(head.architecture), last_cache=CACHE,
-            on_processor=False, conditions=DEFAULT, tiles=lambda product: None,
+            on_processor=False, conditions=DEFAULT, tiles=lambda product: None, host_times=lambda: None,
         )  # fmt: skip
 
     @property

@@ -18,6 +18,7 @@ from tuner.devices.conditions import DEFAULT
 from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.blas import cublas_tiles
 from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.product import HostTimes
 from tuner.families import family, model_files
 from tuner.families.choice import Choice, FamilyTable
 from tuner.prediction.learning import Learner
@@ -28,20 +29,25 @@ from tuner.store.store import Store
 H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 
 
-def gpu(name: str) -> Any:
+def gpu(name: str, host: HostTimes | None = None) -> Any:
     """A GPU that is not here, as far as a choice asks; its library tells how it would run any product."""
     told = cublas_tiles.Heuristic(1, (128, 128), 1, 1.0)
     return SimpleNamespace(
         id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=132, last_cache=50 << 20, on_processor=False, compiler=NvrtcCompiler("sm_90a"), conditions=DEFAULT,
-        tiles=lambda product: cublas_tiles.tiles(product, told, 132),
+        tiles=lambda product: cublas_tiles.tiles(product, told, 132), host_times=lambda: host,
     )  # fmt: skip
 
 
 def table(
-    name: str, device: str = H200, library: bool = True, results: Path | None = None, **types: str
+    name: str,
+    device: str = H200,
+    library: bool = True,
+    results: Path | None = None,
+    host: HostTimes | None = None,
+    **types: str,
 ) -> FamilyTable:
-    found, there = family.find(name), gpu(device)
+    found, there = family.find(name), gpu(device, host)
     op = found.operation
     scope = op.scope(dict.fromkeys(op.sizes, 1), dict(op.options), "cuda", there.limits, types)
     return FamilyTable(found.spaces, there, scope, library, results)
@@ -135,3 +141,15 @@ def test_a_model_of_other_code_or_another_device_is_not_taken() -> None:
     assert model_files.ModelFile.of(data, problem) is not None
     for changed in ({"device": H100}, {"units": 114}, {"types": {"real": "float16"}}):
         assert model_files.ModelFile.of(data, {**problem, **changed}) is None
+
+
+def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_counts() -> None:
+    """At the small sizes of a grid, either way may be the shorter one for the device alone."""
+    shapes = [(m, n, k) for m in (64, 128, 256) for n in (64, 160, 512) for k in (64, 256)] + [(4096, 4096, 4096)]
+    ways = {}
+    for kernel_us, library_us in ((1, 1), (20, 40), (40, 20)):
+        of = table("hgemm", host=HostTimes(kernel_us / 1e3, library_us / 1e3))
+        ways[kernel_us, library_us] = [first(of, *shape).space is None for shape in shapes]
+    assert not any(ways[20, 40][:-1])
+    assert all(ways[40, 20][:-1])
+    assert {each[-1] for each in ways.values()} == {ways[1, 1][-1]}, "a long kernel hides what the host does"

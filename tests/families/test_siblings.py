@@ -49,7 +49,7 @@ def gpu(name: str, units: int = 132, kind: str = "cuda") -> Any:
     return SimpleNamespace(
         id="cuda:0", kind=kind, language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=units, last_cache=0, on_processor=False, compiler=NvrtcCompiler("sm_90a"), tiles=lambda product: None,
-        conditions=DEFAULT,
+        conditions=DEFAULT, host_times=lambda: None,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
-    from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
+    from tuner.devices.product import HostTimes, MatrixProduct, ProductLaunch, Tiles
     from tuner.space.sources.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -290,6 +290,11 @@ class Device(ABC):
     def product(self, product: MatrixProduct, specs: Sequence[ArraySpec]) -> ProductLaunch | None:
         """The vendor library's matrix product as a launch on the caller's arrays C, A and B, which must meet `specs`.
         None if there is none."""
+        return None
+
+    def host_times(self) -> HostTimes | None:
+        """The host's times of calls, measured on this machine; None if a launch takes no time beside its kernel, or if
+        there is no vendor library."""
         return None
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:

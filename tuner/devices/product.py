@@ -40,6 +40,13 @@ class MatrixProduct(NamedTuple):
     B: Matrices
 
 
+class HostTimes(NamedTuple):
+    """The host's time in ms of a call that launches one kernel, and of one that runs the vendor library."""
+
+    kernel_ms: float
+    library_ms: float
+
+
 class Tiles(NamedTuple):
     """How a library tiles a product. Each part of a split-K sum counts as a tile of its own."""
 

@@ -301,14 +301,15 @@ class Forecast:
     def _sizes(self) -> frozenset[Sizes]:
         return frozenset(sizes for known in self.known for sizes in known.times)
 
-    def ranked(self, scope: Scope) -> Iterator[Known]:
-        """The configurations by predicted time for this problem, shortest first; none if the model is not trusted."""
+    def ranked(self, scope: Scope) -> Iterator[tuple[float, Known]]:
+        """The configurations with their predicted times in ms for this problem, shortest first; none if the model is
+        not trusted."""
         if self.regret is None or self._model is None:
             return
         times = self._model.times(scope.sizes)
         for position in times.argsort(kind="stable"):
             if math.isfinite(times[position]):
-                yield self._candidates[position]
+                yield float(times[position]), self._candidates[position]
 
 
 def _key(known: Known) -> tuple[int, ConfigKey]:

@@ -37,7 +37,7 @@ from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 
 if TYPE_CHECKING:
-    from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
+    from tuner.devices.product import HostTimes, MatrixProduct, ProductLaunch, Tiles
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
@@ -324,6 +324,11 @@ class CudaDevice(Device):
         is_ours = driver.membership(self._context) if chosen_gpu.count() > 1 else None
         readers = Readers(specs, self._number, is_ours, functools.partial(self.handles, specs))
         return products.launch(product, specs, readers, self._context)
+
+    def host_times(self) -> HostTimes | None:
+        from tuner.devices.cuda import host_times
+
+        return host_times.of(self, self._context)
 
     def tiles(self, product: MatrixProduct) -> Tiles | None:
         from tuner.devices.cuda.blas import cublas_tiles
