@@ -1,0 +1,113 @@
+"""Run scripts of Kernel Tuner under Kernel Tuner and through `tuner.door`, and print what each took and found.
+
+Example: python benchmarks/door.py examples/opencl/vector_add.py examples/opencl/matmul.py
+
+Each script runs as it is, in its own folder and a process of its own, first under Kernel Tuner, then through the door.
+A table says for each call of `tune_kernel` how many configurations were measured, how long the call took, and the best
+time that it returned. `--most N` measures N random configurations in each call, the same number on both sides.
+"""
+
+import argparse
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+SIDES = ("Kernel Tuner", "tuner.door")
+
+
+def main() -> None:
+    """Run the scripts that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scripts", nargs="+", type=Path)
+    parser.add_argument("--most", type=int, help="configurations of each call")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a script on one side (%(default)s)")
+    parser.add_argument("--replace", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"),
+                        help="a change of each script, such as a smaller size")  # fmt: skip
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        run(options.side, options.scripts[0], options.most)
+        return
+    print("| script | call | side | configurations | failed | seconds | per second | best (ms) |")
+    print("|---|---|---|---|---|---|---|---|")
+    for script in options.scripts:
+        for side in SIDES:
+            for line in measured(script, side, options):
+                print(line, flush=True)
+
+
+def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
+    """The lines of the table for a script on one side."""
+    text = script.read_text()
+    for pattern, replacement in options.replace:
+        text = re.sub(pattern, replacement, text)
+    with tempfile.TemporaryDirectory() as state:
+        copy = script.resolve().with_name(f".copy-of-{script.name}")
+        copy.write_text(text)
+        command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
+        command += ["--most", str(options.most)] if options.most else []
+        variables = {**os.environ, "TUNER_STATE": state}  # nothing is resumed
+        try:
+            done = subprocess.run(
+                command,
+                cwd=copy.parent,
+                env=variables,
+                capture_output=True,
+                text=True,
+                timeout=options.limit,
+                check=False,
+            )
+            output, errors = done.stdout, done.stderr
+        except subprocess.TimeoutExpired as expired:
+            output, errors = (expired.stdout or b"").decode(), f"not done after {options.limit:g} s"
+        finally:
+            copy.unlink()
+    calls = [json.loads(line.removeprefix("CALL ")) for line in output.splitlines() if line.startswith("CALL ")]
+    lines = [
+        f"| {script.name} | {number} | {side} | {call['rows']} | {call['failed']} | {call['seconds']:.1f} | "
+        f"{call['rows'] / call['seconds']:.1f} | {call['best']} |"
+        for number, call in enumerate(calls, 1)
+    ]
+    is_done = "DONE" in output.splitlines()
+    last = (errors.strip().splitlines() or ["no message"])[-1][:120]
+    return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | |"]
+
+
+def run(side: str, script: Path, most: int | None) -> None:
+    """Run a script in this process, and print a line for each call of `tune_kernel`."""
+    import kernel_tuner
+    from kernel_tuner import interface
+
+    if side == SIDES[1]:
+        from tuner.door import replacement
+
+        replacement.replace()
+    tune_kernel = kernel_tuner.tune_kernel
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        if most is not None:
+            keywords |= {"strategy": "random_sample", "strategy_options": {"max_fevals": most}}
+        began = time.perf_counter()
+        rows, env = tune_kernel(*arguments, **keywords)
+        seconds = time.perf_counter() - began
+        right = [row["time"] for row in rows if "__error__" not in row]
+        call = {"rows": len(rows), "failed": len(rows) - len(right), "seconds": seconds}
+        print("\nCALL", json.dumps({**call, "best": f"{min(right):.4g}" if right else "none"}), flush=True)
+        return rows, env
+
+    kernel_tuner.tune_kernel = interface.tune_kernel = counted
+    sys.argv[:] = [script.name]
+    sys.path[0] = str(Path.cwd())
+    runpy.run_path(script.name, run_name="__main__")
+    print("\nDONE")
+
+
+if __name__ == "__main__":
+    main()
