@@ -291,3 +291,30 @@ def test_a_block_that_a_template_is_told_has_the_size_of_its_parameters(tmp_path
     """
     data, _ = drafted(tmp_path, tune, code)
     assert (data["block"], data["default"]) == (["bx", "by"], {"bx": 32, "by": 6})
+
+
+def test_what_the_host_says_of_blocks_and_bytes_is_read_as_c_means_it(tmp_path: Path, tune: Tune) -> None:
+    """A block by a macro that a dim3 reads, another block than strides seem to tell, the bytes of an array of the host,
+    and a pointer that moves."""
+    code = """
+    #define THREADS 192
+    __global__ void f(float *y, const float *x, const float *w, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        y[2 * i + threadIdx.y] = x[i % 7] + w[i % 5 - 1];
+    }
+    int main(int argc, char **argv) {
+        int n = atoi(argv[1]);
+        float rates[24], *y, *x, *w;
+        dim3 grid((n + THREADS - 1) / THREADS);
+        cudaMalloc(&y, 2 * n * sizeof(float));
+        cudaMalloc(&x, sizeof(rates));
+        cudaMalloc(&w, n * sizeof(float));
+        w++;
+        f<<<grid, THREADS>>>(y, x, w, n);
+    }
+    """
+    data, text = drafted(tmp_path, tune, code)
+    assert [a.get("shape") for a in data["operation"]["arguments"]][:2] == [["2 * n"], [24]]
+    assert guessed(text) == ["w"]
+    assert (data["grid"], data["block"]) == (["ceil_div(n, block_size_x)"], ["block_size_x"])
+    assert data["default"] == {"block_size_x": 192}

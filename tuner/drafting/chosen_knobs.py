@@ -170,10 +170,19 @@ class ChosenKnobs(Facts):
 
     def _known_block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The block size as `_block`, with the host code's number on an axis that the launch may not choose."""
-        numbers = self.launched.block(self.steps.index(step)) if not self.reads_threads else []
-        block = self._block(step, found)
-        block += [""] * (len(numbers) - len(block))
-        return [each or self._of_template(number) for each, number in itertools.zip_longest(block, numbers)]
+        numbers, block = self.launched.block(self.steps.index(step)), self._block(step, found)
+        if numbers:
+            block += [""] * (len(numbers) - len(block))
+            numbers += [1] * (len(block) - len(numbers))
+        return [self._on_axis(*each) for each in itertools.zip_longest(block, numbers, range(len(block)))]
+
+    def _on_axis(self, extent: str, number: int | None, axis: int) -> str:
+        """The block size on an axis: `extent` if the source tells it, unless the host has another number."""
+        if extent.isdecimal() and number not in (None, int(extent)):
+            extent = ""
+        if axis and number == 1 and not extent:
+            return "1"
+        return extent or ("" if self.reads_threads else self._of_template(number))
 
     def _of_template(self, number: int | None) -> str:
         """A number of threads, or the only template parameter for which all launches pass it."""

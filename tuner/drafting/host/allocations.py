@@ -39,6 +39,8 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
         return None
     function = scope.function
     if found := [*_allocated(scope, name, steps)]:
+        if any(not each.words for each in function.assignments.get(name, ())):
+            return None  # x++
         return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
     base = name.partition(".")[0]
     is_own = function.declares(base)

@@ -128,6 +128,10 @@ class HostFunction:
                 yield self.body[start], self.body[at + 1 : start]
             at = (matching(self.body, at) if self.body[at] in "([" or self.body[at - 1] == "=" else at) + 1
 
+    def stars(self, name: str) -> int:
+        """How often a variable that the function declares is a pointer."""
+        return self._declared.get(name, ()).count("*")
+
     def type_of(self, name: str) -> str:
         """The type of what a pointer that the function declares points to; empty if it declares none."""
         declared = self._declared.get(name, self.parameters.get(name, ())[:-1])
@@ -139,12 +143,13 @@ class HostFunction:
 
     def is_of_type(self, name: str, *types: str) -> bool:
         """Whether a variable has one of these types: its declaration says so, which may declare several."""
-        for at, word in enumerate(self.body):
-            if word in types:
-                end = next((i for i in range(at, len(self.body)) if self.body[i] == ";"), len(self.body))
-                if name in self.body[at:end]:
-                    return True
-        return False
+        return any(name in self._named_after(at + 1) for at, word in enumerate(self.body) if word in types)
+
+    def _named_after(self, at: int) -> Iterator[str]:
+        """The tokens of the statement from a position on, without those in brackets."""
+        while at < len(self.body) and self.body[at] != ";":
+            yield self.body[at]
+            at = matching(self.body, at) + 1
 
     def calls(self, name: str) -> Iterator[tuple[int, list[list[str]]]]:
         """The position and the arguments of each call of a function."""

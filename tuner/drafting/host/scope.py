@@ -143,6 +143,8 @@ class HostScope:
             return self.ceiling(self.polynomial(given[0], depth), self.polynomial(given[1], depth))
         if len(given) == 2 and (rounded := self._multiple(function, given, depth)) is not None:
             return rounded
+        if function == "sizeof" and len(arguments) == 1 and arguments[0].isidentifier():
+            return self._bytes_of(arguments[0])
         if function.endswith(".size") and given == [[]]:
             return self._length(function.removesuffix(".size"))
         if len(given) == 2 and function == "min":
@@ -167,6 +169,19 @@ class HostScope:
             if {dividend, divisor} == {*of_name}:
                 parts = [self.polynomial(of_name[each], depth) for each in (dividend, divisor)]
                 return times(self.ceiling(*parts), parts[1])
+        return None
+
+    def _bytes_of(self, name: str) -> Polynomial | None:
+        """The bytes of an array of the host; None if there is no variable of this name."""
+        for function in (self.function, self.program.file):
+            if function.declares(name):
+                at, total = function.body.index(name) + 1, atom(f"sizeof ( {function.type_of(name)} )")
+                while function.body[at : at + 1] == ("[",):
+                    end = matching(function.body, at)
+                    total = times(total, self.polynomial(function.body[at + 1 : end]))
+                    at = end + 1
+                is_pointer = total == atom(f"sizeof ( {function.type_of(name)} )") and function.stars(name)
+                return atom("an array of unknown size") if is_pointer else total
         return None
 
     def _length(self, name: str) -> Polynomial | None:
