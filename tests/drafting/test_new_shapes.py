@@ -534,3 +534,30 @@ def test_macros_that_double_without_end_stay_names(tmp_path: Path, tune: Tune) -
     body = "y[blockIdx.x * M0 + threadIdx.x] = 1;"
     data, _ = drafted(tmp_path, tune, f"{macros}__global__ void f(float *y, int n) {{ {body} }}")
     assert list(data["parameters"]) == ["block_size_x"]
+
+
+def test_a_name_that_gets_another_value_after_its_test_has_no_bound(tmp_path: Path, tune: Tune) -> None:
+    _, text = drafted(
+        tmp_path, tune,
+        """
+    __global__ void f(float *y, const float *x, int rows, int cols) {
+        int at = blockIdx.x * blockDim.x + threadIdx.x;
+        if (at >= rows) return;
+        y[at] = cols;
+        at = cols * at + 1;
+        y[0] = x[at];
+    }
+    """,
+    )  # fmt: skip
+    assert "x" in guessed(text)
+
+
+def test_sizes_of_types_that_headers_also_name_are_those_of_the_types(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    #include <cuda_fp16.h>
+    void copied(const half *from);
+    __global__ void f(half *y, const int *k) { y[k[threadIdx.x]] = k[0]; }
+    void run(int n) { half *y; int *k; cudaMalloc(&y, sizeof(half) * n); f<<<1, 32>>>(y, k); }
+    """
+    data, _ = drafted(tmp_path, tune, code)
+    assert data["operation"]["arguments"][0]["shape"] == ["n"]

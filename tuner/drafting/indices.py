@@ -38,6 +38,7 @@ class Indices:
     aliases: for each array, its name and the local pointers into it
     loops: for each loop variable, its start and its steps
     offsets: offsets of pointers that are passed on, and whose accesses are unknown
+    unsteady: local names with several values; a comparison of one need not bound the next
     moduli: the divisor of each atom that is a remainder
     quotients: dividend and divisor of each atom that is a quotient
     """
@@ -45,6 +46,7 @@ class Indices:
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
         self._body, self._arrays = tuple(body), set(arrays)
         self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
+        self.unsteady = set[str]()
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # values of local names
         self.moduli = dict[str, Polynomial]()  # by atom
@@ -116,6 +118,8 @@ class Indices:
                 changed.add(word)
         for name, (words, *more) in found.items():
             if name in changed or any(each != words for each in more):
+                if any((each[0], each[1:2]) != (name, ("+",)) for each in more):
+                    self.unsteady.add(name)
                 continue
             if name in steps:
                 self._loops[name] = words, list(dict.fromkeys(map(tuple, steps[name])))

@@ -128,10 +128,6 @@ class HostFunction:
                 yield self.body[start], self.body[at + 1 : start]
             at = (matching(self.body, at) if self.body[at] in "([" or self.body[at - 1] == "=" else at) + 1
 
-    def stars(self, name: str) -> int:
-        """How often a variable that the function declares is a pointer."""
-        return self._declared.get(name, ()).count("*")
-
     def type_of(self, name: str) -> str:
         """The type of what a pointer that the function declares points to; empty if it declares none."""
         declared = self._declared.get(name, self.parameters.get(name, ())[:-1])

@@ -172,16 +172,16 @@ class HostScope:
         return None
 
     def _bytes_of(self, name: str) -> Polynomial | None:
-        """The bytes of an array of the host; None if there is no variable of this name."""
+        """The bytes of an array of the host; None if there is no array of this name."""
         for function in (self.function, self.program.file):
-            if function.declares(name):
-                at, total = function.body.index(name) + 1, atom(f"sizeof ( {function.type_of(name)} )")
+            at = function.body.index(name) + 1 if function.declares(name) else 0
+            if at and function.body[at : at + 1] == ("[",):
+                total = atom(f"sizeof ( {function.type_of(name)} )")
                 while function.body[at : at + 1] == ("[",):
                     end = matching(function.body, at)
                     total = times(total, self.polynomial(function.body[at + 1 : end]))
                     at = end + 1
-                is_pointer = total == atom(f"sizeof ( {function.type_of(name)} )") and function.stars(name)
-                return atom("an array of unknown size") if is_pointer else total
+                return total
         return None
 
     def _length(self, name: str) -> Polynomial | None:
