@@ -3,6 +3,7 @@
     python docs/hooks/models.py                       writes the models that do not match the tables
     python docs/hooks/models.py sgemm --all           writes the models of a family, whether they match or not
     python docs/hooks/models.py --ask cuda            asks this machine's cuBLASLt first, which needs an NVIDIA GPU
+    python docs/hooks/models.py --ask cuda --only-ask     writes no models: another machine can, with --all
 
 A model is trained on the times of a device in a family's tables; half a minute each. It needs what cuBLASLt's
 heuristics say at the measured sizes, which `--ask` writes to results/FAMILY/DEVICE.tiles. Without these, a model
@@ -87,15 +88,17 @@ class Model(NamedTuple):
         )
         return found is not None and {table.digest for table in self.served()} <= found.tables
 
-    def write(self, ask: Any) -> None:
-        """Ask the library, if a device is given, then train the model and write its file."""
+    def write(self, ask: Any, trains: bool = True) -> None:
+        """Ask the library, if a device is given, then train the model and write its file if it `trains`."""
         start = time.perf_counter()
         if ask is not None:
             sizes = sorted({each for table in self.served() for each in table.table.library})
-            count = library_answers.ask(
-                self.queries, sizes, ask, cublas_tiles.version(), self.path.with_suffix(".tiles")
-            )
-            print(f"{self.path.with_suffix('.tiles').relative_to(ROOT)}: {count} of {len(sizes)} sizes")
+            path = self.path.with_suffix(library_answers.SUFFIX)
+            count = library_answers.ask(self.queries, sizes, ask, cublas_tiles.version(), path)
+            seconds = time.perf_counter() - start
+            print(f"{path.relative_to(ROOT)}: {count} of {len(sizes)} sizes, {seconds:.1f} s")
+        if not trains:
+            return
         data = FamilyTable(self.family.spaces, self.device, self.scope, True, RESULTS).trained()
         if data is not None:
             self.path.write_bytes(data)
@@ -130,11 +133,12 @@ def main() -> None:
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--all", action="store_true", help="also the models that match the tables")
     parser.add_argument("--ask", metavar="DEVICE", help="device whose cuBLASLt is asked")
+    parser.add_argument("--only-ask", action="store_true", help="write what it says, and no models")
     options = parser.parse_args()
     ask = devices.shared(options.ask) if options.ask else None
     for model in models(options.families):
         if options.all or ask is not None or not model.matches():
-            model.write(ask)
+            model.write(ask, trains=not options.only_ask)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.blas import cublas_tiles
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import HostTimes
-from tuner.families import family, model_files
+from tuner.families import family, library_answers, model_files, products
 from tuner.families.choice import Choice, FamilyTable
+from tuner.prediction.grids import scope_at
 from tuner.prediction.learning import Learner
 from tuner.space.sources.rendering import Version
 from tuner.store import time_table
@@ -132,6 +133,21 @@ def test_where_no_kernel_was_measured_near_a_size_the_library_is_the_first(shape
     assert (choice.name, choice.candidate.match) == ("library", "default")
     near = first(table("gemm16", H200, real="bfloat16"), 4096)
     assert near.space is not None
+
+
+def test_what_a_library_said_is_read_as_it_was_said(tmp_path: Path) -> None:
+    queries, sizes_asked = table("sgemm")._queries, [(777, 64, 4096, 1), (64, 64, 64, 3), (1, 5, 7, 1)]
+    path = library_answers.path_of(queries, tmp_path)
+    assert path is not None
+    path.parent.mkdir()
+    assert library_answers.ask(queries, sizes_asked, gpu(H200), "cuBLASLt 13.1", path) == 3
+    answers = library_answers.read(path)
+    assert answers.library == "cuBLASLt 13.1"
+    for size in sizes_asked:
+        scope = scope_at(queries[0].scope, size)
+        assert answers.tiles[size] == products.tiles(queries[0].space, scope, gpu(H200))
+    path.write_bytes(path.read_bytes()[:-4])
+    assert library_answers.read(path) == library_answers.read(None) == library_answers.Answers()
 
 
 def test_a_model_of_other_code_or_another_device_is_not_taken() -> None:
