@@ -35,16 +35,19 @@ def test_time_steps_with_two_buffers_are_shown_as_a_loop_that_swaps(tmp_path: Pa
 int main() {
     int n = read(), time = 100;
     float *now, *next;
-    for (int t = 0; t < time; ++t) {
+    for (int t = 0; t < (time - 1); ++t) {
         f<<<(n + 255) / 256, 256>>>(next, now, n, 0.25f);
         float *kept = now; now = next; next = kept;
     }
 }
 """
     data, text = drafted(tmp_path, tune, HEAT + host)
-    assert "the host launches it in a loop, `for (int t = 0; t < time; ++t)`: is the whole loop the operation?" in text
+    assert (
+        "the host launches it in a loop, `for (int t = 0; t < (time - 1); ++t)`: is the whole loop the operation?"
+        in text
+    )
     assert data["operation"]["options"] == {"rate": 0.25}
-    assert "#   - repeat: time    #" in text
+    assert "#   - repeat: time - 1    #" in text
     assert "#     swap: [now, next]" in text
     compiled(tmp_path, tune, uncommented(text))
 

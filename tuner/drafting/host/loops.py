@@ -54,7 +54,7 @@ class HostLoop:
         limit = re.fullmatch(rf"{name} (< =|> =|! =|<|>) (.+)", " ".join(until))
         if limit is None:
             return "", ""
-        sign, last = limit[1].replace(" ", ""), limit[2]
+        sign, first, last = limit[1].replace(" ", ""), _unwrapped(first), _unwrapped(limit[2])
         if re.fullmatch(rf"{name}\+\+|\+\+{name}|{name}\+=\w+", step) and sign in ("<", "<=", "!="):
             by = step.rpartition("=")[2] if "=" in step else "1"
             return _counted(first, last, sign == "<=", by)
@@ -147,6 +147,14 @@ def _plus(text: str, number: int) -> str:
     if not base:
         return str(total)
     return f"{base} {'+' if total > 0 else '-'} {abs(total)}" if total else base
+
+
+def _unwrapped(text: str) -> str:
+    """An expression without brackets around it, as somebody writes it."""
+    words = text.split()
+    while len(words) > 2 and words[0] == "(" and matching(words, 0) == len(words) - 1:
+        words = words[1:-1]
+    return re.sub(r"(?<=\() | (?=\))", "", " ".join(words))
 
 
 def _bracketed(text: str) -> str:
