@@ -69,7 +69,8 @@ def test_without_a_compiler_one_message_says_what_is_missing(
 STRUCT = """
 typedef bool truth;
 typedef short small;
-struct Pair { int n; float b; __device__ int first() { return n; } };
+struct First { int n; __device__ int first() { return n; } };
+struct Pair : First { float b; };
 __constant__ float w[2 * 4];
 __device__ float *memory() { extern __shared__ float part[]; return part; }
 __global__ void f(float *y, Pair p, truth flag, small s, int n) {

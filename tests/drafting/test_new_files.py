@@ -194,6 +194,15 @@ __global__ void f(float *y, const float *x) {
     compiled(tmp_path, tune, text)
 
 
+def test_a_cuda_file_without_a_number_has_one_of_the_compilers(tmp_path: Path, tune: Tune) -> None:
+    code = "__global__ void f(float *y, int n) { if (blockIdx.x < n) y[blockIdx.x] = 2; }\n"
+    code += "void run(float *y, int n) { f<<<n, 1>>>(y, n); }\n"
+    data, text = drafted(tmp_path, tune, code)
+    assert (data["block"], data["default"]) == ([1], {"registers": 255})
+    assert data["compile_options"] == {"cuda": ["-maxrregcount={registers}"]}
+    compiled(tmp_path, tune, text)
+
+
 def test_a_number_that_another_value_would_make_another_operation_is_no_knob(tmp_path: Path, tune: Tune) -> None:
     """One that the host reads, an extent of an argument, a window; grids and blocks of the host leave one free."""
     code = """\

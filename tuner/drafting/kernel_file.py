@@ -54,7 +54,9 @@ class KernelFile:
             whole = includes.text_of(source)
         except OSError as error:
             raise RequestError(f"{shown(source)}: cannot be read: {error.strerror}; name a kernel file") from None
-        self.languages = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        own = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
+        portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        self.languages = own if own and "portable.h" not in whole else portable
         self.is_declared = not self.languages  # the space file must declare the language
         self.languages = self.languages or [_language(whole)]
         self.is_cuda = is_cuda = source.suffix == ".cu" or (self.is_declared and self.languages == ["cuda"])
