@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -212,6 +213,8 @@ class FamilyTable:
         is_empty = True
         for choice in self._by_code(self._comparable(scope), scope):
             is_empty = False
+            if choice.instance is None and choice.candidate.match == "default":
+                yield from self._alike(scope, judge)
             yield choice
         failure = NoConfiguration(f"no kernel of the family runs on {self.device.id}")
         try:
@@ -224,6 +227,38 @@ class FamilyTable:
             yield Choice(None, Candidate({}, "default"))  # the library may support a problem that no kernel does
         if is_empty:
             raise failure
+
+    def _alike(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
+        """The choices that records of other devices of the architecture name near this size, the fastest first, if they
+        were faster than the library there."""
+        key = tuple(scope.sizes.values())
+        if not any(distance(sizes, key) <= NEAR for sizes in self._sizes_alike):
+            return
+        found: list[tuple[float, float, Choice]] = []
+        with contextlib.suppress(NoConfiguration):
+            for space, candidate in self._fallback.candidates(scope, judge):
+                record = candidate.record
+                if record is None or candidate.stale or (record.vs_library or 0.0) < 1:
+                    continue
+                apart = distance(tuple(record.sizes[name] for name in scope.sizes), key)
+                if candidate.match in ("nearest_size", "architecture") and apart <= NEAR:
+                    choice = Choice(Instance(space, candidate.config, scope), candidate)
+                    found.append((apart, record.time_ms, choice))
+        yield from (choice for *_, choice in sorted(found, key=lambda each: each[:2]))
+
+    @cached_property
+    def _sizes_alike(self) -> frozenset[Sizes]:
+        """The sizes of the records of other devices of the architecture, for these types."""
+        names, here = list(self._scope.sizes), (self.device.kind, self.device.architecture)
+        return frozenset(
+            tuple(record.sizes[name] for name in names)
+            for store in self._stores
+            for record in store.records
+            if (record.kind, record.architecture) == here
+            and record.types == self._scope.types
+            and record.device != self.device.name
+            and record.sizes.keys() == self._scope.sizes.keys()
+        )
 
     def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """`entries`, given best first, as valid choices in the order that `choices` describes."""
