@@ -94,6 +94,13 @@ def test_results_are_stored_unless_a_function_has_no_identity_and_wrong_ones_are
 
 
 @pytest.mark.slow
+def test_a_restriction_that_reads_an_option_keeps_finals_from_trying_others() -> None:
+    fixed = "void scale(float *y, const float *x, int n, float a) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
+    tuned_ = tuned(scale(source=fixed, parameters={"unroll": [1]}, restrictions=[lambda unroll, a: a == 2.0]))
+    assert (tuned_.failed, tuned_.record is not None) == ({}, True)
+
+
+@pytest.mark.slow
 def test_what_a_function_does_wrong_is_one_message_with_its_line() -> None:
     def divides(x: Any) -> Any:
         return [1 / 0 for _ in x]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from helpers.spaces import WIDEST, on
 from tuner.catalog import catalog
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.listing import listed
-from tuner.space import identity
+from tuner.space import identity, launch_form
 from tuner.space.file.schema import SpaceModel
 from tuner.space.sources.rendering import Version
 
@@ -125,6 +126,13 @@ def test_a_function_reads_sizes_and_decides_anew_at_each() -> None:
     assert valid(captured) == ALL_FITTING
     most[0] = 1
     assert valid(captured) == [(1, 1)]
+
+
+def test_options_that_a_function_reads_are_fixed_also_for_workers() -> None:
+    space = scale(restrictions=[lambda unroll, a, n: unroll < a * n]).model
+    in_worker = launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space))))
+    assert space.fixed_options == in_worker.fixed_options == {"a"}
+    assert len(in_worker.restrictions_of_sizes) == len(space.restrictions_of_sizes) == 1
 
 
 def test_a_function_that_raises_is_named_with_the_configuration_unless_another_restriction_excludes_it() -> None:

@@ -45,7 +45,7 @@ def tune(
     verify: int | None = None,
     sustained: bool = False,
     storage: str | None = None,
-    progress: bool | Progress = True,
+    progress: bool | Progress | None = None,
 ) -> Tuned:
     """Find the fastest configuration of `kernel` at `size`, verify it and store it, as `tune KERNEL SIZE` does.
 
@@ -59,8 +59,8 @@ def tune(
         strategy: A search strategy. Default: brute_force if the budget covers all configurations, else optuna.
         options, types: As for `tuner.load`.
         results: A folder of records, instead of the user's.
-        progress: Whether to show messages, and a bar on a terminal or in a notebook; or an object that receives the
-            events of the run.
+        progress: False shows nothing. By default, messages are shown, and a bar on a terminal or in a notebook. An
+            object receives the events of the run instead.
         The others: the options of `tune KERNEL SIZE` with these names.
 
     Returns the result, which has no best configuration if every configuration failed. Raises RequestError for an
@@ -121,10 +121,10 @@ def _budget(budget: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def _listening(progress: bool | Progress) -> Iterator[tuple[Progress, list[str]]]:
+def _listening(progress: bool | Progress | None) -> Iterator[tuple[Progress, list[str]]]:
     """A block with the listener of a run, and the messages that it has received."""
-    if not isinstance(progress, bool):
+    if progress is not None and not isinstance(progress, bool):
         yield progress, []
         return
-    with displays.shown(progress) as shown:
+    with displays.shown(progress is not False) as shown:
         yield shown, shown.notes

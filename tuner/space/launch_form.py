@@ -25,8 +25,12 @@ from tuner.space.values.tolerance import Tolerance
 VERSION = 12
 
 
-def to_json(space: Space) -> dict[str, Any]:
-    """`space` as JSON data that `from_json` reads back."""
+def to_json(space: Space, options: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """`space` as JSON data that `from_json` reads back.
+
+    options: the only ones, as the kernel gets them, for which configurations will be valid by the functions of a space
+        in Python.
+    """
     op = space.operation
 
     def texts(expressions: tuple[Expression, ...]) -> list[str]:
@@ -40,8 +44,9 @@ def to_json(space: Space) -> dict[str, Any]:
         "order": loops.to_json(space.order),
         "languages": list(space.languages),
         "parameters": {name: list(values) for name, values in space.parameters.items()},
-        # Functions stay where they are: only the process that has them lists configurations.
-        "restrictions": [[r.that.text, r.because] for r in space.restrictions if not r.that.is_python],
+        "restrictions": [
+            [text, r.because] for r in space.restrictions for text in _conditions(space, r, options or {})
+        ],
         "derived": {name: e.text for name, e in space.derived.items()},
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
@@ -85,6 +90,17 @@ def to_json(space: Space) -> dict[str, Any]:
             "loop_names": sorted(op.loop_names),
         },
     }
+
+
+def _conditions(space: Space, restriction: Restriction, options: Mapping[str, float]) -> list[str]:
+    """The text of a restriction. A function stays in its process, which alone lists configurations.
+
+    In its place, conditions say which sizes and options it reads, and that nobody knows what it says of other options.
+    """
+    if not restriction.that.is_python:
+        return [restriction.that.text]
+    names = sorted(restriction.that.names - space.parameters.keys())
+    return [f"{name} == {options.get(name, name)}" for name in names]
 
 
 def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:

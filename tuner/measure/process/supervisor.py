@@ -23,6 +23,7 @@ from tuner.space import launch_form, operation, snapshot
 from tuner.space.config import Config
 from tuner.space.expressions import cases
 from tuner.space.model import Space
+from tuner.space.scope import Limits
 from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
@@ -45,8 +46,9 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         """The task as JSON for a worker, without the device."""
+        scope = self.space.operation.scope(self.sizes, self.options, "", Limits(), self.types)
         return {
-            "space": launch_form.to_json(self.space),
+            "space": launch_form.to_json(self.space, scope.passed_options),
             "files": snapshot.to_json(),
             "sizes": self.sizes,
             "options": self.options,

@@ -18,6 +18,7 @@ from tuner.errors import EnvironmentTrouble
 from tuner.languages import LANGUAGES
 from tuner.space.expressions import braces
 
+MOST_SOURCES = 1000  # texts of kernels in the cache
 _CUDA = re.compile(r"\b__global__\b|\bKERNEL\b")
 _OPENCL = re.compile(r"\b(__kernel|kernel\s+void|__global)\b")
 _arrays: dict[int, Path] = {}  # the folder of arrays, by the process that made it
@@ -34,16 +35,27 @@ def source(text: str, name: str, languages: Collection[str]) -> Path:
 
     The same text has the same file. Raises EnvironmentTrouble if it cannot be written.
     """
-    file = paths.private(paths.cache() / "sources" / paths.digest(text)[:16]) / f"{name}{suffix(text, languages)}"
+    root = paths.private(paths.cache() / "sources")
+    file = paths.private(root / paths.digest(text)[:16]) / f"{name}{suffix(text, languages)}"
     data = text.encode("utf-8", "surrogatepass")
     try:
         if not file.is_file() or file.read_bytes() != data:
             paths.replace(file, data)
+            _shorten(root)
+        os.utime(file.parent)
     except OSError as error:
         raise EnvironmentTrouble(
             f"{file}: cannot be written: {error.strerror}; choose another folder with TUNER_CACHE"
         ) from None
     return file
+
+
+def _shorten(root: Path) -> None:
+    """Remove the texts that were not used for the longest time, if there are more than MOST_SOURCES."""
+    folders = [entry.path for entry in os.scandir(root)]
+    if len(folders) > MOST_SOURCES:
+        for folder in sorted(folders, key=os.path.getmtime)[: MOST_SOURCES // 2]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def suffix(text: str, languages: Collection[str]) -> str:

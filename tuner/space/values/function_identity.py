@@ -9,6 +9,7 @@ import dataclasses
 import dis
 import enum
 import functools
+import hashlib
 import inspect
 import platform
 import sys
@@ -63,9 +64,9 @@ class _Description:
             yield from self._code(value)
         elif isinstance(value, types.ModuleType):
             yield _module(value)
-        elif isinstance(value, np.ndarray) and value.dtype != object:
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
             yield f"{value.dtype.str} {value.dtype.name} {value.shape}"
-            yield np.ascontiguousarray(value).tobytes()
+            yield hashlib.sha256(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data).hexdigest()
         elif isinstance(value, np.generic | np.dtype | PurePath):
             yield repr(value)
         elif isinstance(value, enum.Enum):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.space.expressions.function_names import named
 
-_KINDS = {kind.name: kind for kind in inspect._ParameterKind}
+_P = inspect.Parameter
+_KINDS = {
+    kind.name: kind
+    for kind in (_P.POSITIONAL_ONLY, _P.POSITIONAL_OR_KEYWORD, _P.VAR_POSITIONAL, _P.KEYWORD_ONLY, _P.VAR_KEYWORD)
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class FunctionObject:
         except (TypeError, ValueError):
             raise ValueError(f"{name}: its parameters are unknown; define it with `def`") from None
         parameters = tuple((p.name, p.kind.name, p.default is not p.empty) for p in signature)
-        return FunctionObject(name, place, str(id(target)), parameters, target)
+        parts = (target.__func__, target.__self__) if isinstance(target, types.MethodType) else (target,)
+        return FunctionObject(name, place, " ".join(str(id(part)) for part in parts), parameters, target)
 
     @property
     def signature(self) -> inspect.Signature:
