@@ -71,6 +71,21 @@ def test_paths_are_relative_to_the_folder_and_in_a_space_file_to_its_own(
     assert source.samefile(tmp_path / "kernels" / "scale.c")
 
 
+def test_each_step_and_the_reference_may_have_a_text_of_its_own(tmp_path: Path) -> None:
+    texts = [SOURCE.replace("scale", name).replace("unroll * width", "1") for name in ("first", "second", "naive")]
+    space = scale(
+        kernel=None,
+        source=None,
+        steps=[{"kernel": "first", "source": texts[0]}, {"kernel": "second", "source": texts[1]}],
+        reference={"kernel": "naive", "source": texts[2]},
+        parameters={"unroll": [1]},
+    )
+    assert [source.read_text() for source in space.model.sources] == texts[:2]
+    space.to_yaml(tmp_path / "both.yaml")
+    assert [(tmp_path / name).read_text() for name in ("both.c", "both1.c", "both2.c")] == texts
+    assert identity.of(catalog.load(str(tmp_path / "both.yaml"))) != identity.of(scale().model)
+
+
 @pytest.mark.parametrize(
     ("text", "languages"),
     [

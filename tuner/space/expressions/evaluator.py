@@ -7,7 +7,7 @@ can make an evaluation take longer than microseconds.
 """
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tuner.errors import ExpressionError
@@ -21,6 +21,15 @@ ALLOWED = (
     "numbers, strings, lists, names, + - * / // % **, comparisons, in, and, or, not, "
     "`x if c else y` and " + ", ".join(sorted(arithmetic.FUNCTIONS))
 )
+
+
+class PythonCall(ast.expr):
+    """A call of a Python function, which no file can hold. `call` takes the values of `args` in their order."""
+
+    _fields = ("call", "args")
+
+    call: Callable[[Sequence[Any]], Any]
+    args: list[ast.expr]
 
 
 def text_of(value: object) -> str:
@@ -129,7 +138,7 @@ def evaluator_of(node: ast.expr) -> Evaluator:
     It dispatches on node types once, not at each evaluation: a restriction is evaluated thousands of times before a run
     prints its first line.
     """
-    return EVALUATORS[type(node)](node)
+    return _EVALUATORS[type(node)](node)
 
 
 def _constant(node: ast.Constant) -> Evaluator:
@@ -216,8 +225,13 @@ def _call(node: ast.Call) -> Evaluator:
     return lambda scope: arithmetic.bounded(function(*[argument(scope) for argument in arguments]))
 
 
+def _python_call(node: PythonCall) -> Evaluator:
+    call, arguments = node.call, [evaluator_of(argument) for argument in node.args]
+    return lambda scope: call([argument(scope) for argument in arguments])
+
+
 # Lists and tuples stay apart, because in Python a list never equals a tuple.
-EVALUATORS: dict[type[ast.expr], Callable[[Any], Evaluator]] = {
+_EVALUATORS: Mapping[type[ast.expr], Callable[[Any], Evaluator]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.BinOp: _binary,
@@ -228,6 +242,7 @@ EVALUATORS: dict[type[ast.expr], Callable[[Any], Evaluator]] = {
     ast.Tuple: _tuple,
     ast.List: _list,
     ast.Call: _call,
+    PythonCall: _python_call,
 }
 
 

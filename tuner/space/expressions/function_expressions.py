@@ -11,27 +11,10 @@ from typing import Any
 from tuner.errors import ExpressionError
 from tuner.quoting import described, quoted
 from tuner.space.expressions import Expression
-from tuner.space.expressions.evaluator import EVALUATORS, Evaluator, evaluator_of, unknown_name, value_of
+from tuner.space.expressions.evaluator import PythonCall, unknown_name, value_of
 from tuner.space.expressions.function_names import origin
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
-
-
-class PythonCall(ast.expr):
-    """A call of a Python function, as a node of a tree. `call` takes the values of `args` in their order."""
-
-    _fields = ("call", "args")
-
-    call: Callable[[Sequence[Any]], Any]
-    args: list[ast.expr]
-
-
-def _python_call(node: PythonCall) -> Evaluator:
-    call, arguments = node.call, [evaluator_of(argument) for argument in node.args]
-    return lambda scope: call([argument(scope) for argument in arguments])
-
-
-EVALUATORS[PythonCall] = _python_call
 
 
 @dataclass(frozen=True)
@@ -65,7 +48,14 @@ class FunctionExpression(Expression):
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """Whether the function accepts these values. Raises ExpressionError, which names it, if it raises anything."""
-        return value_of(evaluator_of(self.tree), scope, self.text)
+        return value_of(self._of_names, scope, self.text)
+
+    def _of_names(self, names: Mapping[str, Any]) -> bool:
+        try:
+            values = [names[name] for name in self.reads]
+        except KeyError as error:
+            raise ExpressionError(unknown_name(str(error.args[0]), names)) from None
+        return self._called(values)
 
     def _called(self, values: Sequence[Any]) -> bool:
         named = dict(zip(self.reads, values, strict=True))
