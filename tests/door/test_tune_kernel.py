@@ -324,3 +324,34 @@ def test_a_store_keeps_the_space_and_tuner_load_finds_it(tmp_path: Path, monkeyp
     y, x = np.zeros(100, np.float32), np.arange(100, dtype=np.float32)
     kernel(y, x)
     assert (y == 2 * x).all()
+
+
+class Power(BenchmarkObserver):
+    """Measures during a second of runs, as Kernel Tuner's observers of power do."""
+
+    def __init__(self) -> None:
+        self.continuous_observer = Seconds(self)
+
+    def after_finish(self) -> None:
+        pass
+
+    def get_results(self) -> dict[str, Any]:
+        return {"single": True}
+
+
+class Seconds(BenchmarkObserver):
+    continuous_duration = 0.05
+
+    def __init__(self, parent: Power) -> None:
+        self.parent, self.results = parent, None
+
+    def get_results(self) -> dict[str, Any]:
+        assert self.results is not None
+        return {"energy": 3.0 * self.results["time"]}
+
+
+def test_an_observer_may_watch_many_runs_in_turn() -> None:
+    rows, _ = scale(observers=[Power()], parameters={"unroll": [4], "width": [0]})
+    assert rows[0]["single"] is True
+    assert rows[0]["energy"] == pytest.approx(3.0)
+    assert rows[0]["times"] == [1.0] * 8

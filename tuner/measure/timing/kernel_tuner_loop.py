@@ -68,9 +68,13 @@ class _Backend(Backend):  # type: ignore[misc]  # as above
         self._device, self._stopwatch = device, stopwatch
         self.observers = [_TimeObserver(stopwatch)]
         self.name, self.max_threads = device.name, device.limits.max_threads
+        self.is_continuous = False  # whether runs follow one another, and arrays stay as they leave them
 
     def start_event(self) -> None:
-        self._stopwatch.start()
+        if self.is_continuous:
+            self._stopwatch.timer.start()
+        else:
+            self._stopwatch.start()
 
     def stop_event(self) -> None:
         self._stopwatch.timer.stop()
@@ -108,6 +112,14 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
         ]
         self.use_nvml = self.use_tegra = False
         self.observed: dict[str, Any] = {}  # what the observers found in the latest runs
+
+    def benchmark_continuous(self, *arguments: Any) -> None:
+        """Run for observers that watch a second of runs, whose outputs are not compared."""
+        self.dev.is_continuous = True
+        try:
+            super().benchmark_continuous(*arguments)
+        finally:
+            self.dev.is_continuous = False
 
     def times(self, call: Callable[[], None], params: Mapping[str, Value], repeats: int) -> list[float]:
         """Times in ms of `repeats` launches, one after the other. Raises LaunchError or WrongResult."""
