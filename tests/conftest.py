@@ -24,7 +24,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from helpers import ROOT
+from helpers import ROOT, trimmed_pocl
 from helpers.databases import Server
 from helpers.folders import common
 from helpers.kernels import Stage
@@ -33,6 +33,14 @@ from tuner import devices, paths
 from tuner.cli import app
 from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The OpenCL builds of all processes of this run use one copy of PoCL."""
+    if "PYTEST_XDIST_WORKER" in os.environ or not hasattr(config, "cache"):
+        return
+    if vendors := trimmed_pocl.vendors(config.cache.mkdir("pocl")):
+        os.environ["OCL_ICD_VENDORS"] = str(vendors)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
