@@ -56,10 +56,10 @@ def split(name: str) -> tuple[str, int]:
 
 
 def forkable_packages(name: str) -> Sequence[str] | None:
-    """The packages that drive this device, to import before a fork. None for a GPU: a package that accesses GPUs must
-    not be imported before a fork."""
+    """The packages and modules that drive this device, to import before a fork. None for a GPU: a package that accesses
+    GPUs must not be imported before a fork."""
     backend = BACKENDS[split(name)[0]]
-    return backend.modules if backend.may_be_processor else None
+    return (*backend.modules, f"{__name__}.{backend.kind}.device") if backend.may_be_processor else None
 
 
 def open_device(name: str) -> Device:

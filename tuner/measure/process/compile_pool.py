@@ -23,6 +23,8 @@ from tuner.space.texts import config_text
 
 logger = logging.getLogger(__name__)
 MOST_WORKERS = 16  # per device
+# What compile workers import beside the packages of their device.
+IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.header_search")
 START_SECONDS = 120.0  # for a compile worker to import its packages
 AHEAD = 4  # queued configurations per compile worker
 
@@ -267,4 +269,4 @@ class _Stopped(Exception):
 
 
 def _compile_worker(packages: Sequence[str]) -> Process:
-    return Process("tuner.measure.process.compile_worker", imports=packages)
+    return Process("tuner.measure.process.compile_worker", imports=[*packages, *IMPORTS])

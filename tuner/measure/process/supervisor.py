@@ -29,6 +29,8 @@ from tuner.space.values.python_function import PythonFunction
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+# What workers import beside the packages of their device. NumPy imports its parts when they are first used.
+IMPORTS = ("tuner.measure.benchmark", "tuner.space.sources.definitions", "numpy.ma", "numpy.ctypeslib")
 MOST_PERIODS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute inputs and answers
 
@@ -128,7 +130,7 @@ class Supervisor:
     def _imports(self) -> Sequence[str]:
         """The modules that the worker imports and that may be imported before a fork."""
         packages = forkable_packages(self._device_id)
-        return [] if packages is None else [*packages, "tuner.measure.benchmark"]
+        return [] if packages is None else [*packages, *IMPORTS]
 
     def switch_to(self, task: Task) -> None:
         """Give the worker another task on the device that it has open. Raises as `start` does."""
