@@ -32,6 +32,8 @@ _LIBPQ = {
     "tcp_user_timeout": 30_000,
 }
 
+_head_version: str | None = None  # of Optuna's tables, which Optuna reads from thirty files; the same for all databases
+
 
 class Database(RDBStorage):
     """Optuna's database storage, which tolerates corrupt rows and reports lost connections soon."""
@@ -42,6 +44,11 @@ class Database(RDBStorage):
         if address.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2"):
             options["connect_args"] = {name: value for name, value in _LIBPQ.items() if name not in address.query}
         super().__init__(url.replace("{", "{{").replace("}", "}}"), options)  # Optuna calls str.format on the URL
+
+    def get_head_version(self) -> str:
+        global _head_version
+        _head_version = _head_version or super().get_head_version()
+        return _head_version
 
     def get_all_studies(self) -> list[FrozenStudy]:
         try:
