@@ -23,17 +23,17 @@ def test_a_type_has_the_dtype_for_which_it_is_another_name(tmp_path: Path, tune:
 def test_parameters_of_templates_are_what_their_kinds_are(tmp_path: Path, tune: Tune) -> None:
     """Enumerators by name, scoped ones too; a cast for an enumeration of a library; integers for an index."""
     code = """\
-#include <cub/grid/grid_mapping.cuh>
+#include <mma.h>
 enum Mode { SUM, MAX = 3 };
 enum class Order { UP, DOWN };
-template <typename T, typename Index, Mode mode, Order order, cub::GridMappingStrategy grid>
+template <typename T, typename Index, Mode mode, Order order, nvcuda::wmma::layout_t layout>
 __global__ void f(T *y, Index n) {
     Index i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n && i % 2 == 0) y[i] = mode == SUM ? T(int(order)) : T(int(grid));
+    if (i < n && i % 2 == 0) y[i] = mode == SUM ? T(int(order)) : T(int(layout));
 }
 """
     data, text = drafted(tmp_path, tune, code)
-    assert data["kernel"] == "f<{T}, {Index}, {mode}, Order::{order}, (cub::GridMappingStrategy){grid}>"
+    assert data["kernel"] == "f<{T}, {Index}, {mode}, Order::{order}, (nvcuda::wmma::layout_t){layout}>"
     assert (data["parameters"]["mode"], data["parameters"]["order"]) == (["SUM", "MAX"], ["UP", "DOWN"])
     assert data["operation"]["types"] == {"T": ["float32", "float64"], "Index": ["int32", "int64"]}
     assert list(data["operation"]["sizes"]) == ["n"]
