@@ -92,7 +92,7 @@ class Model(NamedTuple):
         """Ask the library, if a device is given, then train the model and write its file if it `trains`."""
         start = time.perf_counter()
         if ask is not None:
-            sizes = sorted({each for table in self.served() for each in table.table.library})
+            sizes = sorted(FamilyTable(self.family.spaces, self.device, self.scope, True, RESULTS).sizes)
             path = self.path.with_suffix(library_answers.SUFFIX)
             count = library_answers.ask(self.queries, sizes, ask, cublas_tiles.version(), path)
             seconds = time.perf_counter() - start

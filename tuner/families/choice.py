@@ -161,6 +161,11 @@ class FamilyTable:
             model_files.write_cached(self._own.path, data)
         self._own.look_again()
 
+    @property
+    def sizes(self) -> set[Sizes]:
+        """The sizes at which anything was measured on the device."""
+        return self._own.sizes
+
     def trained(self) -> bytes | None:
         """The file of a time model that is trained on everything known; None if too little is."""
         answers = library_answers.read(library_answers.path_of(self._queries)).tiles

@@ -195,6 +195,11 @@ class Forecast:
         """The file of a model that is trained on this machine."""
         return model_files.cached_path(self._queries, self._units)
 
+    @property
+    def sizes(self) -> set[Sizes]:
+        """The sizes at which anything was measured, of the records, too: training asks how the library tiles these."""
+        return {sizes for each in self.known for sizes in each.times}
+
     def ask(self, tiles: LibraryTiles) -> None:
         """Train with these tiles of the library."""
         self._tiles = tiles
