@@ -7,6 +7,7 @@ from tuner.errors import TunerError
 
 if __name__ == "__main__":
     try:
+        replacement.replace()
         replacement.run(sys.argv[1:])
     except TunerError as error:
         sys.exit(f"{error}")

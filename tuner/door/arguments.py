@@ -61,7 +61,7 @@ class ScriptArgument:
             np.save(file, value)
             # What a sparse pattern or an index says is part of the problem; random numbers are not.
             is_drawn = DTYPES[value.dtype.name].kind != "integer"
-            declared["fill"] = {"file": str(file), **({"drawn": True} if is_drawn else {})}
+            declared["fill"] = {"file": file.name, **({"drawn": True} if is_drawn else {})}
         if self.symbol:
             declared["kind"] = "constant"
         if not is_compared and role != "in":

@@ -44,6 +44,18 @@ class Call:
     compiler_options: Sequence[str] | None = None
     defines: Mapping[str, Any] | None = None
 
+    @staticmethod
+    def of(given: Mapping[str, Any]) -> Call:
+        """The call with the arguments of `tune_kernel`, by name."""
+        names = (
+            "kernel_name", "kernel_source", "problem_size", "arguments", "block_size_names", "lang", "device",
+            "platform", "smem_args", "cmem_args", "texmem_args", "compiler", "compiler_options", "defines",
+        )  # fmt: skip
+        divisors = given["grid_div_x"], given["grid_div_y"], given["grid_div_z"]
+        return Call(
+            parameters=dict(given["tune_params"]), grid_divisors=divisors, **{name: given[name] for name in names}
+        )
+
     def __post_init__(self) -> None:
         """Raise RequestError for what is not supported."""
         if self.texmem_args:

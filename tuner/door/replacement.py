@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tuner.errors import RequestError
 from tuner.quoting import quoted
@@ -15,17 +16,19 @@ USAGE = "usage: python -m tuner.door SCRIPT.py [ARGUMENT]..."
 
 
 def run(words: Sequence[str]) -> None:
-    """Run the script `words[0]` with the others as its arguments, as Python would. Raises RequestError without one."""
+    """Run the script `words[0]` with the others as its arguments, as Python would. Raises RequestError without one.
+
+    Its `kernel_tuner` is whatever `replace` has made of it.
+    """
     if not words or not os.path.isfile(words[0]):
         raise RequestError(f"{quoted(words[0])}: there is no such script; {USAGE}" if words else USAGE)
-    replace()
     sys.argv[:] = list(words)
     sys.path[0:1] = [str(Path(words[0]).resolve().parent)]
     runpy.run_path(words[0], run_name="__main__")
 
 
-def replace() -> None:
-    """Put our functions in the place of Kernel Tuner's, for every later import of them."""
+def replace(tune: Callable[..., Any] | None = None) -> None:
+    """Put our functions in the place of Kernel Tuner's, for every later import of them; `tune` instead of ours."""
     import kernel_tuner
     from kernel_tuner import interface
 
@@ -33,4 +36,4 @@ def replace() -> None:
     from tuner.door.tuning import tune_kernel
 
     for module in (kernel_tuner, interface):
-        module.tune_kernel, module.run_kernel = tune_kernel, run_kernel
+        module.tune_kernel, module.run_kernel = tune or tune_kernel, run_kernel

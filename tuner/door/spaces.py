@@ -50,6 +50,7 @@ def space(
     restrictions: Iterable[Any],
     folder: Path,
     name: str,
+    functions: bool = True,
 ) -> tuple[PythonSpace, model.Space]:
     """The space of a call, and what is tuned: it also has the sources that a function of the script makes.
 
@@ -59,6 +60,7 @@ def space(
     restrictions: those of the call.
     folder: for files of arrays and answers; it must exist as long as the space is tuned.
     name: that of the space.
+    functions: whether functions may compute the grid; if not, it is one block where they would.
 
     Raises RequestError for what is not supported, and SpaceError for what a space cannot say.
     """
@@ -68,7 +70,7 @@ def space(
         for each, content in answers.items():
             np.save(folder / f"{each}.answer.npy", content)
         (folder / "check.py").write_text(CHECK.format(names=sorted(answers)), encoding="utf-8")
-        reference = {"python": str(folder / "check.py") + ":expected"}
+        reference = {"python": "check.py:expected"}
     written = frozenset(poisoned)
     if derive is not None:
         reference = dict.fromkeys(derive, 1)
@@ -85,6 +87,11 @@ def space(
     options, include = _options(call)
     returns_time = call.language == "c" and _returns_float(call)
     own = [] if grid.restriction is None else [grid.restriction]
+    if own and not functions:
+        own, grid = (
+            [],
+            replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={}),
+        )
     made = PythonSpace(
         title=f"{call.kernel_name} of a script of Kernel Tuner",
         name=name,
@@ -201,9 +208,9 @@ def _options(call: Call) -> tuple[list[str], list[str]]:
             folders.append(str(Path(folder).absolute()))
         elif not _OWN_OPTIONS.fullmatch(option):
             options += option.split()
-    if call.file is not None:
-        folders.append(str(call.file.parent))
-    folders.append(str(Path.cwd()))
+    if '#include "' in call.text or "# include" in call.text:  # relative to the source, or to the script's own folder
+        folders += [str(call.file.parent)] if call.file is not None else []
+        folders.append(str(Path.cwd()))
     defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
     cpp = ["-xc++"] if call.language == "c" else []
     return [*cpp, *options, *defines], list(dict.fromkeys(folders))

@@ -105,11 +105,7 @@ def tune_kernel(
         return measured
     if log:
         logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
-    call = Call(
-        kernel_name, kernel_source, problem_size, arguments, dict(tune_params), (grid_div_x, grid_div_y, grid_div_z),
-        block_size_names, lang, device, platform, smem_args, cmem_args, texmem_args, compiler, compiler_options,
-        defines,
-    )  # fmt: skip
+    call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
     session = Session(call, restrictions, answer, atol, verify, observers, metrics, goal, quiet, verbose)
     request = TuningRequest(

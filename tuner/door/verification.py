@@ -50,7 +50,7 @@ def derive(
     pickled = sending.by_value((normalize_verify_function(verify), _plain(answer)), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
     file.write_text(FILE.format(identity=sending.identity(verify), names=names, atol=float(atol)), encoding="utf-8")
-    return {"verified": {"python": f"{file}:is_right"}}
+    return {"verified": {"python": f"{file.name}:is_right"}}
 
 
 def _plain(answer: Sequence[Any] | None) -> list[Any] | None:

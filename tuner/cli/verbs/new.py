@@ -33,13 +33,23 @@ from tuner.quoting import shown
     multiple=True,
     help="Folder of headers, also with the kernel's code or its launch. May be repeated.",
 )
-@output_option("FILE", "File to write; by default SOURCE with the suffix .yaml. An existing file is not overwritten.")
+@click.option(
+    "--from-script",
+    is_flag=True,
+    help="SOURCE is a script of Kernel Tuner: run it, and write a space file for each call of tune_kernel.",
+)
+@output_option(
+    "FILE",
+    "File to write; by default SOURCE with the suffix .yaml. An existing file is not overwritten. With --from-script, "
+    "a folder; by default the current one.",
+)
 @JSON
 def command(
     source: Path,
     entry: str | None,
     others: tuple[Path, ...],
     include: tuple[Path, ...],
+    from_script: bool,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -51,6 +61,9 @@ def command(
 
     Example: tune new my_kernel.cu
     """
+    if from_script:
+        _from_script(source, output or Path(), as_json)
+        return
     from tuner.drafting.draft import Draft
     from tuner.drafting.host.program_files import including
 
@@ -70,6 +83,22 @@ def command(
     also = f"{whole}: written, because the kernels need several files\n" if lines else ""
     message = f"{also}{file}: written, with {questions}; `tune validate {file}` lists {'it' if count == 1 else 'them'}"
     console.answer(as_json, {"file": str(file), "questions": count}, message)
+
+
+def _from_script(script: Path, folder: Path, as_json: bool) -> None:
+    """Write the space files of a script into `folder`."""
+    from tuner.door.recording import ScriptRecording
+
+    console.say(f"runs {shown(script)}, until it ends or uses results of tune_kernel")
+    recording = ScriptRecording(folder)
+    recording.run([str(script)])
+    found = recording.questions
+    lines = [
+        f"{file}: written, with {count or 'no'} open question{'' if count == 1 else 's'}"
+        for file, count in found.items()
+    ]
+    files = [{"file": str(file), "questions": count} for file, count in found.items()]
+    console.answer(as_json, {"files": files}, "\n".join(lines))
 
 
 def _write(file: Path, text: str) -> None:

@@ -106,7 +106,9 @@ def files_in(data: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 def _files_of_arrays(operation: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     arguments = operation.get("arguments")
     fills = [each.get("fill") for each in arguments if isinstance(each, dict)] if isinstance(arguments, list) else []
-    for part in (operation.get("reference"), *fills):
+    derive = operation.get("derive")
+    derived = [*derive.values()] if isinstance(derive, dict) else []
+    for part in (operation.get("reference"), *derived, *fills):
         if isinstance(part, dict):
             yield from ((part, key) for key in ("source", "file", "python") if isinstance(part.get(key), str))
 

@@ -1,0 +1,77 @@
+"""`tune new --from-script` writes down what a script of Kernel Tuner tunes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.scripts_of_kernel_tuner import ADD, SCALE
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """
+import kernel_tuner
+import numpy
+
+x = numpy.random.rand(100).astype(numpy.float32)
+arguments = [numpy.zeros_like(x), x, numpy.int32(100)]
+
+
+def small(config):
+    return config["width"] < 2
+
+
+for number in range(2):
+    results, env = kernel_tuner.tune_kernel(
+        "scale", {scale!r}, 100, arguments, {{"unroll": [1, 4], "width": [0, 1, 2]}}, lang="C",
+        answer=[2 * x, None, None], restrictions=["unroll > number".replace("number", str(number)), small],
+    )
+results, env = kernel_tuner.tune_kernel(
+    "add", {add!r}, lambda p: 100, [arguments[0], x, x, numpy.int32(100)], {{"block_size_x": [32]}}, verify=small
+)
+best = min(results, key=lambda row: row["time"])
+raise SystemExit("a script goes no further than its results")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT.format(scale=SCALE.replace("BODY", ""), add=ADD))
+    return file
+
+
+def test_each_call_is_a_space_file_with_questions_where_python_is(script: Path, tmp_path: Path, tune) -> None:
+    done = tune("new", "--from-script", script, "--output", tmp_path / "spaces", "--json")
+    assert done.status == 0, done.err
+    assert f"runs {script}, until it ends or uses results" in done.err
+    files = {Path(each["file"]).name: each["questions"] for each in json.loads(done.out)["files"]}
+    assert files == {"scale.yaml": 1, "scale-2.yaml": 1, "add.yaml": 2}
+    text = (tmp_path / "spaces" / "add.yaml").read_text()
+    assert "# ? problem_size is <lambda>" in text
+    assert "# ? small() of script.py:9 judges outputs" in text
+
+
+def test_a_written_file_tunes_after_its_answers(script: Path, tmp_path: Path, tune) -> None:
+    assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
+    file = tmp_path / "spaces" / "scale.yaml"
+    refused = tune(file, "--device", "host")
+    assert refused.status == 2
+    assert "small() of script.py:9 restricts configurations; write it as an expression" in refused.err
+    file.write_text(
+        file.read_text().replace("  # ? small() of script.py:9 restricts", "  # the script's small() restricts")
+    )
+    done = tune(file, "--device", "host")
+    assert done.status == 0, done.err
+    assert "best: unroll=4 width=0" in done.out
+
+
+def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Path, tmp_path: Path, tune) -> None:
+    assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
+    again = tune("new", "--from-script", script, "--output", tmp_path / "spaces")
+    assert (again.status, "already exists; name another folder with --output" in again.err) == (2, True)
+    script.write_text("import kernel_tuner\n")
+    done = tune("new", "--from-script", script)
+    assert (done.status, "it has not called tune_kernel" in done.err) == (2, True)

@@ -1,0 +1,126 @@
+"""Space files from a script of Kernel Tuner: the script runs, and each call of `tune_kernel` is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import kernel_tuner
+
+from tuner.door import arguments as call_arguments
+from tuner.door import replacement, spaces
+from tuner.door.call import Call
+from tuner.errors import RequestError
+from tuner.quoting import shown
+from tuner.space.expressions.function_names import origin
+from tuner.space.python import written_files
+
+SIGNATURE = inspect.signature(kernel_tuner.tune_kernel)
+
+
+class ScriptEnded(BaseException):
+    """The script has used results, which a recording does not have."""
+
+
+class Unmeasured:
+    """Stands for results: any use of it ends the script."""
+
+    def _ended(self, *_: object) -> NoReturn:
+        raise ScriptEnded
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __str__ = __repr__ = __eq__ = _ended
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self._ended()
+
+
+@dataclass
+class ScriptRecording:
+    """The space files that a script gives, in `folder`. `questions` counts what each leaves open, by file."""
+
+    folder: Path
+    questions: dict[Path, int] = field(default_factory=dict)
+
+    def run(self, words: Sequence[str]) -> None:
+        """Run the script `words[0]` with the others as its arguments, until it ends or uses results.
+
+        Raises RequestError if it has no call of `tune_kernel`, or one that no space can hold.
+        """
+        with self._replaced(), contextlib.suppress(ScriptEnded):
+            replacement.run(words)
+        if not self.questions:
+            raise RequestError(f"{shown(words[0])}: it has not called tune_kernel; name a script that does")
+
+    @contextlib.contextmanager
+    def _replaced(self) -> Iterator[None]:
+        replacement.replace(self.record)
+        try:
+            yield
+        finally:
+            replacement.replace()
+
+    def record(self, *values: Any, **keywords: Any) -> tuple[Unmeasured, Unmeasured]:
+        """What `tune_kernel` with these arguments tunes, as a space file. Raises RequestError as `tune_kernel` does."""
+        bound = SIGNATURE.bind(*values, **keywords)
+        bound.apply_defaults()
+        given = bound.arguments
+        call = Call.of(given)
+        if call.generator is not None:
+            raise RequestError("kernel_source: a function makes the source, which no space file can hold")
+        file = self._file(written_files.stem(call.kernel_name))
+        arrays = file.with_suffix(".files").resolve()
+        arrays.mkdir(parents=True, exist_ok=True)
+        listed = spaces.listed(given["restrictions"])
+        passed, texts = call_arguments.passed(call), [each for each in listed if isinstance(each, str)]
+        answers = {} if given["verify"] else call_arguments.answers(call, passed, given["answer"])
+        name = f"{self.folder.resolve().name}/{file.stem}"
+        made, _ = spaces.space(call, passed, answers, None, given["atol"], (), texts, arrays, name, functions=False)
+        text = made.to_yaml(file.resolve())
+        asked = [*_questions(given, listed, call)]
+        for key, question in asked:
+            text = _with(text, key, question)
+        file.write_text(text, encoding="utf-8")
+        self.questions[file] = len(asked)
+        return Unmeasured(), Unmeasured()
+
+    def _file(self, stem: str) -> Path:
+        """A new file in the folder. Raises RequestError if it is one of an earlier script."""
+        number = sum(file.stem.partition("-")[0] == stem for file in self.questions)
+        file = self.folder / f"{stem}{f'-{number + 1}' if number else ''}.yaml"
+        if file.exists():
+            raise RequestError(f"{shown(file)}: already exists; name another folder with --output")
+        return file
+
+
+def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -> Iterator[tuple[str, str]]:
+    """What a space file cannot say, by the key that should."""
+    for each in restrictions:
+        if not isinstance(each, str):
+            yield "restrictions", f"{origin(each)} restricts configurations; write it as an expression"
+    if given["verify"] is not None:
+        yield (
+            "operation",
+            (
+                f"{origin(given['verify'])} judges outputs; write a `reference:`, or derive: {{right: {{python: "
+                "FILE.py:FUNCTION}} and reference: {right: 1}"
+            ),
+        )
+    functions: list[tuple[str, Callable[..., Any]]] = [
+        (name, value) for name, value in (("problem_size", call.problem_size),) if callable(value)
+    ]
+    functions += [("a grid divisor", each) for each in call.grid_divisors if callable(each)]
+    for name, function in functions:
+        yield "grid", f"{name} is {origin(function)}; write the blocks as expressions of sizes and parameters"
+
+
+def _with(text: str, key: str, question: str) -> str:
+    """The text with a question on the line of `key`, or of the title if it has none."""
+    lines = text.splitlines()
+    place = next((n for n, line in enumerate(lines) if line.startswith(f"{key}:")), 0)
+    lines[place] += f"{';' if '# ?' in lines[place] else '  # ?'} {question}"
+    return "\n".join(lines) + "\n"
