@@ -197,8 +197,9 @@ class Forecast:
 
     @property
     def sizes(self) -> set[Sizes]:
-        """The sizes at which anything was measured, of the records, too: training asks how the library tiles these."""
-        return {sizes for each in self.known for sizes in each.times}
+        """The sizes at which anything was measured, here or on the sibling: training asks about the library at these."""
+        own = {sizes for each in self.known for sizes in each.times}
+        return own | (self._sibling.sizes if self._sibling is not None else set())
 
     def ask(self, tiles: LibraryTiles) -> None:
         """Train with these tiles of the library."""

@@ -59,10 +59,17 @@ def read(path: Path | None) -> Answers:
 def ask(queries: Sequence[Query], sizes: Sequence[Sizes], device: Device, library: str, path: Path) -> int:
     """Ask the library of a device at these sizes, and write the answers. Returns their number."""
     query, found = queries[0], dict[Sizes, Tiles]()
-    for size in sorted(sizes):
+    for size in sizes:
         tiles = products.tiles(query.space, scope_at(query.scope, size), device)
         if tiles is not None:
             found[size] = tiles
+    write(Answers(library, found), path)
+    return len(found)
+
+
+def write(answers: Answers, path: Path) -> None:
+    """Write a file of answers."""
+    library, found = answers.library, dict(sorted(answers.tiles.items()))
     rows = [*found.values()]
     arrays = {
         "sizes": np.diff(np.array([*found], np.int64).reshape(len(found), -1), axis=0, prepend=0),
@@ -70,4 +77,3 @@ def ask(queries: Sequence[Query], sizes: Sequence[Sizes], device: Device, librar
         "fractions": np.array([(t.whole, t.at_once, t.cut[1]) for t in rows], np.float64),
     }
     paths.replace(path, array_file.packed(FORMAT, VERSION, {"library": library}, [arrays]))
-    return len(found)
