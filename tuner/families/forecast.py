@@ -197,7 +197,7 @@ class Forecast:
 
     @property
     def sizes(self) -> set[Sizes]:
-        """The sizes at which anything was measured, here or on the sibling: training asks about the library at these."""
+        """The sizes at which anything was measured, here or on the sibling. Training asks the library about these."""
         own = {sizes for each in self.known for sizes in each.times}
         return own | (self._sibling.sizes if self._sibling is not None else set())
 
