@@ -18,10 +18,11 @@ import tuner
 from helpers.scripts_of_kernel_tuner import PARAMETERS, SCALE, add, scale, vectors
 from tuner.door import run_kernel, tune_kernel
 from tuner.door.results import WrongResultConfig
-from tuner.errors import NoConfiguration, RequestError
+from tuner.errors import ExpressionError, NoConfiguration, RequestError
 
 pytestmark = pytest.mark.slow
 BEST = {"unroll": 4, "width": 0}
+BEST_ALONE: dict[str, list[Any]] = {"unroll": [4], "width": [0]}
 
 
 def configs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -79,6 +80,18 @@ def test_restrictions_are_texts_and_functions() -> None:
     assert len(rows) == 8
     with pytest.raises(NoConfiguration):
         scale(restrictions=lambda config: False)
+    rows, _ = scale(restrictions=lambda unroll: unroll["unroll"] == 1)  # named like a parameter
+    assert {row["unroll"] for row in rows} == {1}
+
+
+def test_only_configurations_that_are_valid_now_are_rows_whatever_was_measured_before(tmp_path: Path) -> None:
+    for cache in (None, tmp_path / "cache"):
+        scale(cache=cache)
+        for given in ({"restrictions": ["unroll != 4"]}, {"parameters": {"unroll": [1, 8], "width": [0]}}):
+            rows, env = scale(cache=cache, **given)
+            assert rows
+            assert env["best_config"] in rows
+            assert all(row["unroll"] != 4 for row in rows)
 
 
 def test_a_call_resumes_with_other_drawn_numbers_but_not_with_other_indices() -> None:
@@ -131,6 +144,23 @@ def test_an_array_that_accumulates_is_restored_before_each_run() -> None:
         "scale", source, n, arguments, PARAMETERS, answer=[y + 2 * x, None, None], lang="C", quiet=True
     )
     assert not any("__error__" in row for row in rows)
+
+
+def test_an_objective_that_no_row_has_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, env = scale(objective="tiem", objective_higher_is_better=True, quiet=False, parameters=BEST_ALONE)
+    assert "__error__" not in rows[0]
+    assert "best_config" not in env
+    assert "objective 'tiem': no row has it; rows have unroll, width, time, " in capsys.readouterr().err
+
+
+def test_structures_have_answers() -> None:
+    """They are compared byte by byte."""
+    source = 'struct S {float a; int b;}; extern "C" void f(struct S *s) { for (int i = 0; i < 10; i++) s[i].a = U; }'
+    given = np.zeros(10, dtype=[("a", "f4"), ("b", "i4")])
+    expected = given.copy()
+    expected["a"] = 1
+    rows, _ = tune_kernel("f", source, 10, [given], {"U": [1, 2]}, answer=[expected], lang="C", quiet=True)
+    assert ["__error__" in row for row in rows] == [row["U"] == 2 for row in rows]
 
 
 def test_a_loose_tolerance_is_accepted() -> None:
@@ -208,6 +238,15 @@ def test_a_source_that_is_a_function_is_called_for_each_configuration() -> None:
         RequestError, match=r"the function raises KeyError: 'missing' for {'unroll': [248], 'width': \d}"
     ):
         scale(source=raises)
+    allowed = {"unroll": [2, 1], "width": [0]}  # the first one is excluded
+    rows, _ = scale(source=raises, parameters=allowed, restrictions=["unroll == 1"], body="")
+    assert len(rows) == 1
+    for wrong, message in (
+        (lambda config: {}["missing"], "the function raises KeyError: 'missing'"),
+        (lambda config: None, "returns a NoneType"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            scale(source=wrong)
 
 
 def test_problem_sizes_and_divisors_are_numbers_texts_lists_and_functions() -> None:
@@ -234,6 +273,21 @@ def test_problem_sizes_and_divisors_are_numbers_texts_lists_and_functions() -> N
     assert blocks(100, ["block_size_x/tile"], parameters={"block_size_x": [64], "tile": [2]}) == 401
     assert blocks(lambda p: (p["t"] * 100, 1), lambda p: 50, parameters={"t": [2], "block_size_x": [32]}) == 401
     assert blocks((100, 9), 50, [3], parameters={"block_size_x": [32]}) == 203
+    allowed: Any = {"restrictions": ["block_size_x < 64"], "quiet": True}
+    arguments, parameters = [np.zeros(1, np.int32)], {"block_size_x": [32, 64]}
+    rows, _ = tune_kernel(
+        "blocks", source, 100, arguments, parameters, lambda p: {32: 32}[p["block_size_x"]], **allowed
+    )
+    assert [row["block_size_x"] for row in rows] == [32]
+    with pytest.raises(ExpressionError, match="a grid divisor raises KeyError: 64 at block_size_x=64"):
+        tune_kernel("blocks", source, 100, arguments, parameters, lambda p: {32: 32}[p["block_size_x"]], quiet=True)
+    for size, divisor, message in (
+        (50.0, None, "problem_size: 50.0: write whole numbers"),
+        ((1, 1, 1, 1), None, "problem_size: 4 extents"),
+        (100, 2.0, "grid divisor 2.0"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            tune_kernel("blocks", source, size, arguments, parameters, divisor, quiet=True)
 
 
 def test_include_folders_definitions_and_names_of_blocks(tmp_path: Path) -> None:
@@ -269,6 +323,11 @@ def test_the_cache_file_is_read_and_written_in_kernel_tuners_form(tmp_path: Path
     rows, env = scale(cache=file, parameters={"unroll": [1, 4], "width": [0]})
     assert sorted(row["time"] for row in rows) == [0.125, 1.0]
     assert env["best_config"]["unroll"] == 1
+    (tmp_path / "empty.json").write_text('{"cache": {}}')
+    assert len(scale(cache=tmp_path / "empty", parameters={"unroll": [4], "width": [0]})[0]) == 1
+    (tmp_path / "other.json").write_text('{"cache": {"1": {"time": 3}}}')
+    with pytest.raises(RequestError, match=r"other.json: not a cache file of Kernel Tuner"):
+        scale(cache=tmp_path / "other")
     with pytest.raises(RequestError, match="tune_params_keys is"):
         scale(cache=file, parameters={"unroll": [1], "width": [0], "more": [1]})
 
@@ -281,6 +340,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"strategy": "no_such"}, "no_such"),
         ({"strategy": "pso", "strategy_options": {"popsize": 3}}, "strategy_options: 'popsize' is not supported"),
         ({"objective": ["time", "energy"]}, "several objectives"),
+        ({"objective": "tiem"}, "objective 'tiem': write objective_higher_is_better"),
         ({"strategy": object()}, "strategy: <object"),
     ):
         with pytest.raises(RequestError, match=message):
@@ -298,6 +358,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"restrictions": ["nothing > 1"]}, "nothing is no parameter"),
         ({"restrictions": [3]}, "restrictions: 3 is neither"),
         ({"parameters": {"unroll": []}}, "unroll has no values"),
+        ({"source": "no_such.c"}, "kernel_source 'no_such.c': there is no such file"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], message: str) -> None:

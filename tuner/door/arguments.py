@@ -123,10 +123,7 @@ def _array(argument: Any, where: str) -> Array:
     """The content of an array of NumPy, CuPy or torch."""
     if hasattr(argument, "param_key"):
         raise RequestError(f"{where}: Tunable arguments are not supported; {ELSEWHERE}")
-    if type(argument).__module__.partition(".")[0] == "cupy":
-        argument = argument.get()
-    elif type(argument).__module__.partition(".")[0] == "torch":
-        argument = argument.detach().cpu().numpy()
+    argument = content(argument)
     if not isinstance(argument, np.ndarray):
         raise RequestError(f"{where}: of type {type(argument).__name__}; pass an array or a number of NumPy")
     if argument.size == 0:
@@ -136,6 +133,14 @@ def _array(argument: Any, where: str) -> Array:
         return array.reshape(-1).view(np.uint8)
     _check_type(array.dtype, where)
     return array
+
+
+def content(argument: Any) -> Any:
+    """An array of CuPy or torch as one of NumPy; anything else as it is."""
+    package = type(argument).__module__.partition(".")[0]
+    if package == "cupy":
+        return argument.get()
+    return argument.detach().cpu().numpy() if package == "torch" else argument
 
 
 def _check_type(dtype: np.dtype[Any], where: str) -> None:
@@ -162,7 +167,9 @@ def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[An
             continue
         if not argument.is_array:
             continue  # a kernel cannot write a number that is passed by value
-        array = np.asarray(wanted.get() if hasattr(wanted, "get") else wanted)
+        array = np.ascontiguousarray(content(wanted))
+        if array.dtype.fields is not None or array.dtype == np.bool_:
+            array = array.reshape(-1).view(np.uint8)
         if array.size != argument.value.size:
             raise RequestError(
                 f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size} of them"

@@ -38,8 +38,10 @@ class CacheFile:
 
     def _read(self) -> dict[tuple[Any, ...], Row]:
         try:
-            data = json.loads(_closed(self.path.read_text(encoding="utf-8")))
-            entries = [*data["cache"].values()]
+            data = _parsed(self.path.read_text(encoding="utf-8").strip())
+            names = list(self._call.parameters)
+            keys, rows = data.get("tune_params_keys", names), [_row(entry) for entry in data["cache"].values()]
+            found = {} if keys != names else {tuple(row[name] for name in names): row for row in rows}
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise RequestError(
                 f"cache {self.path}: not a cache file of Kernel Tuner: {error}; name another file"
@@ -50,8 +52,7 @@ class CacheFile:
                 raise RequestError(
                     f"cache {self.path}: {key} is {data[key]!r}, and now {own[key]!r}; name another file"
                 )
-        names = list(self._call.parameters)
-        return {tuple(entry[name] for name in names): _row(entry) for entry in entries}
+        return found
 
     def write(self, rows: Sequence[Row], objective: Sequence[str]) -> None:
         """Write these rows, with those that the file had. Raises RequestError if the file cannot be written."""
@@ -78,12 +79,12 @@ class CacheFile:
         return plain
 
 
-def _closed(text: str) -> str:
-    """The text with the brackets that Kernel Tuner leaves open while it runs."""
-    text = text.strip()
-    if text.endswith(("}\n}", "}}}")):
-        return text
-    return f"{text.removesuffix(',')}}}\n}}"
+def _parsed(text: str) -> Any:
+    """The content of a file. Kernel Tuner leaves the last two brackets open while it runs. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(f"{text.removesuffix(',')}}}\n}}")
 
 
 def _row(entry: Mapping[str, Any]) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +13,12 @@ from typing import Any
 
 from kernel_tuner import util
 
+from tuner.door import script_functions
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 
 LANGUAGES = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl", "C": "c"}
+MOST_TRIED = 1000  # configurations for which a function is asked for a source
 ELSEWHERE = "run this kernel with kernel_tuner itself"  # the advice for what is not supported
 
 
@@ -77,24 +80,37 @@ class Call:
 
     @cached_property
     def file(self) -> Path | None:
-        """The file of the source; None if the source is a text or a function."""
+        """The file of the source; None if the source is a text or a function. Raises RequestError if there is none."""
         primary = self.primary
         if isinstance(primary, os.PathLike):
             return Path(primary).absolute()
-        is_name = isinstance(primary, str) and util.looks_like_a_filename(primary) and os.path.isfile(primary)
-        return Path(primary).absolute() if is_name else None
+        if not util.looks_like_a_filename(primary):  # which a function does not
+            return None
+        if not os.path.isfile(primary):
+            raise RequestError(f"kernel_source {quoted(primary)}: there is no such file; name one, or pass the source")
+        return Path(primary).absolute()
 
     @cached_property
     def text(self) -> str:
-        """The source. That of a function is made for the first value of each parameter. Raises RequestError."""
+        """The source. That of a function is of the first configuration for which it makes one. Raises RequestError."""
         if self.generator is not None:
-            return self.generator({name: values[0] for name, values in self.parameters.items()})
+            return self._generated(self.generator)
         if self.file is None:
             return str(self.primary)
         try:
             return self.file.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise RequestError(f"kernel_source {self.file}: cannot be read: {error.strerror}") from None
+
+    def _generated(self, generator: Callable[[dict[str, Any]], str]) -> str:
+        """The text of one configuration. Restrictions may exclude those for which the function raises something."""
+        first: RequestError | None = None
+        for values in itertools.islice(itertools.product(*self.parameters.values()), MOST_TRIED):
+            try:
+                return script_functions.source(generator, dict(zip(self.parameters, values, strict=True)))
+            except RequestError as error:
+                first = first or error
+        raise first or RequestError("tune_params: a parameter has no values; give it at least one")
 
     @cached_property
     def language(self) -> str:

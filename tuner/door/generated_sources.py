@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tuner.door import geometry
+from tuner.door import geometry, script_functions
 from tuner.door.call import Call
 from tuner.errors import RequestError
 from tuner.languages import LANGUAGES
-from tuner.quoting import shown
 from tuner.search import listing
 from tuner.space.expressions import braces
 from tuner.space.model import Space
@@ -39,16 +38,6 @@ def written(call: Call, space: Space, completed: Callable[[Call, str], Path | st
     pattern.parent.mkdir(exist_ok=True)
     for row in range(len(pool)):
         config = pool.config(row)
-        own = geometry.own(config, call)
-        try:
-            text = call.generator(dict(own))
-        except Exception as error:
-            raise RequestError(
-                f"kernel_source: the function raises {type(error).__name__}: {shown(error)} for {own}"
-            ) from None
-        if not isinstance(text, str):
-            raise RequestError(
-                f"kernel_source: the function returns a {type(text).__name__} for {own}; return the text"
-            )
+        text = script_functions.source(call.generator, geometry.own(config, call))
         Path(braces.filled(str(pattern), config)).write_text(str(completed(call, text)), encoding="utf-8")
     return pattern

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from kernel_tuner import util
 
+from tuner.door import script_functions
 from tuner.door.call import Call
 from tuner.errors import ExpressionError, RequestError
+from tuner.quoting import described
 from tuner.space import expressions
 from tuner.space.config import Config
 
@@ -64,8 +66,10 @@ def _extents(call: Call) -> dict[str, int | str | None]:
     given = call.problem_size
     if callable(given):
         return dict.fromkeys(AXES)
-    values = (given,) if isinstance(given, str | int | np.integer) else tuple(given)
+    values = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     extents: dict[str, int | str | None] = dict.fromkeys(AXES, 1)
+    if not 1 <= len(values) <= len(AXES):
+        raise RequestError(f"problem_size: {len(values)} extents; write one to three")
     for axis, value in zip(AXES, values, strict=False):
         if isinstance(value, str):
             extents[axis] = _formula(value, call)
@@ -87,6 +91,8 @@ def _factors(divisor: Any, block: str, call: Call) -> list[str] | None:
         return [str(int(divisor))]
     if callable(divisor):
         return None
+    if not isinstance(divisor, Iterable):
+        raise RequestError(f"grid divisor {divisor!r}: write a list of texts and whole numbers, or a function")
     factors = [_factors(each, "", call) for each in divisor]
     return None if None in factors else [text for each in factors if each for text in each]
 
@@ -114,8 +120,13 @@ def _computed(call: Call, axes: list[str]) -> tuple[dict[str, list[int]], Callab
         )
     names = list(call.parameters)
     found: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    raised: dict[tuple[Any, ...], Exception] = {}
     for values in itertools.product(*call.parameters.values()):
-        blocks = _blocks(call, dict(zip(names, values, strict=True)))
+        try:
+            blocks = _blocks(call, dict(zip(names, values, strict=True)))
+        except Exception as error:  # it matters only where the restrictions allow this configuration
+            raised[values] = error
+            continue
         if blocks is not None:
             found[values] = tuple(blocks[AXES.index(axis)] for axis in axes)
     computed = {
@@ -124,17 +135,19 @@ def _computed(call: Call, axes: list[str]) -> tuple[dict[str, list[int]], Callab
     }
 
     def is_own(config: dict[str, Any]) -> bool:
-        return found.get(tuple(config[name] for name in names)) == tuple(config[name] for name in computed)
+        own = tuple(config[name] for name in names)
+        if own in raised:
+            raise ExpressionError(f"problem_size or a grid divisor raises {described(raised[own])}")
+        return found.get(own) == tuple(config[name] for name in computed)
 
-    return computed, is_own
+    given = (call.problem_size, *call.grid_divisors)
+    function = next((each for each in given if callable(each)), None)
+    return computed, is_own if function is None else script_functions.named_as(is_own, function)
 
 
 def _blocks(call: Call, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The grid of a configuration by Kernel Tuner's own rules; None if the functions have none for it."""
-    try:
-        _, blocks = util.setup_block_and_grid(call.problem_size, call.grid_divisors, dict(config), call.block_names)
-    except Exception:
-        return None
+    """The grid of a configuration by Kernel Tuner's own rules; None if it has no blocks."""
+    _, blocks = util.setup_block_and_grid(call.problem_size, call.grid_divisors, dict(config), call.block_names)
     return tuple(int(each) for each in blocks) if min(blocks) >= 1 else None
 
 

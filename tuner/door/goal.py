@@ -11,6 +11,7 @@ from kernel_tuner.util import get_objective_defaults
 from tuner.door.call import ELSEWHERE
 from tuner.errors import RequestError
 from tuner.measure.method import Objective
+from tuner.quoting import quoted
 
 # Objectives that a search of ours minimises, by the names that scripts give them.
 OWN: Mapping[str, Objective] = {"time": "time", "energy": "energy", "nvml_energy": "energy"}
@@ -41,7 +42,12 @@ class Goal:
             raise RequestError(
                 f"objective: {', '.join(map(str, names))}: several objectives are not supported; {ELSEWHERE}"
             )
-        name, higher = get_objective_defaults(names[0] if names else None, directions[0] if directions else None)
+        try:
+            name, higher = get_objective_defaults(names[0] if names else None, directions[0] if directions else None)
+        except ValueError:
+            raise RequestError(
+                f"objective {quoted(names[0])}: write objective_higher_is_better=True or False"
+            ) from None
         return Goal(str(name), bool(higher), OWN.get(str(name), "time"))
 
 

@@ -27,9 +27,12 @@ from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
 from tuner.measure.timing.clock import NOISE
+from tuner.quoting import quoted
+from tuner.search.listing import listed
 from tuner.space.model import Space
 from tuner.space.python import written_files
 from tuner.space.python.space import PythonSpace
+from tuner.space.scope import Scope
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import SearchStart
@@ -112,11 +115,11 @@ class Session:
                 request = replace(request, method=replace(request.method, observers=observers, race=False))
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
             written = self._written(build, checked, crews)
-            file = None
+            file, cached = None, dict[tuple[Any, ...], Row]()
             if cache is not None:
                 with crews.on(checked.task, checked.device_ids) as crew:
                     file = CacheFile(cache, self.call, crew.device.name)
-            cached = {} if file is None else file.rows
+                    cached = self._valid(file.rows, checked.task.space, crew.scope)
             kernel = _kept(*build(written, cached), store)
             result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
         rows = self._rows(result, cached)
@@ -128,6 +131,9 @@ class Session:
                 rows[0]["error_message"].strip().partition("\n")[0] if "error_message" in rows[0] else "see the rows"
             )
             display.noted(f"all {len(rows)} configurations failed; the first: {rows[0]['__error__']}: {first}")
+        elif rows and "best_config" not in env:
+            known = ", ".join(next(row for row in rows if "__error__" not in row))
+            display.noted(f"objective {quoted(self.goal.objective)}: no row has it; rows have {known}")
         self._print_best(env)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
 
@@ -169,6 +175,17 @@ class Session:
             return names
         task = replace(checked.task, space=build(names, {})[1], method=Method(repeats=1))
         return names if roles.is_right(crews, task, checked.device_ids) else frozenset()
+
+    def _valid(self, rows: Mapping[tuple[Any, ...], Row], space: Space, scope: Scope) -> dict[tuple[Any, ...], Row]:
+        """The rows of valid configurations: the file may be of a call with other values or restrictions."""
+        names = list(self.call.parameters)
+        if space.parameters.keys() == set(names):
+            return {
+                values: row for values, row in rows.items() if space.valid(dict(zip(names, values, strict=True)), scope)
+            }
+        pool = listed(space, scope)  # which knows the blocks that functions compute
+        valid = {tuple(pool.config(row)[name] for name in names) for row in range(len(pool))} if rows else set()
+        return {values: row for values, row in rows.items() if values in valid}
 
     def _tuned(self, request: TuningRequest, crews: Crews, display: Display, has_others: bool) -> Result | None:
         """The result; None if all valid configurations are known already."""

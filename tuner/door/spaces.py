@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.door import generated_sources, geometry
+from tuner.door import generated_sources, geometry, script_functions
 from tuner.door.arguments import Array, ScriptArgument
 from tuner.door.call import ELSEWHERE, Call, braced
 from tuner.errors import ExpressionError, RequestError
@@ -258,6 +258,4 @@ def _of_configuration(function: Callable[..., Any], call: Call) -> Callable[...,
     def holds(_config: dict[str, Any]) -> bool:
         return bool(function({name: _config[name] for name in call.parameters}))
 
-    holds.__name__ = getattr(function, "__name__", "restriction")
-    holds.__wrapped__ = function  # type: ignore[attr-defined]  # names and identifies the script's own
-    return holds
+    return script_functions.named_as(holds, function)

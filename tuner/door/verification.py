@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from kernel_tuner.util import normalize_verify_function
 
 from tuner.door import sending
-from tuner.door.arguments import ScriptArgument
+from tuner.door.arguments import ScriptArgument, content
 
 # The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none.
 FILE = """\
@@ -47,14 +46,8 @@ def derive(
         each.name if each.is_array and is_wanted else None for each, is_wanted in zip(arguments, wanted, strict=False)
     ]
     file = folder / "verify.py"
-    pickled = sending.by_value((normalize_verify_function(verify), _plain(answer)), "verify: the function")
+    plain = None if answer is None else [content(each) for each in answer]
+    pickled = sending.by_value((normalize_verify_function(verify), plain), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
     file.write_text(FILE.format(identity=sending.identity(verify), names=names, atol=float(atol)), encoding="utf-8")
     return {"verified": {"python": f"{file.name}:is_right"}}
-
-
-def _plain(answer: Sequence[Any] | None) -> list[Any] | None:
-    """The answers, with arrays of other packages as NumPy's."""
-    if answer is None:
-        return None
-    return [each.get() if hasattr(each, "get") and not isinstance(each, np.ndarray) else each for each in answer]

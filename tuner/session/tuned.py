@@ -81,7 +81,7 @@ class Tuned:
 
     @property
     def trials(self) -> list[Trial]:
-        """All trials of the study, also of earlier runs: the fastest first, those that failed last."""
+        """The trials of valid configurations, also of earlier runs: the fastest first, those that failed last."""
         return sorted(self.result.trials, key=_order)
 
     @property

@@ -55,7 +55,7 @@ class Result:
     failed: Failures
     record: Record | None
     stored: bool
-    trials: list[Trial]  # all in the ledger, including those of earlier runs
+    trials: list[Trial]  # of valid configurations, including those of earlier runs
     failures: list[Trial]  # of valid configurations, in the order of measurement
     selection: Selection
     warnings: list[str]
@@ -151,7 +151,7 @@ def tune_with(
         warnings=[*search.doubts, *doubts, *([accused] if accused else [])],
         accused=accused,
         stored=stored,
-        trials=ledger.trials,
+        trials=search.trials,
         failures=failures,
         selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
