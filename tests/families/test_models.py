@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers import ROOT
@@ -16,9 +18,8 @@ from helpers.records import record, sizes
 from tuner import paths
 from tuner.devices.conditions import DEFAULT
 from tuner.devices.cuda.architectures import limits_of
-from tuner.devices.cuda.blas import cublas_tiles
 from tuner.devices.cuda.compiler import NvrtcCompiler
-from tuner.devices.product import HostTimes
+from tuner.devices.product import HostTimes, MatrixProduct, Tiles
 from tuner.families import family, library_answers, model_files, products
 from tuner.families.choice import Choice, FamilyTable
 from tuner.prediction.grids import scope_at
@@ -30,13 +31,26 @@ from tuner.store.store import Store
 H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 
 
+@functools.cache
+def said(family_name: str, device: str) -> dict[tuple[int, ...], Tiles]:
+    """What the library said at the measured sizes."""
+    return dict(library_answers.read(ROOT / f"results/{family_name}/{device.replace(' ', '_')}.tiles").tiles)
+
+
+def answered(product: MatrixProduct, device: str) -> Tiles:
+    """What the library said at the nearest measured size."""
+    answers = said("hgemm" if "float16" in product.dtypes else "sgemm", device)
+    wanted = np.log([product.M, product.N, product.K, product.batch])
+    distances = np.abs(np.log(np.array([*answers], float)) - wanted).sum(axis=1)
+    return [*answers.values()][int(distances.argmin())]
+
+
 def gpu(name: str, host: HostTimes | None = None) -> Any:
     """A GPU that is not here, as far as a choice asks; its library tells how it would run any product."""
-    told = cublas_tiles.Heuristic(1, (128, 128), 1, 1.0)
     return SimpleNamespace(
         id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
         units=132, last_cache=50 << 20, on_processor=False, compiler=NvrtcCompiler("sm_90a"), conditions=DEFAULT,
-        tiles=lambda product: cublas_tiles.tiles(product, told, 132), host_times=lambda: host,
+        tiles=lambda product: answered(product, name), host_times=lambda: host,
     )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ class LibraryRoutines:
         counts = np.full((3, len(tiles), self.count), np.nan if self.are_known else 0.0)
         counts[2] = 1.0
         for row, each in enumerate(tiles):
-            if each is not None:
+            if each is not None and self.count:  # a model without the library still asks, to tell how similar sizes are
                 counts[:, row, self._routine(each)] = each.dealt(self._units), 1 / each.whole, max(1.0, each.at_once)
         return counts
 

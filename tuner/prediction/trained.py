@@ -69,10 +69,12 @@ class Trained:
         kept, learnt = np.flatnonzero(keep), self.learnt
         numbers = {int(old): new for new, old in enumerate(kept)}
         pairs = np.repeat(np.array(keep, bool), learnt.counts)
+        has_library = any(self.entries[each][0] is None for each in kept)
         of_kept = [(grid, numbers[owner]) for grid, owner in zip(*self.grids, strict=True) if owner in numbers]
         return replace(
             self,
             entries=tuple(self.entries[each] for each in kept),
+            routines=self.routines if has_library else {**self.routines, "count": 0},
             grids=self.grids._replace(grids=[grid for grid, _ in of_kept], owners=[owner for _, owner in of_kept]),
             learnt=learnt._replace(
                 traits=learnt.traits[:, kept], factors=learnt.factors[kept], unseen=learnt.unseen[kept],
