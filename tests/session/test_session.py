@@ -141,6 +141,15 @@ def test_a_notebook_has_a_bar_that_is_replaced(
         (3, {}, "3 is not a kernel; write a tuner.Space, or a kernel's name or path"),
         (None, {"budget": 1.5}, "budget=1.5: write a number of configurations, or a time"),
         (None, {"size": "4x4"}, "n"),
+        (None, {"repeats": 0}, "repeats=0: write a whole number from 1 to 1000"),
+        (None, {"repeats": "3"}, "repeats='3': write a whole number"),
+        (None, {"verify": -1}, "verify=-1: write a whole number from 228"),
+        (None, {"seed": -1}, "seed=-1: write a whole number from 0"),
+        (None, {"timeout": "90"}, "timeout='90': write a number"),
+        (None, {"results": 3}, "results=3: write the path of a folder"),
+        (None, {"options": [3]}, r"options=\[3\]: write a dictionary"),
+        (None, {"strategy": 3}, "strategy=3: write a text"),
+        (None, {"progress": 3}, "progress=3: write False"),
         (None, {"options": {"b": 1}}, "option b: no such option"),
         (None, {"strategy": "best"}, "'best'"),
         (None, {"objective": "speed"}, "'speed'"),
@@ -148,7 +157,19 @@ def test_a_notebook_has_a_bar_that_is_replaced(
 )
 def test_a_wrong_request_gives_one_message_before_anything_runs(kernel: Any, keys: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
-        tuner.tune(scale() if kernel is None else kernel, device="host", progress=False, **keys)
+        tuner.tune(scale() if kernel is None else kernel, **{"device": "host", "progress": False, **keys})
+
+
+def test_a_restriction_that_has_no_value_anywhere_says_why() -> None:
+    space = scale(restrictions=[lambda unroll: None])
+    with pytest.raises(NoConfiguration, match=r"`<lambda> of .*`: it returns None; return true or false; try another"):
+        tuner.tune(space, 100, device="host", progress=False)
+
+
+def test_a_look_up_says_what_is_wrong() -> None:
+    for keys, message in (({"device": 3}, "device=3: write a text"), ({"options": 3}, "options=3: write a dictionary")):
+        with pytest.raises(RequestError, match=message):
+            tuner.best(scale(), 100, **keys)
 
 
 def test_importing_the_functions_imports_nothing_heavy() -> None:

@@ -164,6 +164,11 @@ def test_a_function_that_raises_is_named_with_the_configuration_unless_another_r
         valid(scale(restrictions=[lambda unroll: None]))
 
 
+def test_a_single_restriction_needs_no_list() -> None:
+    for single in ("unroll > 1", {"that": "unroll > 1", "because": "it is odd"}, lambda unroll: unroll > 1):
+        assert len(scale(restrictions=single).model.restrictions) == 1
+
+
 def test_the_keywords_are_the_keys_of_a_space_file() -> None:
     keywords = inspect.signature(tuner.Space).parameters.keys() - {"name", "folder", "unknown"}
     assert keywords == SpaceModel.model_fields.keys()

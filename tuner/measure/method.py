@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.devices.figures import Figures
 
 TIMEOUT = 60.0  # seconds for each configuration: one limit for its build, another for verifying and timing it
+MOST_REPEATS = 1000  # timed runs of a configuration that a user may ask for
 LOOPS_TIMEOUT = 1800.0  # for the plain loops of `tune reproduce`: ten runs, each of a minute or more at 2048
 LONGEST_TIMEOUT = 86_400.0
 # Runs of the best that are compared at the end: they miss a fault in one of 50 runs with a probability of 0.98**228,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tuner import devices
 from tuner.errors import NoConfiguration
 from tuner.launch import launcher
+from tuner.session import checks
 from tuner.session.search import Kernel, loaded
 from tuner.space.chosen import Chosen
 from tuner.space.config import Config
@@ -38,6 +39,9 @@ def best(
         tuned = tuner.tune("sgemm/01_host_blocked", 64, device="host", budget=2, progress=False)
         assert tuner.best("sgemm/01_host_blocked", 64, device="host") == tuned.best
     """
+    checks.words(device=device)
+    checks.folder(results=results)
+    checks.named_values(options=options, types=types)
     space = loaded(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = devices.shared(devices.for_space(space, device))

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.catalog import catalog
 from tuner.errors import RequestError
-from tuner.measure.method import STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.measure.method import (
+    COMPARED_RUNS,
+    MOST_COMPARED_RUNS,
+    MOST_REPEATS,
+    STANDARD,
+    TIMEOUT,
+    Method,
+    parse_objectives,
+)
 from tuner.quoting import quoted
+from tuner.session import checks
 from tuner.session import progress as displays
 from tuner.session.tuned import Tuned
 from tuner.space import snapshot
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from tuner.tuning.exploration import Progress
 
 Kernel = str | Path | PythonSpace
+MOST_SEED = 2**32 - 1
 
 
 def tune(
@@ -75,6 +85,10 @@ def tune(
         print(tuned)
         assert len(tuned.to_pandas()) == 2
     """
+    checks.words(device=device, strategy=strategy, storage=storage, objective=objective)
+    checks.folder(results=results)
+    repeats = checks.whole("repeats", repeats, 1, MOST_REPEATS)
+    checks.named_values(options=options, types=types)
     with _listening(progress) as (listener, notes), snapshot.kept(listener.noted):
         space = loaded(kernel)
         listener.begun("loading the tuner")
@@ -89,12 +103,12 @@ def tune(
             options=options or {},
             types=types or {},
             strategy=strategy,
-            budget=_budget(budget),
-            seed=seed,
+            budget=checks.budget(budget),
+            seed=checks.whole("seed", seed, 0, MOST_SEED),
             method=Method(repeats, flush, parse_objectives(objective), race=not full),
-            timeout=timeout,
+            timeout=checks.number("timeout", timeout),
             fresh=fresh,
-            verify=verify,
+            verify=None if verify is None else checks.whole("verify", verify, COMPARED_RUNS, MOST_COMPARED_RUNS),
             sustained=sustained,
             storage=storage,
             results=None if results is None else Path(results),
@@ -112,18 +126,12 @@ def loaded(kernel: Any) -> Space:
     return catalog.load(str(kernel))
 
 
-def _budget(budget: Any) -> str | None:
-    if budget is None or isinstance(budget, str):
-        return budget
-    if isinstance(budget, bool) or not isinstance(budget, int):
-        raise RequestError(f"budget={quoted(budget)}: write a number of configurations, or a time: '90s', '2m', '1h'")
-    return str(budget)
-
-
 @contextlib.contextmanager
 def _listening(progress: bool | Progress | None) -> Iterator[tuple[Progress, list[str]]]:
     """A block with the listener of a run, and the messages that it has received."""
     if progress is not None and not isinstance(progress, bool):
+        if not hasattr(progress, "noted"):
+            raise RequestError(f"progress={quoted(progress)}: write False, or leave it out")
         yield progress, []
         return
     with displays.shown(progress is not False) as shown:

@@ -3,7 +3,10 @@
 A launch needs it, so this module imports no solver.
 """
 
-from tuner.errors import NoConfiguration
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.errors import ExpressionError, NoConfiguration
 from tuner.space.config import Config
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
@@ -48,10 +51,19 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     config = dict(space.default) or next(space.walk(), {})
     names = space.names(config, scope)
     culprits = unsatisfiable or [r for r in space.restrictions if not r.holds(names)]
-    why = "; ".join(str(r) for r in culprits) or "the restrictions exclude one another"
+    why = "; ".join(_described(r, names) for r in culprits) or "the restrictions exclude one another"
     return NoConfiguration(
         f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
     )
+
+
+def _described(restriction: Restriction, names: Mapping[str, Any]) -> str:
+    """The restriction, and why it has no value if it has none: nobody meant to exclude a configuration by that."""
+    try:
+        restriction.that.evaluate(names)
+    except ExpressionError as error:
+        return f"{restriction}: {error}"
+    return str(restriction)
 
 
 def check_launchable(space: Space, scope: Scope) -> None:

@@ -31,6 +31,7 @@ from tuner.measure.method import (
     COMPARED_RUNS,
     COMPARED_SECONDS,
     MOST_COMPARED_RUNS,
+    MOST_REPEATS,
     OBJECTIVES,
     STANDARD,
     TIMEOUT,
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 @SEED
 @click.option(
     "--repeats",
-    type=Whole(1, 1000),
+    type=Whole(1, MOST_REPEATS),
     metavar="N",
     default=STANDARD.repeats,
     show_default=True,

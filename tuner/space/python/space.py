@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class PythonSpace:
         source: str | os.PathLike[str] | None = None,
         include: Sequence[str | os.PathLike[str]] | None = None,
         languages: Sequence[str] | None = None,
-        restrictions: Condition | Iterable[Condition] | None = None,
+        restrictions: Condition | Sequence[Condition] | None = None,
         derived: Mapping[str, Any] | None = None,
         requires: Mapping[str, Any] | None = None,
         grid: Any = None,
@@ -97,7 +97,7 @@ class PythonSpace:
         """
         keys = {key: value for key, value in locals().items() if key not in ("self", "name", "folder", "unknown")}
         given = {key: value for key, value in {**keys, **unknown}.items() if value is not None}
-        if isinstance(restrictions, str) or callable(restrictions):
+        if isinstance(restrictions, str | Mapping) or callable(restrictions):
             given["restrictions"] = [restrictions]
         from tuner.space.python.reading import folder_of, read
 
