@@ -58,7 +58,7 @@ def dispatch(
         kernels: A family such as "sgemm", a folder of space files, a list of kernels, or one kernel.
         device: A name such as "cuda:1", or an open device, for all calls. Default: the device of the arrays; the host
             for NumPy arrays.
-        library: Whether the vendor library (cuBLAS) may run if it was measured to be faster, or if no kernel is valid.
+        library: Whether the vendor library (cuBLAS) is a candidate at every size, and serves while a kernel is built.
         sizes: Sizes that no array shape determines, by name.
         options: Values for the operation's options, such as {"alpha": 2.0}. Each call can override them.
         results: A folder of records. Default: the user's own records, which take precedence over the shipped ones.
