@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tuner
+import tuner.door
 from helpers import ROOT
 from helpers.documents import DOCS, TEXTS, VERBS, all_commands_of, blocks, code_spans, prose, shell_commands
 from helpers.processes import PATIENCE_SECONDS, Done
@@ -287,8 +288,9 @@ def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
 def test_the_page_of_what_is_public_names_what_there_is() -> None:
     text = TEXTS["docs/stability.md"]
     named = {span.removeprefix("tuner.") for span in code_spans(text) if re.fullmatch(r"tuner\.[A-Za-z]+", span)}
-    others = {"search", "torch", "spaces", "toml"}  # packages, an entry point, a file
+    others = {"door", "search", "torch", "spaces", "toml"}  # packages, an entry point, a file
     assert {"load", "Kernel", "TunerError"} <= named - others <= set(tuner.__all__)
+    assert all(f"`{name}`" in text for name in tuner.door.__all__)
     variables = set(re.findall(r"`(TUNER_[A-Z]+)`", text))
     code = "".join(path.read_text() for path in (ROOT / "tuner").rglob("*.py"))
     assert variables <= set(re.findall(r'"(TUNER_[A-Z]+)"', code))
