@@ -201,7 +201,7 @@ class Facts:
         """The data-dependent indices of the steps."""
         return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer], self.body)
 
-    @property
+    @cached_property
     def numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in proposals.of_code(self.text, ()))
