@@ -163,6 +163,25 @@ def test_structures_have_answers() -> None:
     assert ["__error__" in row for row in rows] == [row["U"] == 2 for row in rows]
 
 
+def test_an_array_in_fortrans_order_is_passed_in_the_order_of_its_memory() -> None:
+    """As Kernel Tuner does: the scripts of GEMM rely on it."""
+    source = """
+    void columns(float *y, const float *x) {
+        for (int i = 0; i < 3; i++) for (int j = 0; j < 4; j++) y[j * 3 + i] = i + x[j * 3 + i];
+    }
+    """
+    x = np.asfortranarray(np.random.default_rng().random((3, 4), dtype=np.float32))
+    y, expected = np.zeros_like(x), x + np.arange(3, dtype=np.float32)[:, None]
+    once = run_kernel("columns", source, 1, [y, x], {"a": 1}, lang="C")
+    assert np.array_equal(once[0], expected)
+    assert np.array_equal(once[1], x)
+    for options in ({}, {"verify": lambda answer, result, atol: np.allclose(answer[0], result[0], atol=atol)}):
+        rows, _ = tune_kernel(
+            "columns", source, 1, [y, x], {"a": [1]}, lang="C", answer=[expected, None], quiet=True, **options
+        )
+        assert "__error__" not in rows[0], rows[0]["error_message"]
+
+
 def test_a_loose_tolerance_is_accepted() -> None:
     rows, _ = scale(atol=1e6)
     assert not any("__error__" in row for row in rows)

@@ -26,15 +26,17 @@ class ScriptArgument:
     """An argument of the kernel.
 
     name: its name in the space: the kernel's own where that is free.
-    value: a contiguous array, or a number.
+    value: a number, or an array in the order of its memory: one in Fortran's order is transposed.
     is_constant: whether the kernel declares that it only reads the array.
     symbol: the variable of the source that takes its content; empty for a parameter of the kernel.
+    is_transposed: whether the script's array is in Fortran's order.
     """
 
     name: str
     value: Array | np.generic
     is_constant: bool = False
     symbol: str = ""
+    is_transposed: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -78,7 +80,7 @@ def passed(call: Call) -> list[ScriptArgument]:
     names = _names(call, prototype)
     constant = [False] * len(names) if prototype is None else [p.is_const for p in prototype.parameters or ()]
     own = [
-        ScriptArgument(name, _value(argument, position), is_constant)
+        ScriptArgument(name, _value(argument, position), is_constant, is_transposed=is_fortran(argument))
         for position, (name, argument, is_constant) in enumerate(zip(names, call.arguments, constant, strict=True))
     ]
     symbols = [
@@ -119,8 +121,13 @@ def _value(argument: Any, position: int) -> Array | np.generic:
     return _array(argument, where)
 
 
+def is_fortran(argument: Any) -> bool:
+    """Whether an array is in Fortran's order only. Its memory is passed as it is, which is that of its transpose."""
+    return bool(getattr(getattr(argument, "flags", None), "fnc", False))
+
+
 def _array(argument: Any, where: str) -> Array:
-    """The content of an array of NumPy, CuPy or torch."""
+    """The content of an array of NumPy, CuPy or torch, in the order of its memory."""
     if hasattr(argument, "param_key"):
         raise RequestError(f"{where}: Tunable arguments are not supported; {ELSEWHERE}")
     argument = content(argument)
@@ -128,7 +135,7 @@ def _array(argument: Any, where: str) -> Array:
         raise RequestError(f"{where}: of type {type(argument).__name__}; pass an array or a number of NumPy")
     if argument.size == 0:
         raise RequestError(f"{where}: an array without elements; leave it out, or give it at least one")
-    array = np.ascontiguousarray(argument)
+    array = np.ascontiguousarray(argument.T if is_fortran(argument) else argument)
     if array.dtype == np.bool_ or array.dtype.fields is not None:
         return array.reshape(-1).view(np.uint8)
     _check_type(array.dtype, where)
@@ -139,7 +146,7 @@ def content(argument: Any) -> Any:
     """An array of CuPy or torch as one of NumPy; anything else as it is."""
     package = type(argument).__module__.partition(".")[0]
     if package == "cupy":
-        return argument.get()
+        return argument.get(order="A")
     return argument.detach().cpu().numpy() if package == "torch" else argument
 
 
@@ -174,5 +181,6 @@ def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[An
             raise RequestError(
                 f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size} of them"
             )
-        expected[argument.name] = array.reshape(argument.value.shape)
+        shape = argument.value.shape
+        expected[argument.name] = array.reshape(shape[::-1]).T if argument.is_transposed else array.reshape(shape)
     return expected

@@ -84,7 +84,8 @@ def _outputs(device_id: str, space: Any, passed: Sequence[ScriptArgument]) -> di
 
 
 def _shaped(output: Any, given: Any) -> Any:
-    """The output in the type and shape of what was passed: bytes become what they were."""
+    """The output in the type, shape and order of what was passed: bytes become what they were."""
     if isinstance(output, np.ndarray) and isinstance(given, np.ndarray):
-        return output.view(given.dtype).reshape(given.shape)
+        flat = output.reshape(-1).view(given.dtype)
+        return flat.reshape(given.shape, order="F" if call_arguments.is_fortran(given) else "C")
     return output

@@ -25,6 +25,7 @@ NAMES = {names!r}
 
 
 def is_right(**arrays):
+    arrays |= {{name: arrays[name].T for name in {transposed!r}}}
     results = [None if name is None else arrays[name] for name in NAMES]
     return bool(FUNCTION(ANSWER, results, atol={atol!r}))
 """
@@ -49,5 +50,7 @@ def derive(
     plain = None if answer is None else [content(each) for each in answer]
     pickled = sending.by_value((normalize_verify_function(verify), plain), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
-    file.write_text(FILE.format(identity=sending.identity(verify), names=names, atol=float(atol)), encoding="utf-8")
+    transposed = [each.name for each in arguments if each.is_transposed]
+    text = FILE.format(identity=sending.identity(verify), names=names, transposed=transposed, atol=float(atol))
+    file.write_text(text, encoding="utf-8")
     return {"verified": {"python": f"{file.name}:is_right"}}
