@@ -72,6 +72,7 @@ def test_configurations_that_crash_hang_or_do_not_compile_are_rows() -> None:
         (4, 1): "RuntimeFailedConfig", (8, 0): "RuntimeFailedConfig", (8, 1): "RuntimeFailedConfig",
     }  # fmt: skip
     assert env["best_config"]["time"] == 1.0
+    assert any("timeout= allows more" in row.get("error_message", "") for row in rows)
 
 
 def test_restrictions_are_texts_and_functions() -> None:
@@ -378,12 +379,54 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"restrictions": [3]}, "restrictions: 3 is neither"),
         ({"parameters": {"unroll": []}}, "unroll has no values"),
         ({"source": "no_such.c"}, "kernel_source 'no_such.c': there is no such file"),
+        ({"parameters": {"unroll": 3}}, "tune_params: unroll is 3; write a list"),
+        ({"parameters": {"unroll": "abc"}}, "tune_params: unroll is 'abc'; write a list"),
+        ({"parameters": {"unroll": [[1, 2]]}}, r"tune_params: unroll has the value \[1, 2\]; values are numbers"),
+        ({"source": "/"}, "kernel_source '/': neither a file"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError, match=message) as caught:
         scale(**options)
     assert "\n" not in str(caught.value)
+
+
+def test_a_metric_that_fails_is_one_message_and_what_was_measured_is_kept() -> None:
+    parameters = {"unroll": [1, 4], "width": [0]}
+    for metric, message in (
+        (lambda row: 1 / (row["unroll"] - 1), r"ZeroDivisionError: division by zero for {'unroll': 1, 'width': 0}"),
+        ("1 / (unroll - 1)", "ZeroDivisionError: division by zero"),
+        (lambda row: row["none"], "KeyError: 'none'"),
+    ):
+        with pytest.raises(RequestError, match=f"metrics: m raises {message}"):
+            scale(parameters=parameters, metrics={"m": metric})
+    with pytest.raises(RequestError, match="objective: m is 'word' in a row; it must be a number"):
+        scale(parameters=parameters, metrics={"m": lambda row: "word"}, objective="m", objective_higher_is_better=True)
+    first, _ = scale(parameters=parameters)
+    rows, env = scale(
+        parameters=parameters, metrics={"m": lambda row: float("nan") if row["unroll"] == 1 else 1.0}, objective="m",
+        objective_higher_is_better=True,
+    )  # fmt: skip
+    assert [row["compile_time"] for row in rows] == [row["compile_time"] for row in first]
+    assert env["best_config"]["unroll"] == 4
+
+
+def test_a_call_whose_answer_was_wrong_is_measured_again_with_the_right_one() -> None:
+    """The kernel leaves an element as it was, so that nothing but the answer's content differs."""
+    source = SCALE.replace("int i = 0", "int i = 1").replace("BODY", "")
+    _, x, y = vectors(100)
+    right = np.where(np.arange(100) == 0, 5, 2 * x).astype(np.float32)
+    y[:] = 5
+
+    def errors(answer: Any) -> list[str]:
+        rows, _ = tune_kernel(
+            "scale", source, 100, [y, x, np.int32(100)], {"unroll": [1, 4], "width": [0]}, answer=[answer, None, None],
+            lang="C", quiet=True,
+        )  # fmt: skip
+        return [row.get("error_message", "") for row in rows]
+
+    assert all("6 expected" in message for message in errors(right + 1))
+    assert errors(right) == ["", ""]
 
 
 def test_arguments_of_other_types_are_named() -> None:

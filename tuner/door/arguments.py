@@ -174,13 +174,15 @@ def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[An
             continue
         if not argument.is_array:
             continue  # a kernel cannot write a number that is passed by value
-        array = np.ascontiguousarray(content(wanted))
+        array, shape = np.asarray(content(wanted)), np.shape(call.arguments[position])
+        if argument.is_transposed and array.size == math.prod(shape):
+            array = array.reshape(shape).T
+        array = np.ascontiguousarray(array)
         if array.dtype.fields is not None or array.dtype == np.bool_:
             array = array.reshape(-1).view(np.uint8)
         if array.size != argument.value.size:
             raise RequestError(
                 f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size} of them"
             )
-        shape = argument.value.shape
-        expected[argument.name] = array.reshape(shape[::-1]).T if argument.is_transposed else array.reshape(shape)
+        expected[argument.name] = array.reshape(argument.value.shape)
     return expected

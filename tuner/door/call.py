@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from kernel_tuner import util
 
 from tuner.door import script_functions
@@ -65,6 +66,8 @@ class Call:
             raise RequestError(f"texmem_args: textures are not supported here; {ELSEWHERE}")
         if self.compiler is not None and self.language != "c":
             raise RequestError(f"compiler {quoted(self.compiler)}: only of lang='C'; leave it out")
+        for name, values in self.parameters.items():
+            _check_values(name, values)
 
     @property
     def primary(self) -> Any:
@@ -96,7 +99,12 @@ class Call:
         if self.generator is not None:
             return self._generated(self.generator)
         if self.file is None:
-            return str(self.primary)
+            text = str(self.primary)
+            if "(" not in text:
+                raise RequestError(
+                    f"kernel_source {quoted(text)}: neither a file in {Path.cwd()} nor the text of a kernel"
+                )
+            return text
         try:
             return self.file.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
@@ -135,6 +143,15 @@ class Call:
     def kernel(self) -> str:
         """The kernel's name in space files: parameters in it are in braces."""
         return braced(self.kernel_name, self.parameters)
+
+
+def _check_values(name: str, values: Any) -> None:
+    """Raise RequestError if these are no values of a parameter."""
+    if isinstance(values, str) or not isinstance(values, Collection):
+        raise RequestError(f"tune_params: {name} is {values!r}; write a list of its values")
+    for value in values:
+        if not isinstance(value, bool | int | float | str | np.generic):
+            raise RequestError(f"tune_params: {name} has the value {value!r}; values are numbers, booleans and words")
 
 
 def braced(text: str, parameters: Mapping[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any
@@ -11,7 +13,9 @@ from kernel_tuner import util
 
 from tuner.devices import DeviceInfo
 from tuner.door.call import Call
+from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, WRONG
+from tuner.quoting import shown
 from tuner.tuning.ledger.trial import Trial
 
 Row = dict[str, Any]
@@ -23,13 +27,18 @@ class WrongResultConfig(util.RuntimeFailedConfig):  # type: ignore[misc]  # kern
     """The error of a configuration whose result is wrong. Kernel Tuner itself ends the run there."""
 
 
+def in_python(text: str) -> str:
+    """A message with keywords in the place of options of `tune`, and without the option that a call does not need."""
+    return re.sub(r"; if [^;]*, add --fresh$", "", text).replace("--timeout", "timeout=")
+
+
 def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
-    """The row of a trial, with its times in ms."""
+    """The row of a trial, with its times in ms. Raises RequestError if a metric raises anything."""
     outcome = trial.outcome
     found: Row = {name: trial.config[name] for name in call.parameters}
     if outcome.failure is not None:
         found["__error__"] = _error(outcome.reason or outcome.failure, outcome.rejection is not None)
-        found["error_message"] = outcome.log
+        found["error_message"] = in_python(outcome.log)
     else:
         found["time"] = float(np.mean(outcome.times))
         found["times"] = [float(each) for each in outcome.times]
@@ -47,10 +56,23 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
         "framework_time": 0.0,
     }
     if metrics and "__error__" not in found:
-        found = util.process_metrics(found, metrics)
+        found = _with_metrics(found, call, metrics)
     if trial.finished is not None:
         found["timestamp"] = str(trial.finished.astimezone(UTC))
     return found
+
+
+def _with_metrics(row: Row, call: Call, metrics: Mapping[str, Any]) -> Row:
+    for name, metric in metrics.items():
+        try:
+            row = util.process_metrics(row, {name: metric})
+        except Exception as error:
+            config = {each: row[each] for each in call.parameters}
+            raise RequestError(
+                f"metrics: {name} raises {type(error).__name__}: {shown(error)} for {config}; correct it, and run the "
+                "script again: what was measured is kept"
+            ) from None
+    return row
 
 
 def _error(reason: str, is_wrong: bool) -> util.ErrorConfig:
@@ -74,8 +96,19 @@ def environment(device: DeviceInfo, call: Call, objective: str) -> dict[str, Any
 
 
 def best(rows: Sequence[Row], objective: str, is_higher_better: bool) -> Row | None:
-    """The best row; None if all configurations failed. Unlike Kernel Tuner, it takes numbers of any type."""
-    right = [each for each in rows if "__error__" not in each and objective in each]
-    if not right:
-        return None
-    return (max if is_higher_better else min)(right, key=lambda each: float(each[objective]))
+    """The best row; None if all configurations failed. Unlike Kernel Tuner, it takes numbers of any type.
+
+    Raises RequestError for an objective that is no number.
+    """
+    values = [
+        (_number(each[objective], objective), each) for each in rows if "__error__" not in each and objective in each
+    ]
+    right = [pair for pair in values if not math.isnan(pair[0])]
+    return (max if is_higher_better else min)(right, key=lambda pair: pair[0])[1] if right else None
+
+
+def _number(value: Any, objective: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise RequestError(f"objective: {objective} is {value!r} in a row; it must be a number") from None

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Display:
 
     def noted(self, text: str) -> None:
         if not self.is_quiet:
-            print(f"tuner: {text}", file=sys.stderr)
+            print(f"tuner: {results.in_python(text)}", file=sys.stderr)
 
     def _say(self, text: str) -> None:
         if not self.is_quiet:
@@ -188,9 +189,20 @@ class Session:
         return {values: row for values, row in rows.items() if values in valid}
 
     def _tuned(self, request: TuningRequest, crews: Crews, display: Display, has_others: bool) -> Result | None:
-        """The result; None if all valid configurations are known already."""
+        """The result; None if all valid configurations are known already.
+
+        If all configurations of an earlier call failed, they are measured again: the script may have another answer,
+        whose content is no part of the problem.
+        """
+        began = datetime.now(UTC)
         try:
-            return tune_with(crews, request, display)
+            result = tune_with(crews, request, display)
+            failed = [trial for trial in result.trials if trial.outcome.failure is not None]
+            is_old = any(trial.finished is not None and trial.finished.astimezone(UTC) < began for trial in failed)
+            if is_old and len(failed) == len(result.trials):
+                display.noted("all configurations of an earlier call failed: they are measured again")
+                return tune_with(crews, replace(request, fresh=True), display)
+            return result
         except NoConfiguration:
             if not has_others:
                 raise
