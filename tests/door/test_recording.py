@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import kernel_tuner
 import pytest
 
 from helpers.scripts_of_kernel_tuner import ADD, SCALE
@@ -75,3 +76,10 @@ def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Pa
     script.write_text("import kernel_tuner\n")
     done = tune("new", "--from-script", script)
     assert (done.status, "it has not called tune_kernel" in done.err) == (2, True)
+
+
+def test_afterwards_kernel_tuner_is_itself(script: Path, tmp_path: Path, tune) -> None:
+    own = kernel_tuner.tune_kernel, kernel_tuner.run_kernel
+    assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
+    assert (kernel_tuner.tune_kernel, kernel_tuner.run_kernel) == own
+    assert own[0].__module__ == "kernel_tuner.interface"

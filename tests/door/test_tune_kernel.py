@@ -478,3 +478,10 @@ def test_an_observer_may_watch_many_runs_in_turn() -> None:
     assert rows[0]["single"] is True
     assert rows[0]["energy"] == pytest.approx(3.0)
     assert rows[0]["times"] == [1.0] * 8
+
+
+def test_a_function_that_accepts_everything_verifies_nothing_and_ends_nothing() -> None:
+    rows, _ = scale(body="+ 1", verify=lambda answer, result: True, parameters={"unroll": [4], "width": [0]})
+    assert "__error__" not in rows[0]
+    with pytest.raises(RequestError, match="iterations: 0: write a whole number"):
+        scale(iterations=0)

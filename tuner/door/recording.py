@@ -51,18 +51,10 @@ class ScriptRecording:
 
         Raises RequestError if it has no call of `tune_kernel`, or one that no space can hold.
         """
-        with self._replaced(), contextlib.suppress(ScriptEnded):
+        with replacement.replaced(self.record), contextlib.suppress(ScriptEnded):
             replacement.run(words)
         if not self.questions:
             raise RequestError(f"{shown(words[0])}: it has not called tune_kernel; name a script that does")
-
-    @contextlib.contextmanager
-    def _replaced(self) -> Iterator[None]:
-        replacement.replace(self.record)
-        try:
-            yield
-        finally:
-            replacement.replace()
 
     def record(self, *values: Any, **keywords: Any) -> tuple[Unmeasured, Unmeasured]:
         """What `tune_kernel` with these arguments tunes, as a space file. Raises RequestError as `tune_kernel` does."""

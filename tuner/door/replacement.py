@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,21 @@ def run(words: Sequence[str]) -> None:
     runpy.run_path(words[0], run_name="__main__")
 
 
-def replace(tune: Callable[..., Any] | None = None) -> None:
-    """Put our functions in the place of Kernel Tuner's, for every later import of them; `tune` instead of ours."""
+@contextlib.contextmanager
+def replaced(tune: Callable[..., Any]) -> Iterator[None]:
+    """A block in which `tune` and our `run_kernel` are in the place of Kernel Tuner's."""
+    import kernel_tuner
+
+    own = kernel_tuner.tune_kernel, kernel_tuner.run_kernel
+    replace(tune)
+    try:
+        yield
+    finally:
+        replace(*own)
+
+
+def replace(tune: Callable[..., Any] | None = None, run_once: Callable[..., Any] | None = None) -> None:
+    """Put these functions, by default ours, in the place of Kernel Tuner's, for every later import of them."""
     import kernel_tuner
     from kernel_tuner import interface
 
@@ -36,4 +50,4 @@ def replace(tune: Callable[..., Any] | None = None) -> None:
     from tuner.door.tuning import tune_kernel
 
     for module in (kernel_tuner, interface):
-        module.tune_kernel, module.run_kernel = tune or tune_kernel, run_kernel
+        module.tune_kernel, module.run_kernel = tune or tune_kernel, run_once or run_kernel

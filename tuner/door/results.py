@@ -89,7 +89,6 @@ def environment(device: DeviceInfo, call: Call, objective: str) -> dict[str, Any
         "device_name": device.name,
         "kernel_name": call.kernel_name,
         "compiler": device.toolchain,
-        "iterations": None,
         "tuner": device.id,
         "objective": objective,
     }

@@ -110,10 +110,14 @@ def space(
         compile_options={call.language: options} if options else None,
         timing="returned" if returns_time else None,
     )
+    # A space file may not accept an output that no kernel has written; a script's own `verify` is not questioned.
+    tuned = replace(
+        made.model, operation=replace(made.model.operation, accept=(*made.model.operation.accept, "poison"))
+    )
     if call.generator is not None:
         generated = generated_sources.written(call, made.model, _source, folder)
-        return made, replace(made.model, generated=generated)
-    return made, made.model
+        return made, replace(tuned, generated=generated)
+    return made, tuned
 
 
 def _role(argument: ScriptArgument, answers: Mapping[str, Array], poisoned: frozenset[str]) -> str:

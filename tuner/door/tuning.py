@@ -105,9 +105,13 @@ def tune_kernel(
         return measured
     if log:
         logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
+    if not isinstance(iterations, int) or iterations < 1:
+        raise RequestError(f"iterations: {iterations!r}: write a whole number of at least 1")
     call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
-    session = Session(call, restrictions, answer, atol, verify, observers, metrics, goal, quiet, verbose)
+    session = Session(
+        call, restrictions, answer, 1e-6 if atol is None else atol, verify, observers, metrics, goal, quiet, verbose
+    )
     request = TuningRequest(
         "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
         budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=0 if seed is None else int(seed),
