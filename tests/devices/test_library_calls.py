@@ -121,4 +121,5 @@ def test_the_hosts_times_are_measured_once_and_kept(
     assert host_times.of(device, context) == times
     assert ctypes.c_long.in_dll(library, "launched").value == launched
     monkeypatch.setattr(products, "_library", lambda: None)
-    assert host_times.of(SimpleNamespace(name="another, without cuBLAS"), context) is None  # type: ignore[arg-type]
+    device.name = "another, without cuBLAS"
+    assert host_times.of(device, context) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import textwrap
 import types
@@ -63,14 +64,17 @@ def test_what_a_function_does_is_its_identity(text: str, other: str) -> None:
     assert of(made(text)) != of(made(other))
 
 
+def doubling(module: Any) -> Any:
+    return lambda x: module.double(x)
+
+
 def test_a_module_of_the_user_counts_with_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     identities = []
     for factor in (2, 2, 3):
         (tmp_path / "beside_it.py").write_text(f"def double(x):\n    return {factor} * x\n")
-        import beside_it  # type: ignore[import-not-found]
-
-        identities.append(of(lambda x: beside_it.double(x)))
+        beside_it = importlib.import_module("beside_it")
+        identities.append(of(doubling(beside_it)))
     assert identities[0] == identities[1] != identities[2]
 
 

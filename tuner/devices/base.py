@@ -16,6 +16,7 @@ from tuner.devices.conditions import DEFAULT, Conditions
 from tuner.devices.forking import Isolation, NoIsolation
 from tuner.devices.info import DeviceInfo, Peak
 from tuner.devices.work import Function, Work
+from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 
@@ -126,9 +127,9 @@ class Device(ABC):
     def self_timed(self, function: Function) -> Function:
         """The same function, whose float result is its time in ms, and is what timers of this device then measure.
 
-        Only of devices on which a kernel is a function that may return something.
+        Raises LaunchError on a device whose kernels return nothing.
         """
-        raise NotImplementedError
+        raise LaunchError(f"{self.kind}: a kernel returns nothing; remove `timing: returned`")
 
     def symbol(self, program: Any, name: str) -> tuple[Any, int] | None:
         """The handle and the size in bytes of a program's global variable; `name` is its name in the source. None if

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import kernel_tuner
 
 from tuner.door import arguments as call_arguments
-from tuner.door import replacement, spaces
+from tuner.door import replacement, script_restrictions, spaces
 from tuner.door.call import Call
 from tuner.errors import RequestError
 from tuner.quoting import shown
@@ -33,7 +33,6 @@ class Unmeasured:
         raise ScriptEnded
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __str__ = __repr__ = __eq__ = _ended
-    __hash__ = None  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> NoReturn:
         self._ended()
@@ -51,6 +50,8 @@ class ScriptRecording:
 
         Raises RequestError if it has no call of `tune_kernel`, or one that no space can hold.
         """
+        if not Path(words[0]).is_file():
+            raise RequestError(f"{shown(words[0])}: there is no such script; name a file")
         with replacement.replaced(self.record), contextlib.suppress(ScriptEnded):
             replacement.run(words)
         if not self.questions:
@@ -67,7 +68,7 @@ class ScriptRecording:
         file = self._file(written_files.stem(call.kernel_name))
         arrays = file.with_suffix(".files").resolve()
         arrays.mkdir(parents=True, exist_ok=True)
-        listed = spaces.listed(given["restrictions"])
+        listed = script_restrictions.listed(given["restrictions"])
         passed, texts = call_arguments.passed(call), [each for each in listed if isinstance(each, str)]
         answers = {} if given["verify"] else call_arguments.answers(call, passed, given["answer"])
         name = f"{self.folder.resolve().name}/{file.stem}"

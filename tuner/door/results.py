@@ -19,8 +19,9 @@ from tuner.quoting import shown
 from tuner.tuning.ledger.trial import Trial
 
 Row = dict[str, Any]
-# Reasons of failures that Kernel Tuner calls a failed compilation: the configuration needs more than the device has.
-_RESOURCES = frozenset({"shared memory", "registers", "local memory", "resources"})
+# Failures before a launch: the source does not compile, or a block needs more than the device has.
+_COMPILING = frozenset({"compile", "shared memory", "registers"})
+_INVALID = frozenset({"geometry", "threads"})  # of a configuration that Kernel Tuner would not try
 
 
 class WrongResultConfig(util.RuntimeFailedConfig):  # type: ignore[misc]  # kernel_tuner has no types
@@ -78,9 +79,9 @@ def _with_metrics(row: Row, call: Call, metrics: Mapping[str, Any]) -> Row:
 def _error(reason: str, is_wrong: bool) -> util.ErrorConfig:
     if is_wrong or reason in WRONG:
         return WrongResultConfig()
-    if reason in ("build", "compile") or reason.startswith("build"):
-        return util.CompilationFailedConfig()
-    return util.RuntimeFailedConfig()
+    if reason in _INVALID:
+        return util.InvalidConfig()
+    return util.CompilationFailedConfig() if reason in _COMPILING else util.RuntimeFailedConfig()
 
 
 def environment(device: DeviceInfo, call: Call, objective: str) -> dict[str, Any]:

@@ -18,7 +18,8 @@ def named_as(of_configuration: Function, function: Function) -> Function:
 
     Its signature stays its own, because the parameter of the script's may have the name of one of `tune_params`.
     """
-    of_configuration.__signature__ = inspect.signature(of_configuration)  # type: ignore[attr-defined]
+    of_any_type: Any = of_configuration  # a function has no declared signature
+    of_any_type.__signature__ = inspect.signature(of_configuration)
     return functools.update_wrapper(of_configuration, function, assigned=(), updated=())
 
 

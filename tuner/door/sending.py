@@ -30,7 +30,11 @@ def by_value(value: Any, what: str) -> bytes:
 
 
 def identity(function: Any) -> str:
-    """A digest of what a function does, without the values that it captures."""
+    """A digest of what a function does, without the values that it captures.
+
+    `function_identity` takes these into account. A `verify` often captures numbers that the script draws anew in each
+    run, and with them no run would resume.
+    """
     code = getattr(inspect.unwrap(function), "__code__", None)
     text = "\n".join(_parts(code)) if code is not None else repr(type(function))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ from kernel_tuner import util
 from tuner import paths
 from tuner.catalog import catalog
 from tuner.door import arguments as call_arguments
-from tuner.door import geometry, observation, results, roles, spaces, verification
+from tuner.door import geometry, observation, results, roles, script_restrictions, spaces, verification
 from tuner.door.arguments import ScriptArgument
 from tuner.door.cache_file import CacheFile
 from tuner.door.call import Call
+from tuner.door.display import Display
 from tuner.door.goal import Goal
 from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
 from tuner.measure.timing.clock import NOISE
-from tuner.quoting import quoted
 from tuner.search.listing import listed
 from tuner.space.model import Space
 from tuner.space.python import written_files
@@ -36,50 +35,7 @@ from tuner.space.python.space import PythonSpace
 from tuner.space.scope import Scope
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.driver import Result, tune_with
-from tuner.tuning.exploration import SearchStart
-from tuner.tuning.ledger.trial import Trial
 from tuner.tuning.request import CheckedRequest, TuningRequest
-
-UNITS = {"time": "ms", "energy": "J"}
-
-
-@dataclass
-class Display:
-    """Prints what Kernel Tuner prints: a line for each configuration. Messages go to standard error."""
-
-    call: Call
-    metrics: Mapping[str, Any] | None
-    is_quiet: bool
-    is_verbose: bool
-    start: SearchStart | None = None
-    rows: list[Row] = field(default_factory=list)
-
-    def begun(self, step: str) -> None:
-        """Nothing is printed about single steps."""
-
-    def started(self, start: SearchStart) -> None:
-        self.start = start
-        self._say(f"Using: {start.device.name}")
-
-    def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
-        row = results.row(trial, self.call, self.metrics)
-        if "__error__" not in row:
-            util.print_config_output(self.call.parameters, row, self.is_quiet, self.metrics, UNITS)
-        elif self.is_verbose and not self.is_quiet:
-            config = util.get_instance_string({name: row[name] for name in self.call.parameters})
-            first = row["error_message"].strip().partition("\n")[0]
-            print(f"skipping config {config} reason: {row['__error__']}: {first}")
-
-    def finals(self, count: int) -> None:
-        """Nothing is printed about the finals."""
-
-    def noted(self, text: str) -> None:
-        if not self.is_quiet:
-            print(f"tuner: {results.in_python(text)}", file=sys.stderr)
-
-    def _say(self, text: str) -> None:
-        if not self.is_quiet:
-            print(text)
 
 
 @dataclass(frozen=True)
@@ -127,15 +83,7 @@ class Session:
         if file is not None:
             file.write(rows, [self.goal.objective])
         env = self._environment(result, rows)
-        if rows and all("__error__" in row for row in rows):
-            first = (
-                rows[0]["error_message"].strip().partition("\n")[0] if "error_message" in rows[0] else "see the rows"
-            )
-            display.noted(f"all {len(rows)} configurations failed; the first: {rows[0]['__error__']}: {first}")
-        elif rows and "best_config" not in env:
-            known = ", ".join(next(row for row in rows if "__error__" not in row))
-            display.noted(f"objective {quoted(self.goal.objective)}: no row has it; rows have {known}")
-        self._print_best(env)
+        display.ended(rows, env, self.goal.objective)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
 
     def _space(
@@ -148,7 +96,7 @@ class Session:
     ) -> tuple[PythonSpace, Space]:
         """The space, and what is tuned. The arrays `written` are poisoned before each run; what is `cached` is left
         out."""
-        restrictions = spaces.listed(self.restrictions)
+        restrictions = script_restrictions.listed(self.restrictions)
         if cached:
             names = list(self.call.parameters)
             restrictions = [*restrictions, lambda config: tuple(config[name] for name in names) not in cached]
@@ -222,16 +170,6 @@ class Session:
             if ours is not None and best is not None and best.get("time", 0.0) >= (1 - NOISE) * ours["time"]:
                 best = ours
         return {**env, **({} if best is None else {"best_config": best})}
-
-    def _print_best(self, env: Mapping[str, Any]) -> None:
-        if self.quiet:
-            return
-        if "best_config" not in env:
-            print("no results to report")
-            return
-        keys = [*self.call.parameters, self.goal.objective, *(self.metrics or {})]
-        print(f"\nBEST PERFORMING CONFIGURATION FOR OBJECTIVE {self.goal.objective}:")
-        print(util.get_config_string(env["best_config"], keys, UNITS))
 
 
 @contextlib.contextmanager

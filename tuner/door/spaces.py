@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tuner.door import generated_sources, geometry, script_functions
+from tuner.door import compiler_options, generated_sources, geometry, script_restrictions
 from tuner.door.arguments import Array, ScriptArgument
-from tuner.door.call import ELSEWHERE, Call, braced
-from tuner.errors import ExpressionError, RequestError
-from tuner.quoting import quoted
-from tuner.space import expressions, model
+from tuner.door.call import ELSEWHERE, Call
+from tuner.errors import RequestError
+from tuner.space import model
 from tuner.space.python.space import PythonSpace
 
 MUTANTS = ["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
 RELATIVE = 1e-5  # the relative part of numpy.allclose, which Kernel Tuner compares with
 DEFAULT_THREADS = 256  # in x, where no parameter gives them
-INCLUDES = ("-I", "--include-path=")
-# Options that tuner itself sets for the device and the run.
-_OWN_OPTIONS = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-info")
 _UNROLL = "loop_unroll_factor"
 
 CHECK = """\
@@ -84,7 +80,7 @@ def space(
     if answers:
         operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
     has_grid = call.language != "c"
-    options, include = _options(call)
+    options, include = compiler_options.of(call)
     returns_time = call.language == "c" and _returns_float(call)
     own = [] if grid.restriction is None else [grid.restriction]
     if own and not functions:
@@ -102,7 +98,7 @@ def space(
         include=include or None,
         languages=[call.language],
         parameters={**_parameters(call), **(grid.computed if has_grid else {})},
-        restrictions=[*map(functools.partial(_restriction, call), restrictions), *own] or None,
+        restrictions=[*map(functools.partial(script_restrictions.of, call), restrictions), *own] or None,
         derived=_derived(call, grid) or None,
         grid=grid.blocks if has_grid else None,
         block=_block(call) if has_grid else None,
@@ -196,70 +192,3 @@ def _returns_float(call: Call) -> bool:
     """Whether the function in C returns its time."""
     name = re.escape(call.kernel_name)
     return re.search(rf"\b(float|double)\s+{name}\s*\(", call.text) is not None
-
-
-def _options(call: Call) -> tuple[list[str], list[str]]:
-    """The compiler's options, and the folders of headers among them."""
-    given, options, folders = [str(each) for each in call.compiler_options or ()], list[str](), list[str]()
-    position = 0
-    while position < len(given):
-        option, position = given[position], position + 1
-        prefix = next((each for each in INCLUDES if option.startswith(each)), None)
-        if prefix is not None:
-            folder = option[len(prefix) :].strip()
-            if not folder and position < len(given):
-                folder, position = given[position].strip(), position + 1
-            folders.append(str(Path(folder).absolute()))
-        elif not _OWN_OPTIONS.fullmatch(option):
-            options += option.split()
-    if '#include "' in call.text or "# include" in call.text:  # relative to the source, or to the script's own folder
-        folders += [str(call.file.parent)] if call.file is not None else []
-        folders.append(str(Path.cwd()))
-    defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
-    cpp = ["-xc++"] if call.language == "c" else []
-    return [*cpp, *options, *defines], list(dict.fromkeys(folders))
-
-
-def _definition(name: str, value: Any, call: Call) -> str:
-    if callable(value):
-        raise RequestError(f"defines: {name} is a function; write a text, or {ELSEWHERE}")
-    return braced(value, call.parameters) if isinstance(value, str) else str(value)
-
-
-def listed(restrictions: Any) -> list[Any]:
-    """The restrictions of a call, which may be none, a single one, or a list."""
-    if restrictions is None:
-        return []
-    return list(restrictions) if isinstance(restrictions, list | tuple) else [restrictions]
-
-
-def _restriction(call: Call, given: Any) -> str | Callable[..., Any]:
-    """A restriction of a call for a space. Raises RequestError if it is neither a text nor a function."""
-    if isinstance(given, str):
-        return _condition(given, call)
-    if not callable(given):
-        raise RequestError(f"restrictions: {given!r} is neither a text nor a function; {ELSEWHERE}")
-    return _of_configuration(given, call)
-
-
-def _condition(text: str, call: Call) -> str:
-    try:
-        parsed = expressions.parse(text)
-    except ExpressionError as error:
-        raise RequestError(
-            f"restrictions: {quoted(text)}: {error}; write a function of the configuration instead"
-        ) from None
-    if unknown := sorted(parsed.names - set(call.parameters)):
-        raise RequestError(
-            f"restrictions: {quoted(text)}: {unknown[0]} is no parameter; allowed: {', '.join(call.parameters)}"
-        )
-    return text
-
-
-def _of_configuration(function: Callable[..., Any], call: Call) -> Callable[..., Any]:
-    """A restriction that takes the configuration as a dictionary, as Kernel Tuner passes it."""
-
-    def holds(_config: dict[str, Any]) -> bool:
-        return bool(function({name: _config[name] for name in call.parameters}))
-
-    return script_functions.named_as(holds, function)

@@ -288,7 +288,10 @@ class Dispatcher:
                 choices = table.choices(sizes)
                 best = [*itertools.islice(choices, 1)]
             else:
-                beside.request(beside_worker.training(table.spaces, scope, device, self._results))
+                training = beside.request(beside_worker.training(table.spaces, scope, device, self._results))
+                if training.is_done and training.failure:
+                    label = f"{self.family.name} on {device.id}"
+                    warnings.warn(f"{label}: no time model could be trained: {training.failure}", stacklevel=4)
         if best and not self._exported.builds and self._missed(best[0], table, scope, arrays):
             self._tables.clear()  # this size has just been tuned
             table = self._table(device, types)
@@ -325,7 +328,7 @@ class Dispatcher:
         because = f"the library, until {best.name} is built by a process beside this one"
         candidate = Candidate({}, "default")
         library = vendor.load(space, scope, device, candidate, because, Substitute)
-        if library is None:
+        if not isinstance(library, Substitute):
             return None
         work = beside.request(beside_worker.building(best.instance, device))
         if work.is_done and work.failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from tuner.devices import Device
 from tuner.devices.arguments import check_count
@@ -19,7 +19,6 @@ from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
 
 MOST_FACTORS = 64  # sets of options whose alpha and beta are cached
-Loaded = TypeVar("Loaded", bound="LibraryKernel")
 
 
 class LibraryKernel:
@@ -109,9 +108,10 @@ def load(
     device: Device,
     candidate: Candidate,
     because: str = "",
-    kind: type[Loaded] = LibraryKernel,  # type: ignore[assignment]
-) -> Loaded | None:
-    """The library's routine for the operation of `space`; None if there is none or the library is not installed."""
+    kind: type[LibraryKernel] = LibraryKernel,
+) -> LibraryKernel | None:
+    """The library's routine for the operation of `space`, as a `kind`; None if there is none or the library is not
+    installed."""
     plan = products.product(space, scope)
     launch = device.product(plan, products.specs(space, scope)) if plan is not None else None
     return None if launch is None else kind(space, scope, device, candidate, launch, because)

@@ -26,10 +26,10 @@ the look-up by this model with the look-up by the nearest size on recordings; th
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -146,10 +146,9 @@ class TimeModel:
         from tuner.prediction.additions import added
 
         assert self.trained is not None
-        other: Any = object.__new__(TimeModel)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         other._take(added(self.trained, self._cost, self._capacity, times))
-        return other  # type: ignore[no-any-return]
+        return other
 
     def times(self, sizes: Mapping[str, int], strange: float = STRANGE) -> Array:
         """Predicted times in ms of all configurations, in the order of `measured`; infinite if unknown.

@@ -253,4 +253,5 @@ def _times(steps: np.ndarray[Any, Any]) -> list[float]:
     powers = exponents + LEAST_EXPONENT - (DIGITS - 1)
     numbers = (digits + DECADE // 9).astype(float)
     scale = 10.0 ** np.abs(powers)
-    return np.where(powers < 0, numbers / scale, numbers * scale).tolist()  # type: ignore[no-any-return]
+    times: list[float] = np.where(powers < 0, numbers / scale, numbers * scale).tolist()
+    return times

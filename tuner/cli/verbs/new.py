@@ -62,6 +62,8 @@ def command(
     Example: tune new my_kernel.cu
     """
     if from_script:
+        if entry or others or include:
+            raise RequestError("--from-script: the script names the kernel; leave out --entry, --source and --include")
         _from_script(source, output or Path(), as_json)
         return
     from tuner.drafting.draft import Draft

@@ -1,0 +1,70 @@
+"""What a run prints for a script of Kernel Tuner."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_tuner import util
+
+from tuner.door import results
+from tuner.door.call import Call
+from tuner.door.results import Row
+from tuner.quoting import quoted
+from tuner.tuning.exploration import SearchStart
+from tuner.tuning.ledger.trial import Trial
+
+UNITS = {"time": "ms", "energy": "J"}
+
+
+@dataclass(frozen=True)
+class Display:
+    """Prints what Kernel Tuner prints: a line for each configuration. Messages go to standard error."""
+
+    call: Call
+    metrics: Mapping[str, Any] | None
+    is_quiet: bool
+    is_verbose: bool
+
+    def begun(self, step: str) -> None:
+        """Nothing is printed about single steps."""
+
+    def started(self, start: SearchStart) -> None:
+        self._say(f"Using: {start.device.name}")
+
+    def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
+        row = results.row(trial, self.call, self.metrics)
+        if "__error__" not in row:
+            util.print_config_output(self.call.parameters, row, self.is_quiet, self.metrics, UNITS)
+        elif self.is_verbose and not self.is_quiet:
+            config = util.get_instance_string({name: row[name] for name in self.call.parameters})
+            first = row["error_message"].strip().partition("\n")[0]
+            print(f"skipping config {config} reason: {row['__error__']}: {first}")
+
+    def finals(self, count: int) -> None:
+        """Nothing is printed about the finals."""
+
+    def noted(self, text: str) -> None:
+        if not self.is_quiet:
+            print(f"tuner: {results.in_python(text)}", file=sys.stderr)
+
+    def _say(self, text: str) -> None:
+        if not self.is_quiet:
+            print(text)
+
+    def ended(self, rows: Sequence[Row], env: Mapping[str, Any], objective: str) -> None:
+        """Print the best configuration, or say why there is none."""
+        if rows and all("__error__" in row for row in rows):
+            first = rows[0].get("error_message", "see the rows").strip().partition("\n")[0]
+            self.noted(f"all {len(rows)} configurations failed; the first: {rows[0]['__error__']}: {first}")
+        elif rows and "best_config" not in env:
+            known = ", ".join(next(row for row in rows if "__error__" not in row))
+            self.noted(f"objective {quoted(objective)}: no row has it; rows have {known}")
+        if "best_config" not in env:
+            self._say("no results to report")
+            return
+        keys = [*self.call.parameters, objective, *(self.metrics or {})]
+        self._say(f"\nBEST PERFORMING CONFIGURATION FOR OBJECTIVE {objective}:")
+        self._say(util.get_config_string(env["best_config"], keys, UNITS))
