@@ -2,17 +2,22 @@
 
     python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
     python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
+    python benchmarks/any_size.py gemm16 --type real=bfloat16 --sizes benchmarks/gemm16_held_out.txt --seconds 0.1
 
 With `--tune-seconds`, `size_searches.py` first searches at these sizes, with that many seconds for each kernel that is
 not far behind. Without it, earlier results in the folder of `--searches` are used. The winners of all sizes are
 measured at every size.
 
-The 24 sizes are of four kinds: square, skinny (few rows), deep (large K) and batched. `--draw SEED` draws others. The
+The 24 sizes are of four kinds: square, skinny (few rows), deep (large K) and batched. `--draw SEED` draws others.
+`--kind grid` draws from {64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384} for M, N and K; `--kind model` draws
+M of 1 to 8192, and N and K of 1024 to 28672, which are multiples of 64, one in eight odd instead. The
 sizes of `held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt` and `sizes_9131.txt` are a test
 set: nothing was tuned or chosen by measurements at them. At each size these alternate on the same arrays: the
-dispatched call, with and without the vendor library; cuBLAS with its default algorithm; the fastest algorithms of
-cuBLASLt; the look-up's next choices; and the results of the searches. Every element is compared after every run, timed
-runs included. Wrong results are reported and left out.
+dispatched call, with and without the vendor library; cuBLAS with its default algorithm; torch, if it is installed; the
+fastest algorithms of cuBLASLt; the look-up's next choices; and the results of the searches. Every element is compared
+after every run, timed runs included. Wrong results are reported and left out. If torch's result is wrong, because it
+adds partial sums in 16 bits, torch is told to add them in 32 bits at this size. Times are of the device. A ratio is
+below another number for certain if the 95 % interval of the median of its rounds is.
 
 The regret is how much longer a dispatched call takes than the best: without the library, than the best of all measured
 kernels; with it, also than cuBLAS's default. Searches may find code compiled for fixed sizes, which a dispatch ranks
@@ -24,6 +29,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import importlib.util
 import itertools
 import json
 import math
@@ -44,7 +50,7 @@ import tuner
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.program import Program, build
-from tuner.errors import NoConfiguration, TunerError
+from tuner.errors import NoConfiguration, TunerError, WrongResult
 from tuner.families.choice import FamilyTable
 from tuner.families.code import SizedCode
 from tuner.families.dispatcher import Dispatcher
@@ -52,7 +58,7 @@ from tuner.families.family import Family, find
 from tuner.measure import turns
 from tuner.measure.timing.clock import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
-from tuner.space import operation, parsing, size_lists
+from tuner.space import chosen_types, operation, parsing, size_lists
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
 from tuner.space.instance import Instance
@@ -63,7 +69,9 @@ from tuner.space.texts import config_text, short_size, size_text
 SIZES = Path(__file__).with_suffix(".txt")
 OF_EACH_KIND = 6
 HOPEFUL = 1.15  # times the fastest of a heat: what takes longer does not go on
-WITH, WITHOUT, DEFAULT = "dispatch", "without the library", "cuBLAS"
+WITH, WITHOUT, DEFAULT, TORCH = "dispatch", "without the library", "cuBLAS", "torch"
+GRID = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384)
+LOW = 0.97  # times as fast as a peer: a dispatched call should not be slower
 Call = Callable[[], Any]
 
 
@@ -92,6 +100,27 @@ def drawn(seed: int, each: int = OF_EACH_KIND) -> Iterator[tuple[str, tuple[int,
         yield "batched", (one(64, 1024, step), one(64, 1024, step), one(64, 1024, step), batch)
 
 
+def drawn_of_grid(seed: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Shapes of the grid, each once."""
+    numbers = random.Random(seed)  # noqa: S311
+    for m, n, k in numbers.sample([*itertools.product(GRID, repeat=3)], count):
+        yield m, n, k, 1
+
+
+def drawn_of_models(seed: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Shapes as in language models: tokens times weights."""
+    numbers = random.Random(seed)  # noqa: S311
+
+    def one(low: int, high: int, step: int) -> int:
+        value = round(low * math.pow(high / low, numbers.random()) / step) * step
+        return max(1, value)
+
+    for _ in range(count):
+        m = 2 ** numbers.randrange(14) if numbers.random() < 0.5 else one(1, 8192, 1)
+        n, k = (one(1024, 28672, 64) + (1 if numbers.random() < 0.125 else 0) for _ in "NK")
+        yield m, n, k, 1
+
+
 @dataclass(frozen=True)
 class Winner:
     """A configuration that was the best, or next to it, of a kernel at a size."""
@@ -113,6 +142,7 @@ class Row:
     best_shared: float  # of those whose code holds no size
     offered: float | None  # the best of cuBLASLt
     first_ms: float  # of the look-up and loading; at the first size also of reading what is known
+    most: dict[str, float]  # by peer, the upper end of the 95 % interval of how many times as fast dispatch is
     notes: list[str]
 
     def regret(self, name: str, shared: bool = False) -> float:
@@ -122,9 +152,9 @@ class Row:
             best = min(best, self.times[DEFAULT])
         return self.times[name] / min(best, self.times[name]) - 1
 
-    def ratio(self, name: str) -> float | None:
-        """How many times as fast as cuBLAS's default."""
-        return self.times[DEFAULT] / self.times[name] if DEFAULT in self.times else None
+    def ratio(self, name: str, peer: str = DEFAULT) -> float | None:
+        """How many times as fast as a peer, by default cuBLAS's default."""
+        return self.times[peer] / self.times[name] if peer in self.times else None
 
 
 class Array:
@@ -148,7 +178,34 @@ def arrays_of(bench: Workbench) -> list[Any]:
             found.append(np.frombuffer(memory, element).reshape(shape))
         else:
             found.append(Array(int(buffer.handle), shape, element))
+    if bench.device.kind == "cuda" and importlib.util.find_spec("torch"):
+        return [tensor(array, dtype(a, bench.scope).name) for array, a in zip(found, bench.op.arrays, strict=True)]
     return found
+
+
+def tensor(array: Array, element: str) -> Any:
+    """A tensor of torch in the memory of an array. The interface has no name for bfloat16, so it is passed as bits."""
+    import torch
+
+    wanted = getattr(torch, element)
+    array.__cuda_array_interface__["typestr"] = f"<i{wanted.itemsize}"
+    return torch.as_tensor(array, device="cuda").view(wanted)
+
+
+def by_torch(bench: Workbench, arrays: Sequence[Any]) -> Iterator[Call]:
+    """The product by torch, with its sums as it likes, and then in 32 bits; nothing if torch cannot do it."""
+    if len({getattr(array, "dtype", None) for array in arrays}) > 1 or not hasattr(arrays[0], "data_ptr"):
+        return
+    import torch
+
+    named = zip(arrays, bench.op.arrays, strict=True)
+    C, A, B = (each.transpose(-1, -2) if a.name in bench.op.transposed else each for each, a in named)
+    if len(C) == 1:
+        C, A, B = C[0], A[0], B[0]
+    settings = torch.backends.cuda.matmul
+    for is_reduced in (True, False):
+        settings.allow_fp16_reduced_precision_reduction = settings.allow_bf16_reduced_precision_reduction = is_reduced
+        yield partial(torch.matmul, A, B, out=C)
 
 
 def winners(found: Mapping[str, Found], family: Family, scope: Scope) -> list[Winner]:
@@ -165,6 +222,7 @@ def winners(found: Mapping[str, Found], family: Family, scope: Scope) -> list[Wi
 def measured(
     family: Family,
     sizes: dict[str, int],
+    types: dict[str, str],
     device: Device,
     handles: Mapping[str, Dispatcher],
     table: FamilyTable,
@@ -174,7 +232,7 @@ def measured(
     """All of them at one size. Raises TunerError where that cannot be measured."""
     op = family.operation
     space = next(s for s in family.spaces if device.language in s.languages)
-    scope = Scope(sizes, parsing.parse_options({}, op), device.language, device.limits, {})
+    scope = Scope(sizes, parsing.parse_options({}, op), device.language, device.limits, types)
     with turns.taken(device.place):
         bench = Workbench(device, space, scope)
     arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
@@ -193,6 +251,11 @@ def measured(
     with turns.taken(device.place):
         for name in list(calls):
             bench.verify(calls[name])
+        for call in by_torch(bench, arrays):
+            with contextlib.suppress(WrongResult):
+                bench.verify(call)
+                calls[TORCH] = call
+                break
         offered = {f"{call.name} {i}": call for i, call in enumerate(bench.library_algorithms())}
         calls |= _hopeful(bench, stopwatch, offered, notes)
         bound = dict(_bound(bench, programs, scope, notes))
@@ -201,12 +264,12 @@ def measured(
         # The sensors are read between two rounds. What comes first then finds a device that has waited.
         first, *others = calls.values()
         rounds = interleave(device, stopwatch, [lambda: first(), first, *others], options.seconds)
-    times, spreads = {}, {}
+    times, spreads, taken_by = {}, {}, dict[str, Sequence[float]]()
     for position, (name, taken) in enumerate(zip(calls, rounds.times[1:], strict=True), 1):
         if position in rounds.errors:
             notes.append(f"{name}: {rounds.errors[position]}")
         else:
-            times[name], spreads[name] = median(taken), spread(taken)
+            times[name], spreads[name], taken_by[name] = median(taken), spread(taken), taken
     missing = {WITH, WITHOUT} - times.keys()
     if missing:
         raise TunerError(f"{', '.join(sorted(missing))}: {'; '.join(notes)}")
@@ -217,9 +280,16 @@ def measured(
     for_one = {n for n in kept if SizedCode(programs[n].space).is_for_one_size(programs[n].config, scope)}
     shared = min(time_ms for name, time_ms in ours.items() if name not in for_one)
     lt = min((times[name] for name in offered if name in times), default=None)
+    most = {peer: upper_end(taken_by[peer], taken_by[WITH]) for peer in (DEFAULT, TORCH) if peer in taken_by}
     return Row(
-        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, took * 1e3, notes
+        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, took * 1e3, most, notes
     )  # fmt: skip
+
+
+def upper_end(peer: Sequence[float], own: Sequence[float]) -> float:
+    """The upper end of the 95 % interval of the median ratio of two calls in the same rounds, by order statistics."""
+    ratios = sorted(a / b for a, b in zip(peer, own, strict=False))
+    return ratios[min(len(ratios) - 1, math.ceil(len(ratios) / 2 + 0.98 * math.sqrt(len(ratios))))]
 
 
 def _described(gemm: Dispatcher, arrays: Sequence[Any]) -> str:
@@ -269,21 +339,28 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
         if ratios:
             line += f"; {geometric_mean(ratios):.3f} x cuBLAS (geometric mean), at least {min(ratios):.3f} x"
+        beside = [ratio for row in rows if (ratio := row.ratio(name, TORCH)) is not None]
+        if beside:
+            line += f"; {geometric_mean(beside):.3f} x torch, at least {min(beside):.3f} x"
         against = [row.offered / row.times[name] for row in rows if row.offered]
         if against:
             line += f"; {geometric_mean(against):.3f} x the best of cuBLASLt, at least {min(against):.3f} x"
         yield line
+    for peer in (DEFAULT, TORCH):
+        if count := sum(peer in row.most for row in rows):
+            low = [row.size for row in rows if row.most.get(peer, math.inf) < LOW]
+            yield f"{WITH}: below {LOW} x {peer} for certain at {len(low)} of {count}: {', '.join(low) or 'none'}"
     spreads = [row.spreads[name] for row in rows for name in (WITH, WITHOUT, DEFAULT) if name in row.spreads]
     yield f"{len(rows)} sizes; spreads median {median(spreads):.1%}, worst {max(spreads):.1%}"
 
 
 def line(row: Row) -> str:
     """A line of a table in Markdown."""
-    ratio, own = row.ratio(WITH), row.ratio(WITHOUT)
+    ratio, own, torch = row.ratio(WITH), row.ratio(WITHOUT), row.ratio(WITH, TORCH)
     lt = f"{row.offered / row.times[WITH]:.2f}" if row.offered else ""
     return (
         f"| {row.size} | {row.times[WITH]:.4g} ({row.spreads[WITH]:.1%}) | {_short(row.runs[WITH])} "
-        f"| {row.regret(WITH):.1%} | {f'{ratio:.3f}' if ratio else ''} | {lt} "
+        f"| {row.regret(WITH):.1%} | {f'{ratio:.3f}' if ratio else ''} | {f'{torch:.3f}' if torch else ''} | {lt} "
         f"| {row.regret(WITHOUT):.1%} | {f'{own:.3f}' if own else ''} |"
     )
 
@@ -295,8 +372,8 @@ def _short(described: str) -> str:
 
 
 HEAD = (
-    "| size | ms (spread) | dispatched | regret | x cuBLAS | x cuBLASLt | regret without the library | x cuBLAS |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| size | ms (spread) | dispatched | regret | x cuBLAS | x torch | x cuBLASLt | regret without the library "
+    "| x cuBLAS |\n|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -307,6 +384,8 @@ def main() -> None:
     parser.add_argument("--sizes", default=str(SIZES), help="a file of sizes, or a grid of them")
     parser.add_argument("--draw", type=int, metavar="SEED", help="only print random sizes")
     parser.add_argument("--each", type=int, default=OF_EACH_KIND, help="number of sizes of each kind to draw")
+    parser.add_argument("--kind", choices=("any", "grid", "model"), default="any", help="kind of sizes to draw")
+    parser.add_argument("--type", action="append", default=[], metavar="NAME=DTYPE", help="a type of the family")
     parser.add_argument("--most", type=int, help="maximum number of sizes, over all kinds")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="seconds of measurement at each size")
@@ -322,14 +401,18 @@ def main() -> None:
     options = parser.parse_args()
     if options.draw is not None:
         each = "" if options.each == OF_EACH_KIND else f" --each {options.each}"
-        print(f"# python benchmarks/any_size.py --draw {options.draw}{each}")
-        for kind, (m, n, k, batch) in drawn(options.draw, options.each):
+        kind = "" if options.kind == "any" else f" --kind {options.kind}"
+        print(f"# python benchmarks/any_size.py --draw {options.draw}{kind}{each}")
+        draw = {"grid": drawn_of_grid, "model": drawn_of_models}.get(options.kind)
+        of_kind = draw and ((options.kind, size) for size in draw(options.draw, options.each))
+        for kind, (m, n, k, batch) in of_kind or drawn(options.draw, options.each):
             print(f"{f'M={m},N={n},K={k},batch={batch}':<36} 1  # {kind}")
         return
     if options.tune_seconds and not options.searches:
         parser.error("--tune-seconds: --searches DIR is missing, the folder for what is found")
     warnings.simplefilter("ignore")  # each line says the match
     family = find(options.family)
+    types = chosen_types.parse(dict(text.split("=") for text in options.type), family.operation)
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
     if options.tune_seconds:
@@ -340,17 +423,17 @@ def main() -> None:
     found = {text: all_found[text] for text in map(size_text, sizes) if text in all_found}
     device = devices.open_device(options.device)
     handles = {
-        name: tuner.dispatch(options.family, device=device, library=library, results=options.results)
+        name: tuner.dispatch(options.family, device=device, library=library, results=options.results, wait=True)
         for name, library in ((WITH, True), (WITHOUT, False))
     }
-    nowhere = Scope(sizes[0], parsing.parse_options({}, family.operation), device.language, device.limits, {})
+    nowhere = Scope(sizes[0], parsing.parse_options({}, family.operation), device.language, device.limits, types)
     table = FamilyTable(family.spaces, device, nowhere, False, options.results)
-    print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
+    print(f"{options.family} {types or ''} on {device.name}\n\n{HEAD}", flush=True)
     rows = []
     with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
         for problem in sizes:
             try:
-                rows.append(measured(family, problem, device, handles, table, found, options))
+                rows.append(measured(family, problem, types, device, handles, table, found, options))
             except Exception as error:  # a library has errors of its own
                 print(f"{short_size(problem)}: left out: {type(error).__name__}: {error}", flush=True)
                 continue
