@@ -4,7 +4,9 @@ Example: python benchmarks/door.py examples/opencl/vector_add.py examples/opencl
 
 Each script runs as it is, in its own folder and a process of its own, first under Kernel Tuner, then through the door.
 A table says for each call of `tune_kernel` how many configurations were measured, how long the call took, and the best
-time that it returned. `--most N` measures N random configurations in each call, the same number on both sides.
+time that it returned. `per second` is of the whole call. `from first to last` leaves out what comes before the first
+configuration is done and after the last one is: a long call approaches it. `--most N` measures N random configurations
+in each call, the same number on both sides.
 """
 
 import argparse
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +39,8 @@ def main() -> None:
     if options.side:
         run(options.side, options.scripts[0], options.most)
         return
-    print("| script | call | side | configurations | failed | seconds | per second | best (ms) |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| script | call | side | configurations | failed | seconds | per second | from first to last | best (ms) |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for script in options.scripts:
         for side in SIDES:
             for line in measured(script, side, options):
@@ -53,7 +57,7 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
         copy.write_text(text)
         command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
         command += ["--most", str(options.most)] if options.most else []
-        variables = {**os.environ, "TUNER_STATE": state}  # nothing is resumed
+        variables = {**os.environ, "TUNER_STATE": state, "TUNER_CACHE": f"{state}/cache"}  # nothing is resumed or built
         try:
             done = subprocess.run(
                 command,
@@ -72,12 +76,12 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
     calls = [json.loads(line.removeprefix("CALL ")) for line in output.splitlines() if line.startswith("CALL ")]
     lines = [
         f"| {script.name} | {number} | {side} | {call['rows']} | {call['failed']} | {call['seconds']:.1f} | "
-        f"{call['rows'] / call['seconds']:.1f} | {call['best']} |"
+        f"{call['rows'] / call['seconds']:.2f} | {call['rate']} | {call['best']} |"
         for number, call in enumerate(calls, 1)
     ]
     is_done = "DONE" in output.splitlines()
     last = (errors.strip().splitlines() or ["no message"])[-1][:120]
-    return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | |"]
+    return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | | |"]
 
 
 def run(side: str, script: Path, most: int | None) -> None:
@@ -98,8 +102,9 @@ def run(side: str, script: Path, most: int | None) -> None:
         rows, env = tune_kernel(*arguments, **keywords)
         seconds = time.perf_counter() - began
         right = [row["time"] for row in rows if "__error__" not in row]
-        call = {"rows": len(rows), "failed": len(rows) - len(right), "seconds": seconds}
-        print("\nCALL", json.dumps({**call, "best": f"{min(right):.4g}" if right else "none"}), flush=True)
+        call: dict[str, Any] = {"rows": len(rows), "failed": len(rows) - len(right), "seconds": seconds}
+        call |= {"rate": rate(rows), "best": f"{min(right):.4g}" if right else "none"}
+        print("\nCALL", json.dumps(call), flush=True)
         return rows, env
 
     kernel_tuner.tune_kernel = interface.tune_kernel = counted
@@ -107,6 +112,13 @@ def run(side: str, script: Path, most: int | None) -> None:
     sys.path[0] = str(Path.cwd())
     runpy.run_path(script.name, run_name="__main__")
     print("\nDONE")
+
+
+def rate(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Configurations per second from the end of the first one to the end of the last one; empty for fewer than two."""
+    ends = sorted(datetime.fromisoformat(row["timestamp"]) for row in rows if "timestamp" in row)
+    seconds = (ends[-1] - ends[0]).total_seconds() if ends else 0.0
+    return f"{(len(ends) - 1) / seconds:.2f}" if seconds else ""
 
 
 if __name__ == "__main__":

@@ -82,3 +82,11 @@ def test_a_run_on_a_gpu_that_a_stall_explains_is_looked_at_once_more(
     assert race.is_doubtful([time_ms], first_ms) == is_doubtful
     assert not race.is_doubtful([time_ms, time_ms], first_ms)
     assert race.counted([time_ms + 5.0, time_ms]) == (time_ms,)
+
+
+def test_a_configuration_three_quarters_of_whose_times_are_behind_the_best_gets_no_further_batch() -> None:
+    times = [0.2, 0.21, 0.23, 0.24, 0.24, 0.25, 0.26]
+    assert not Race(0.2).is_behind(times)
+    assert Race(0.19).is_behind(times)
+    assert not Race(0.19).is_behind(times[-1:])  # a single time may be a stall
+    assert not Race(None).is_behind(times)

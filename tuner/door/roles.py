@@ -9,30 +9,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.errors import WorkerDied
+from tuner.errors import TrialError, WorkerDied
+from tuner.search import strategies
 from tuner.search.listing import listed
+from tuner.search.proposer import FixedOrder
 
 if TYPE_CHECKING:
-    from tuner.measure.process.supervisor import Supervisor, Task
+    from collections.abc import Sequence
+
+    from tuner.measure.process.supervisor import Task
+    from tuner.search.pool import Pool
     from tuner.space.config import Config
-    from tuner.tuning.crew.crew import Crews
+    from tuner.tuning.crew.crew import Crew, Crews
+    from tuner.tuning.request import CheckedRequest
 
 TRIED = 5  # configurations: the first ones may fail for other reasons
+AHEAD = 256  # configurations of the search that may be built meanwhile
 
 
-def is_right(crews: Crews, task: Task, device_ids: list[str]) -> bool:
+def is_right(crews: Crews, checked: CheckedRequest, task: Task) -> bool:
     """Whether one of the first configurations of the task's space has the right result.
 
-    Raises DeviceError, RequestError and NoConfiguration as a run does.
+    `checked` is the request of the search that follows, whose first configurations are built meanwhile. Raises
+    DeviceError, RequestError and NoConfiguration as a run does.
     """
-    with crews.on(task, device_ids) as crew:
+    with crews.on(task, checked.device_ids) as crew:
         pool = listed(task.space, crew.scope)
-        configs = [pool.config(row) for row in range(min(TRIED, len(pool)))]
-        return any(_is_right(crew.lead, config) for config in configs)
+        first = _first(pool, checked)
+        crew.build_ahead(first)
+        return any(_is_right(crew, config) for config in first[:TRIED])
 
 
-def _is_right(worker: Supervisor, config: Config) -> bool:
+def _first(pool: Pool, checked: CheckedRequest) -> Sequence[Config]:
+    """The configurations that the search will measure first; for a strategy that computes them, those that are declared
+    first."""
+    request = checked.request
+    is_random = strategies.choose(request.strategy, checked.budget, len(pool)) == "random"
+    order = FixedOrder.shuffled(pool, request.seed) if is_random else FixedOrder.declared(pool)
+    return [pool.config(row) for row in order.likely(min(checked.budget.evaluations or len(pool), AHEAD))]
+
+
+def _is_right(crew: Crew, config: Config) -> bool:
     try:
-        return worker.measure(config).failure is None
-    except WorkerDied:  # the configuration crashed; the next one gets a new process
+        return crew.measured(config).failure is None
+    except (TrialError, WorkerDied):  # it does not compile, or crashed; the next one gets a new process
         return False

@@ -123,7 +123,7 @@ class Session:
         if not names:
             return names
         task = replace(checked.task, space=build(names, {})[1], method=Method(repeats=1))
-        return names if roles.is_right(crews, task, checked.device_ids) else frozenset()
+        return names if roles.is_right(crews, checked, task) else frozenset()
 
     def _valid(self, rows: Mapping[tuple[Any, ...], Row], space: Space, scope: Scope) -> dict[tuple[Any, ...], Row]:
         """The rows of valid configurations: the file may be of a call with other values or restrictions."""

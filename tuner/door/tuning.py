@@ -25,6 +25,8 @@ from tuner.search.strategies import KERNEL_TUNER_STRATEGIES
 from tuner.tuning.request import TuningRequest
 
 SIMULATED = kernel_tuner.tune_kernel  # Kernel Tuner's own, which may be replaced later
+# Strategies that do the same here. Ours need no second process, and tell what to compile ahead.
+OURS = {"brute_force": "brute_force", "random_sample": "random"}
 # The part of a space that `random_sample` measures if it has no budget.
 RANDOM_FRACTION = 0.1
 # Options of strategies that tuner follows; the others are for Kernel Tuner's own strategies.
@@ -126,7 +128,7 @@ def _strategy(given: Any) -> str | None:
         return None
     if not isinstance(given, str):
         raise RequestError(f"strategy: {given!r}: give the name of a strategy; {ELSEWHERE}")
-    return f"kt:{given}" if given in KERNEL_TUNER_STRATEGIES and given != "brute_force" else given
+    return OURS.get(given) or (f"kt:{given}" if given in KERNEL_TUNER_STRATEGIES else given)
 
 
 def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], call: Call) -> str | None:

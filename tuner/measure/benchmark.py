@@ -172,7 +172,11 @@ class Bench:
         if race.is_lost(min(times)):
             return race.counted(times)
         done = 0 if self.method.observers else len(times)  # observers see all runs that count
-        times += self._loop.times(call, config, max(0, self.method.repeats - done))
+        batch = self.method.repeats if self.method.observers else STANDARD.repeats
+        while done < self.method.repeats and not race.is_behind(times):
+            count = min(batch, self.method.repeats - done)
+            times += self._loop.times(call, config, count)
+            done += count
         input_sets = self.workbench.rotation.used
         while race.is_open(normalised_by_input(times, input_sets), self.method.repeats):
             self.workbench.rotation.begin()

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats.qmc
 from kernel_tuner.interface import Options, strategy_map
 from kernel_tuner.runners.runner import Runner
 from kernel_tuner.searchspace import Searchspace
@@ -49,6 +48,8 @@ class KernelTunerStrategy(Proposer):
 
     def __init__(self, name: str, pool: Pool, seed: int, evaluations: int, seconds: float | None) -> None:
         """Some strategies schedule themselves by the budget: `evaluations` configurations and `seconds`."""
+        import scipy.stats.qmc  # which takes half a second: `check` runs without it
+
         super().__init__(pool)
         self._tune = strategy_map[name].tune
         self._module = importlib.import_module(self._tune.__module__)

@@ -9,6 +9,7 @@ from statistics import quantiles
 from tuner.measure.timing.clock import NOISE, spread
 
 RACE = 1.5  # times the best median; a slower run loses the race
+BEHIND = 1.1  # times the best median; if three quarters of a configuration's times are above it, more show nothing
 STEADY = 0.01  # spread below which more runs add nothing
 MOST_BATCHES = 3
 # On a processor, a hopeless configuration runs until its two shortest times agree within the factor ALIKE, but at most
@@ -22,8 +23,9 @@ class Race:
     """Decides how often a configuration is timed; `best_ms` is the median time of the best one so far.
 
     A configuration is stopped after one run that takes more than RACE times `best_ms`. So a configuration that would
-    win is stopped only if a single run takes RACE times its own median. While more than a quarter of the times are
-    below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to MOST_BATCHES in all.
+    win is stopped only if a single run takes RACE times its own median. If many runs are wanted, it is also stopped
+    after a batch, once three quarters of its times exceed BEHIND times `best_ms`. While more than a quarter of the
+    times are below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to MOST_BATCHES in all.
 
     On a processor (`on_processor`), other programs may slow a run down. So a hopeless configuration runs up to
     MOST_LOOKS times, until two times agree. If the spread exceeds NOISE, a single time below `best_ms` justifies
@@ -54,6 +56,10 @@ class Race:
             least, most = STALL_MS
             return not others and (least <= lowest - self._best_ms <= most or first_ms * ALIKE < lowest)
         return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
+
+    def is_behind(self, times: Sequence[float]) -> bool:
+        """Whether these times show that more of them cannot make the configuration the best."""
+        return self._best_ms is not None and len(times) > 1 and quantiles(times, n=4)[0] > BEHIND * self._best_ms
 
     def counted(self, times: Sequence[float]) -> tuple[float, ...]:
         """The times to report for a configuration that lost.

@@ -22,7 +22,9 @@ from tuner.tuning.crew.run import CrewRun, TrialListener
 from tuner.tuning.ledger.patience import RESUME
 
 if TYPE_CHECKING:
+    from tuner.measure.results import Outcome
     from tuner.search.strategies import Search
+    from tuner.space.config import Config
     from tuner.tuning.ledger.ledger import Ledger
 
 END_SECONDS = 5.0  # that threads have to end; a thread that still waits for a server is left running
@@ -123,6 +125,18 @@ class Crew:
         with ThreadPoolExecutor(len(processes)) as pool:  # a process that holds a device takes a while to end
             list(pool.map(lambda process: process.close(), processes))
         self._products.close()
+
+    def build_ahead(self, configs: Sequence[Config]) -> None:
+        """Start building the first of these configurations."""
+        assert self._compile_pool is not None
+        self._compile_pool.prepare(None, configs)
+
+    def measured(self, config: Config) -> Outcome:
+        """The outcome of a configuration on the first device, beside any search. Raises as `CompilePool.wait` and
+        `Supervisor.measure` do."""
+        assert self._compile_pool is not None
+        self._compile_pool.wait(config)
+        return self.lead.measure(config)
 
     @property
     def device(self) -> DeviceInfo:
