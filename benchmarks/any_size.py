@@ -17,7 +17,8 @@ dispatched call, with and without the vendor library; cuBLAS with its default al
 fastest algorithms of cuBLASLt; the look-up's next choices; and the results of the searches. Every element is compared
 after every run, timed runs included. Wrong results are reported and left out. If torch's result is wrong, because it
 adds partial sums in 16 bits, torch is told to add them in 32 bits at this size. Times are of the device. A ratio is
-below another number for certain if the 95 % interval of the median of its rounds is.
+below another number for certain if the 95 % interval of the median of its rounds is. "For a caller", a call takes at
+least the host's time, which is the mean of 20 calls in a row.
 
 The regret is how much longer a dispatched call takes than the best: without the library, than the best of all measured
 kernels; with it, also than cuBLAS's default. Searches may find code compiled for fixed sizes, which a dispatch ranks
@@ -71,6 +72,7 @@ OF_EACH_KIND = 6
 HOPEFUL = 1.15  # times the fastest of a heat: what takes longer does not go on
 WITH, WITHOUT, DEFAULT, TORCH = "dispatch", "without the library", "cuBLAS", "torch"
 GRID = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384)
+LAUNCHES = 20
 LOW = 0.97  # times as fast as a peer: a dispatched call should not be slower
 Call = Callable[[], Any]
 
@@ -141,6 +143,7 @@ class Row:
     best_is: str
     best_shared: float  # of those whose code holds no size
     offered: float | None  # the best of cuBLASLt
+    host: dict[str, float]  # the host's time of a call in ms, of the dispatched one and torch's
     first_ms: float  # of the look-up and loading; at the first size also of reading what is known
     most: dict[str, float]  # by peer, the upper end of the 95 % interval of how many times as fast dispatch is
     notes: list[str]
@@ -151,6 +154,13 @@ class Row:
         if name == WITH and DEFAULT in self.times:
             best = min(best, self.times[DEFAULT])
         return self.times[name] / min(best, self.times[name]) - 1
+
+    def for_caller(self) -> float | None:
+        """How many times as fast as torch for a program that calls one after the other."""
+        if TORCH not in self.times:
+            return None
+        torch, own = (max(self.times[name], self.host[name]) for name in (TORCH, WITH))
+        return torch / own
 
     def ratio(self, name: str, peer: str = DEFAULT) -> float | None:
         """How many times as fast as a peer, by default cuBLAS's default."""
@@ -280,10 +290,24 @@ def measured(
     for_one = {n for n in kept if SizedCode(programs[n].space).is_for_one_size(programs[n].config, scope)}
     shared = min(time_ms for name, time_ms in ours.items() if name not in for_one)
     lt = min((times[name] for name in offered if name in times), default=None)
+    host = {name: host_ms(calls[name], device) for name in (WITH, TORCH) if name in calls}
     most = {peer: upper_end(taken_by[peer], taken_by[WITH]) for peer in (DEFAULT, TORCH) if peer in taken_by}
     return Row(
-        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, took * 1e3, most, notes
+        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, host,
+        took * 1e3, most, notes,
     )  # fmt: skip
+
+
+def host_ms(call: Call, device: Device) -> float:
+    """The host's time of a call, the mean of LAUNCHES in a row."""
+    call()
+    device.synchronize()
+    began = time.perf_counter()
+    for _ in range(LAUNCHES):
+        call()
+    seconds = time.perf_counter() - began
+    device.synchronize()
+    return seconds / LAUNCHES * 1e3
 
 
 def upper_end(peer: Sequence[float], own: Sequence[float]) -> float:
@@ -346,6 +370,8 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         if against:
             line += f"; {geometric_mean(against):.3f} x the best of cuBLASLt, at least {min(against):.3f} x"
         yield line
+    if waited := [ratio for row in rows if (ratio := row.for_caller()) is not None]:
+        yield f"{WITH}, for a caller: {geometric_mean(waited):.3f} x torch, at least {min(waited):.3f} x"
     for peer in (DEFAULT, TORCH):
         if count := sum(peer in row.most for row in rows):
             low = [row.size for row in rows if row.most.get(peer, math.inf) < LOW]

@@ -19,7 +19,7 @@ from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
 from tuner.families.forecast import Forecast
-from tuner.families.known import Known, distance
+from tuner.families.known import Knowledge, Known, distance
 from tuner.lockless import cached_property
 from tuner.prediction.grids import Sizes
 from tuner.space.instance import Instance
@@ -110,13 +110,23 @@ class FamilyTable:
         conditions = self._most_measured(tables)
         self._conditions = conditions.instead_of(device.conditions)
         self._queries = [replace(query, conditions=conditions) for query in self._queries]
+        own, self._types = self._queries, time_tables.types_alike(self._queries, tables, device.units)
+        if self._types is not None:
+            self._queries = [replace(query, scope=replace(query.scope, types=self._types)) for query in own]
         name = time_tables.sibling_of(self._queries, tables, device.units)
         self._sibling = None if name is None else self._forecast(tables, name)
         self._own = self._forecast(tables, sibling=self._sibling)
         self._recorded: dict[Sizes, list[Known]] = {}
-        for known in self._own.recorded:
+        for known in self._own.recorded if self._types is None else self._records_of(own):
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
+
+    def _records_of(self, queries: Sequence[Query]) -> list[Known]:
+        """The configurations with records of these queries, which are of the kernels in their order."""
+        knowledge = Knowledge(self._library, takes_all=True)
+        for query, store in zip(queries, self._stores, strict=True):
+            knowledge.add_records(store.records, query)
+        return knowledge.all()
 
     def _most_measured(self, tables: Sequence[Sequence[StoredTable]]) -> Conditions:
         """The conditions of the times to use: those of the device; if nothing was measured there under them, those
@@ -321,7 +331,8 @@ class FamilyTable:
             if not self._is_fair(self._own, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
-                yield _Entry(known, "predicted", key, self._own.regret, known.sibling)
+                of_types = "" if self._types is None else f"{', '.join(self._types.values())}"
+                yield _Entry(known, "predicted", key, self._own.regret, known.sibling or of_types)
             return
         nearest = self._own.nearest(key)
         near = [sizes for sizes in nearest if distance(sizes, key) <= NEAR]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tuner.errors import RequestError
 from tuner.prediction import array_file
 from tuner.prediction.array_file import ArrayFile
 from tuner.quoting import shown
+from tuner.space.dtypes import DTYPES
 from tuner.store import locks
 from tuner.store.time_table import StoredTable, TimeTable, head_of
 
@@ -103,6 +105,33 @@ def sibling_of(queries: Sequence[Query], tables: Sequence[Sequence[StoredTable]]
     own = counts.pop(queries[0].device, 0) if queries else 0
     most = max(sorted(counts), key=lambda name: counts[name], default=None)
     return most if most is not None and counts[most] > own else None
+
+
+def types_alike(
+    queries: Sequence[Query], tables: Sequence[Sequence[StoredTable]], units: int
+) -> Mapping[str, str] | None:
+    """The types whose times stand for those of the queries' types; None if these have tables of their own, or if there
+    are none. They take as many bytes, as bfloat16 and float16 do, so that the same work takes about the same time.
+
+    `queries`, `tables` and `units` are as in `sibling_of`.
+    """
+    counts, found = Counter[str](), dict[str, Mapping[str, str]]()
+    for query, measured in zip(queries, tables, strict=True):
+        for head, count in ((table.head, table.count) for table in measured):
+            asked = replace(query, device=head.device, scope=replace(query.scope, types=head.types))
+            is_chip = head.device == query.device or (head.architecture, head.units) == (query.architecture, units)
+            if is_chip and head.kind == query.kind == CHIP and head.serves(asked):
+                if head.types == query.scope.types:
+                    return None
+                if _nature(head.types) == _nature(query.scope.types):
+                    counts[str(sorted(head.types.items()))] += count
+                    found[str(sorted(head.types.items()))] = head.types
+    return found[counts.most_common(1)[0][0]] if counts else None
+
+
+def _nature(types: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """What the time of a kernel with these types depends on."""
+    return {name: (DTYPES[each].kind, DTYPES[each].itemsize) for name, each in types.items() if each in DTYPES}
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
