@@ -13,8 +13,9 @@ from tuner.space import chosen_types, operation, parsing
 from tuner.space.config import Value
 from tuner.space.expressions import parse
 from tuner.space.instance import Instance
-from tuner.space.model import Operation, Restriction, Space, Step
+from tuner.space.model import Operation, Restriction, Space
 from tuner.space.scope import Limits, Scope
+from tuner.space.step import Step
 from tuner.space.values.forms import ExpressionReference
 
 MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes

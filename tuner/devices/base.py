@@ -17,8 +17,8 @@ from tuner.devices.forking import Isolation, NoIsolation
 from tuner.devices.info import DeviceInfo, Peak
 from tuner.devices.work import Function, Work
 from tuner.errors import LaunchError
-from tuner.space.model import Geometry
 from tuner.space.scope import Limits
+from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ResourceError
 
 if TYPE_CHECKING:
-    from tuner.space.model import Geometry
     from tuner.space.scope import Limits
+    from tuner.space.step import Geometry
 
 _REGISTER_UNIT = 256  # registers are allocated to a warp in multiples of this, on every NVIDIA GPU since Kepler
 

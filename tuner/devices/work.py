@@ -12,8 +12,8 @@ import numpy as np
 from tuner.errors import LaunchError
 
 if TYPE_CHECKING:
-    from tuner.space.model import Geometry
     from tuner.space.schedule import StepLaunch, Unrolled
+    from tuner.space.step import Geometry
 
 
 @dataclass(frozen=True)

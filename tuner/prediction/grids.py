@@ -21,8 +21,9 @@ from tuner.prediction.amounts import Array, Mask
 from tuner.space.config import Config
 from tuner.space.expressions import Expression
 from tuner.space.expressions.evaluator import Evaluator, evaluator_of, value_of
-from tuner.space.model import Space, Step
+from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.step import Step
 
 Sizes = tuple[int, ...]  # in the operation's order
 Scopes = Callable[[Sizes], Scope]  # returns the problem of these sizes

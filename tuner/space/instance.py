@@ -13,8 +13,9 @@ from tuner.space import operation
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
 from tuner.space.default import check_launchable, first_valid
-from tuner.space.model import Geometry, Restriction, Space
+from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
+from tuner.space.step import Geometry
 from tuner.space.texts import size_text
 
 if TYPE_CHECKING:

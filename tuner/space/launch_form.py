@@ -7,7 +7,8 @@ from typing import Any
 from tuner.space import kinds, loops
 from tuner.space.argument import Argument, Field
 from tuner.space.expressions import ArrayExpression, Expression, parse
-from tuner.space.model import Operation, Restriction, Space, Step
+from tuner.space.model import Operation, Restriction, Space
+from tuner.space.step import Step
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import (
     ConfigReference,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from tuner.space.argument import Argument
     from tuner.space.expressions import Expression
     from tuner.space.loops import Order
-    from tuner.space.model import Space, Step
+    from tuner.space.model import Space
+    from tuner.space.step import Step
 
 
 @click.command()

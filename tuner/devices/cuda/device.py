@@ -32,9 +32,9 @@ from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.lockless import cached_property
-from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.devices.product import HostTimes, MatrixProduct, ProductLaunch, Tiles

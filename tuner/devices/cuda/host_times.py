@@ -21,7 +21,7 @@ from tuner.devices.cuda.launches import Launch, Module
 from tuner.devices.product import HostTimes, Matrices, MatrixProduct
 from tuner.devices.work import Function, Work
 from tuner.errors import RequestError, TunerError
-from tuner.space.model import Geometry
+from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device

@@ -15,7 +15,7 @@ import numpy as np
 from tuner.devices.cuda.driver import Context, launch_error, library
 from tuner.devices.work import Action, Copy, Encoded, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import LaunchError
-from tuner.space.model import Geometry
+from tuner.space.step import Geometry
 
 _NOT_FOUND = 500
 _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute

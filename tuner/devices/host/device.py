@@ -32,9 +32,9 @@ from tuner.devices.settings import MEMORY
 from tuner.devices.work import Action, Copy, Function, Move, Passed, Run, Series, While, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
 from tuner.space import dtypes
-from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 _ALIGNMENT = 64  # bytes of a cache line
 _LARGE = 4 << 20  # bytes from which on NumPy asks for large pages

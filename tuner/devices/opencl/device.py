@@ -24,9 +24,9 @@ from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.kinds.image import Image
-from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.space.kinds.image import Texels

@@ -14,9 +14,9 @@ from tuner.quoting import shown
 from tuner.space.default import first_valid
 from tuner.space.expressions import braces
 from tuner.space.instance import Instance
-from tuner.space.model import Geometry
 from tuner.space.scope import COMMON_GPU
 from tuner.space.sources import rendering, source_text
+from tuner.space.step import Geometry
 from tuner.space.texts import config_text
 
 _DEFINE = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)

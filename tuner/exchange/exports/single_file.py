@@ -13,9 +13,9 @@ from tuner.space import kinds, structs
 from tuner.space.argument import Argument
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import Instance
-from tuner.space.model import Geometry
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
+from tuner.space.step import Geometry
 from tuner.space.texts import config_text
 
 # Without these, the compiler would build a different program from the measured one: single-threaded, for any CPU.

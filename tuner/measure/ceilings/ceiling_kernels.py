@@ -17,8 +17,8 @@ from tuner.devices.ceilings import COPY, READ, WRITE
 from tuner.devices.info import DeviceInfo
 from tuner.devices.work import Function, Work
 from tuner.errors import WrongResult
-from tuner.space.model import Geometry
 from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 Call = Callable[[], None]
 WORD = 16  # bytes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from tuner.devices.work import Function, Work
-from tuner.space.model import Geometry
 from tuner.space.sources.source import Source
+from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device

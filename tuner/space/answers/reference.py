@@ -16,9 +16,10 @@ from tuner.space.answers.cache import ReferenceCache, SetCache
 from tuner.space.dtypes import DType
 from tuner.space.expressions import array_expressions, braces, parse
 from tuner.space.expressions.evaluator import names_in
-from tuner.space.model import Space, Step
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import includes
+from tuner.space.step import Step
 from tuner.space.values.elements import Elements
 from tuner.space.values.forms import ExpressionReference, KernelReference
 

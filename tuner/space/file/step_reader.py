@@ -14,7 +14,8 @@ from tuner.space.file.loop_reader import LoopReader
 from tuner.space.file.schema import DivisorsModel, GeometryModel, SpaceModel, StepModel
 from tuner.space.file.source_reader import SourceReader
 from tuner.space.file.yamlfile import Document, Where
-from tuner.space.model import Extents, Operation, Restriction, Step
+from tuner.space.model import Operation, Restriction
+from tuner.space.step import Extents, Step
 
 OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys of each step if there are several
 CLUSTERS_FROM = 9.0  # least compute capability

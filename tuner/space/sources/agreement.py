@@ -14,11 +14,12 @@ from tuner.space import expressions, loops
 from tuner.space.argument import Argument
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression, braces
-from tuner.space.model import Space, Step
+from tuner.space.model import Space
 from tuner.space.sources import declared_memory, flag_faults, ignored, macros, source_text, struct_text
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 from tuner.space.sources.uses import files
+from tuner.space.step import Step
 
 MOST_TEXT = 1 << 20  # characters; a longer source is not checked
 # Types that no parameter of a kernel in OpenCL C may have, with those to write instead, which other languages know too.

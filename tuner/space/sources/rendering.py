@@ -16,10 +16,11 @@ from tuner.errors import ExpressionError, GeometryError
 from tuner.space import dtypes, kinds, loops, snapshot
 from tuner.space.argument import Argument
 from tuner.space.expressions import braces
-from tuner.space.model import Space, Step
+from tuner.space.model import Space
 from tuner.space.sources import flags, source_text
 from tuner.space.sources.includes import defined, without_comments, words
 from tuner.space.sources.source import Source, StepSource
+from tuner.space.step import Step
 
 if TYPE_CHECKING:
     from tuner.space.instance import Instance

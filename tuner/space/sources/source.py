@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tuner import paths
 
 if TYPE_CHECKING:
-    from tuner.space.model import Geometry
+    from tuner.space.step import Geometry
 
 GUARD = "__CUDACC_RTC__"  # defined by NVRTC, not by nvcc
 # The headers of C++ that declare names of std, without those that libcu++ itself includes.

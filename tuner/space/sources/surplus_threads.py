@@ -15,12 +15,13 @@ from tuner.space.config import Value
 from tuner.space.default import declared_or_first
 from tuner.space.expressions import braces
 from tuner.space.instance import Instance
-from tuner.space.model import Space, Step
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources import source_text
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import remainder
 from tuner.space.sources.prototype import definitions, prototypes, words
+from tuner.space.step import Step
 
 GROWTH = 1.5  # threads, relative: so many more are no rounding to whole blocks
 _ELSEWHERE = re.compile(  # an index may be read in ways that this module does not follow
