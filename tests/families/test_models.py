@@ -29,6 +29,8 @@ from tuner.store import time_table
 from tuner.store.store import Store
 
 H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
+# The files of time tables and models of gemm16: without them, only its records are known.
+UNRECORDED = [file.name for file in (ROOT / "results/gemm16").iterdir() if file.suffix != ".jsonl"]
 
 
 @functools.cache
@@ -109,6 +111,21 @@ def test_a_first_choice_at_a_size_that_nobody_measured_is_predicted_by_the_model
 
 
 @pytest.mark.usefixtures("untrained")
+def test_types_without_times_take_those_of_other_types_of_their_size_but_for_their_own_records() -> None:
+    own, other = (table("gemm16", real=real) for real in ("bfloat16", "float16"))
+    for shape in ((1999, 777, 4001), (2048, 512, 4096)):
+        measured, lent = first(own, *shape), first(other, *shape)
+        assert (lent.name, lent.candidate.config) == (measured.name, measured.candidate.config)
+        assert (measured.candidate.sibling, lent.candidate.sibling) == ("", "bfloat16")
+        assert lent.candidate.match == "predicted"
+        assert lent.instance is None or lent.instance.scope.types == {"real": "float16"}
+    exact = first(other, 4096)
+    assert exact.candidate.match == "exact"
+    assert exact.candidate.record is not None
+    assert exact.candidate.record.types == {"real": "float16"}
+
+
+@pytest.mark.usefixtures("untrained")
 def test_a_users_record_is_exact_there_and_changes_what_is_predicted_beside_it(tmp_path: Path) -> None:
     choices = table("sgemm", library=False, results=tmp_path / "none").choices(sizes(1999))
     best, other = itertools.islice((each for each in choices if each.candidate.match == "predicted"), 2)
@@ -142,7 +159,12 @@ def test_without_a_model_that_can_be_read_none_is_trained_while_a_caller_waits(
 
 
 @pytest.mark.parametrize("shape", [(777, 5120, 4096), (17, 3001, 5001), (35, 407, 253)])
-def test_where_no_kernel_was_measured_near_a_size_the_library_is_the_first(shape: tuple[int, int, int]) -> None:
+def test_where_no_kernel_was_measured_near_a_size_the_library_is_the_first(
+    shape: tuple[int, int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "results/gemm16", tmp_path / "gemm16", ignore=lambda *_: UNRECORDED)
+    shipped = paths.shipped
+    monkeypatch.setattr(paths, "shipped", lambda name: tmp_path if name == "results" else shipped(name))
     choice = first(table("gemm16", H100, real="bfloat16"), *shape)
     assert (choice.name, choice.candidate.match) == ("library", "default")
     for device, match in ((H200, "exact"), (H100, "architecture")):
