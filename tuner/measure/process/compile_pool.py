@@ -17,8 +17,10 @@ from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form, snapshot
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.sources import rendering
 from tuner.space.texts import config_text
 
 logger = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ MOST_WORKERS = 16  # per device
 IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.header_search")
 START_SECONDS = 120.0  # for a compile worker to import its packages
 AHEAD = 4  # queued configurations per compile worker
+Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device and a compiler by name
 
 
 class CompilePool:
@@ -53,17 +56,23 @@ class CompilePool:
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
+        self._problem: Problem | None = None
+        self._alternate = False
         self._queueing = threading.Lock()  # guards `_builds` and `_asked`
         self._starting, self._closed = threading.Lock(), False
 
     def switch_to(self, space: Space, scope: Scope, device: DeviceInfo, compiler: str | None = None) -> None:
         """Build for this space and problem from now on, with the compiler of this name; None: any. Builds in
-        progress are completed."""
+        progress are completed, and count for this problem if it has the same code for them."""
         with self._queueing:
-            for build in self._builds.values():
-                build.cancel()
+            going_on = {key: build for key, build in self._builds.items() if not build.cancel() and not build.done()}
             self._builds.clear()
             self._asked.clear()
+            now = space, scope, device.id, compiler
+            if self._problem is not None and not self._alternate:  # a queue is built as a whole there
+                before = self._problem
+                self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
+            self._problem = now
         self._task = {**self._task_of(space, scope, device), "compiler": compiler}
         if self._pool is None:
             self._alternate = device.on_processor
@@ -270,3 +279,19 @@ class _Stopped(Exception):
 
 def _compile_worker(packages: Sequence[str]) -> Process:
     return Process("tuner.measure.process.compile_worker", imports=[*packages, *IMPORTS])
+
+
+def _is_same_code(key: ConfigKey, before: Problem, now: Problem) -> bool:
+    """Whether one build of a configuration serves two problems on the same device."""
+    config = {name: value for name, _, value in key}
+    (space, scope, *builder), (other, other_scope, *other_builder) = before, now
+    if builder != other_builder or not (space.declares(config) and other.declares(config)):
+        return False
+    try:
+        return _sources(Instance(space, config, scope)) == _sources(Instance(other, config, other_scope))
+    except TunerError:
+        return False
+
+
+def _sources(instance: Instance) -> list[str]:
+    return [step.source.digest for step in rendering.render(instance)]
