@@ -259,7 +259,9 @@ def test_the_page_of_types_has_them_all() -> None:
     table = TEXTS["docs/types.md"].partition("## One kernel")[0]
     assert [name for name in DTYPES if f"`{name}`" not in table] == []
     for dtype in DTYPES.values():
-        assert dtype.kind == "integer" or "`, `".join(dtype.words) in table.replace("` | `", "`, `"), dtype.name
+        assert dtype.kind == "integer" or "`, `".join(filter(None, dtype.words)) in table.replace("` | `", "`, `"), (
+            dtype.name
+        )
 
 
 BLOCKS = [(page, block) for page, text in TEXTS.items() for block in blocks(text, "python")]

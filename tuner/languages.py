@@ -1,4 +1,4 @@
-"""Two tables without imports: the languages of kernels, and the kinds of devices that run them."""
+"""Tables without imports: the languages of kernels, and the kinds of devices that run them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,3 +59,34 @@ LANGUAGES: Mapping[str, Language] = {
         Language("c", "C", ".c", (".c",), has_grid=False),
     )
 }
+
+
+@dataclass(frozen=True)
+class PythonLanguage:
+    """A language whose kernels are functions of Python files, and which one more compiler of another language compiles.
+
+    A space in it counts as one of that language wherever devices, types and limits are concerned.
+
+    name: its name in space files.
+    title: its usual spelling.
+    of: the name of the other language.
+    compiler: the name of the compiler.
+    suffix: the suffix of its files.
+    """
+
+    name: str
+    title: str
+    of: str
+    compiler: str
+    suffix: str = ".py"
+
+
+PYTHON_LANGUAGES: Mapping[str, PythonLanguage] = {
+    language.name: language for language in (PythonLanguage("triton", "Triton", "cuda", "triton"),)
+}
+
+
+def compilers(language: str) -> tuple[str, ...]:
+    """The names of all compilers of a language, the default first."""
+    others = (each.compiler for each in PYTHON_LANGUAGES.values() if each.of == language)
+    return (*LANGUAGES[language].compilers, *others)

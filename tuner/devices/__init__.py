@@ -134,8 +134,8 @@ def for_space(space: Space, name: str | None) -> str:
     kind, number = split(name)
     if kind not in kinds:
         raise DeviceError(
-            f"device {quoted(name)}: {space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not "
-            f"on {kind}{_portable(space, [kind]) or _without_device(space)}"
+            f"device {quoted(name)}: {space.name} is written in {_and(space.written_in)}: it runs on {_and(kinds)}, "
+            f"not on {kind}{_portable(space, [kind]) or _without_device(space)}"
         )
     if (lacking := BACKENDS[kind].lacks()) is not None and (advice := _without_device(space)):
         raise DeviceError(f"device {quoted(name)}: {lacking}{advice}")
@@ -147,7 +147,8 @@ def _without_device(space: Space) -> str:
     if not _is_own(space) or not _is_cuda_alone(space) or count("cuda"):
         return ""
     compiles = f"`tune validate {shown(relative_to_cwd(space.files[0]))} --compile` compiles it without a GPU"
-    return f"; the source of {space.name} is CUDA, for NVIDIA GPUs alone: {compiles}; tune it on a machine with one"
+    title = LANGUAGES["cuda"].title if space.python_language is None else space.python_language.title
+    return f"; the source of {space.name} is {title}, for NVIDIA GPUs alone: {compiles}; tune it on a machine with one"
 
 
 def _is_cuda_alone(space: Space) -> bool:
@@ -156,6 +157,8 @@ def _is_cuda_alone(space: Space) -> bool:
 
     if [*space.languages] != ["cuda"]:
         return False
+    if space.python_language is not None:
+        return True
     try:
         return any(re.search(r"__global__|__device__", source_text.of(space, path)) for path in space.sources)
     except SpaceError:

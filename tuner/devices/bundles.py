@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
+from tuner.devices.compiler import Needs, needs_from, needs_json
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 
@@ -21,11 +22,12 @@ _MOST_CHARACTERS = 10_000_000  # of a launch.json
 @dataclass(frozen=True)
 class ExportedBinary:
     """A binary of an exported build. `source` is the digest of its Source. `entries` maps a kernel's name in the source
-    to its name in the binary, if they differ."""
+    to its name in the binary, if they differ. `needs` are those of the build."""
 
     source: str
     binary: bytes
     entries: dict[str, str]
+    needs: dict[str, Needs]
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,13 @@ def exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
     if paths.digest(binary) != data["checksum"]:  # loading it might crash the process
         raise RequestError(f"{bundle}: {shown(file.name)} has changed since it was exported; export it again")
     entries = {str(kernel): str(entry) for kernel, entry in data["entries"].items()}
-    return ExportedBinary(str(data["source"]), binary, entries)
+    return ExportedBinary(str(data["source"]), binary, entries, needs_from(data))
 
 
 def binary_json(file: str, source: str, build: Build) -> dict[str, Any]:
     """The JSON object that describes a binary, for `exported_binary`. `source` is the digest of its Source."""
     checksum = paths.digest(build.binary)
-    return {"file": file, "source": source, "checksum": checksum, "entries": dict(build.entries)}
+    return {"file": file, "source": source, "checksum": checksum, "entries": dict(build.entries), **needs_json(build)}
 
 
 def _stem(kernel: str) -> str:

@@ -9,9 +9,9 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.devices import build_cache, environment
@@ -23,6 +23,7 @@ from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.space.sources.source import Source
+    from tuner.space.step import Geometry
 
 # What any compiler builds, if it works at all.
 EMPTY = """
@@ -40,12 +41,27 @@ MOST_MESSAGE = 1000  # characters of the message that lists a source's kernels
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a kernel needs of its launch, if its compiler decides that: dynamic shared memory in bytes, threads per
+    block, and null pointers after its arguments."""
+
+    shared_memory: int
+    threads: int
+    pointers: int
+
+    def met(self, geometry: Geometry) -> Geometry:
+        """The geometry with this shared memory and these threads."""
+        return replace(geometry, shared_memory=self.shared_memory, block=(self.threads, 1, 1))
+
+
+@dataclass(frozen=True)
 class Build:
     """A binary, and the figures that its compiler reported for each kernel. `fresh` if it did not come from the cache.
 
     `entries` maps a kernel's name in the source to its name in the binary if they differ, as mangled C++ names do.
     `interface` has the sizes of the kernels' parameters; None if the compiler does not report them. `headers` are the
-    files that the compiler read besides the source; None if that is not known.
+    files that the compiler read besides the source; None if that is not known. `needs` has what kernels need of their
+    launches, by their names in the source; most compilers decide none of it.
     """
 
     binary: bytes
@@ -54,6 +70,7 @@ class Build:
     entries: Mapping[str, str] = field(default_factory=dict)
     interface: Interface | None = None
     headers: Headers | None = None
+    needs: Mapping[str, Needs] = field(default_factory=dict)
 
     def figures_of(self, kernel: str) -> Figures:
         """The figures of a kernel; `kernel` is its name in the source."""
@@ -62,6 +79,14 @@ class Build:
     def entry(self, kernel: str) -> str:
         """The name in the binary of the kernel with this name in the source."""
         return self.entries.get(kernel, kernel)
+
+    def launched(self, kernel: str, geometry: Geometry) -> Geometry:
+        """The geometry of a kernel's launch: what the space says, and what the compiler has decided."""
+        return self.needs[kernel].met(geometry) if kernel in self.needs else geometry
+
+    def pointers(self, kernel: str) -> int:
+        """The number of null pointers that a kernel takes after its arguments."""
+        return self.needs[kernel].pointers if kernel in self.needs else 0
 
 
 @dataclass(frozen=True)
@@ -251,6 +276,7 @@ def _keep_metadata(name: str, build: Build) -> None:
         "entries": dict(build.entries),
         "interface": build.interface and build.interface.to_json(),
         "headers": build.headers and build.headers.to_json(),
+        **needs_json(build),
     }
     build_cache.write(name + build_cache.FIGURES, json.dumps(metadata).encode())
 
@@ -269,7 +295,10 @@ def _from_cache(name: str, source: Source, trusted: bool = False) -> Build | Non
         by_kernel = {kernel: Figures.from_json(data) for kernel, data in metadata["figures"].items()}
         layout = metadata.get("interface")  # missing in builds of earlier versions
         interface = None if layout is None else Interface.from_json(layout)
-        build = Build(binary, by_kernel, fresh=False, entries=dict(metadata["entries"]), interface=interface)
+        needs = needs_from(metadata)
+        build = Build(
+            binary, by_kernel, fresh=False, entries=dict(metadata["entries"]), interface=interface, needs=needs
+        )
         if metadata.get("headers") is None:
             return build if trusted or not may_read(source.text, source.options) else None
         kept = Headers.from_json(metadata["headers"])
@@ -282,6 +311,16 @@ def _from_cache(name: str, source: Source, trusted: bool = False) -> Build | Non
     if headers != kept:  # other times, but the same content: it need not be read again
         _keep_metadata(name, build)
     return build
+
+
+def needs_json(build: Build) -> dict[str, Any]:
+    """What the kernels of a build need of their launches, as a part of JSON data; empty if nothing."""
+    return {"needs": {kernel: asdict(needs) for kernel, needs in build.needs.items()}} if build.needs else {}
+
+
+def needs_from(data: Mapping[str, Any]) -> dict[str, Needs]:
+    """What `needs_json` wrote."""
+    return {str(kernel): Needs(**needs) for kernel, needs in data.get("needs", {}).items()}
 
 
 def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tuner.space.instance import Instance
     from tuner.space.sources.source import Source, StepSource
 
+_NULL = ""  # the name, which no argument has, of a null pointer
 Allocate = Callable[["Argument", int], Buffer]
 
 
@@ -82,6 +83,7 @@ def build(compiler: Compiler, instance: Instance, exported: Mapping[str, Build] 
     steps = render(instance)
     sources = dict.fromkeys(step.source for step in steps)
     builds = {source: (exported or {}).get(source.digest) or compiler.build(source) for source in sources}
+    steps = tuple(replace(step, geometry=builds[step.source].launched(step.kernel, step.geometry)) for step in steps)
     built = Built(instance, steps, builds)
     built.check()
     for position, step in enumerate(steps):
@@ -233,7 +235,7 @@ class _Assembly:
                 self._add(argument.name, self._constants[argument.name].handle)
             elif argument.shape is None:
                 self._add(argument.name, next(rest))
-        actions = self._actions()
+        actions = self._actions()  # may add null pointers to the arguments
         return Work(tuple(self._arguments), (*self._before, *actions), tuple(self._scratch), self._keep)
 
     def _actions(self) -> list[Action]:
@@ -250,7 +252,15 @@ class _Assembly:
     def _run(self, step: StepSource, arrays: Mapping[str, str]) -> Run:
         """The run of a step, with the arrays that stand for others."""
         names = [arrays.get(name, name) for name in step.arguments if name in self._parameters]
-        return Run(self._function(step), tuple(self._parameters[name] for name in names))
+        nulls = self._built.builds[step.source].pointers(step.kernel)
+        positions = [*(self._parameters[name] for name in names), *(self._null() for _ in range(nulls))]
+        return Run(self._function(step), tuple(positions))
+
+    def _null(self) -> int:
+        """The position of a null pointer among the arguments."""
+        if _NULL not in self._parameters:
+            self._add(_NULL, 0)
+        return self._parameters[_NULL]
 
     def _function(self, step: StepSource) -> Function:
         if step not in self._functions:

@@ -20,6 +20,7 @@ class Format:
     holds_trials: the files hold all trials, which may come from a shared ledger.
     holds_family: the files hold the kernels of a family, at any size.
     has_architectures: the files hold one binary per requested architecture.
+    has_macros: the files hold macros, or a source with macros in place, which kernels in Python files have none of.
     """
 
     name: str
@@ -28,13 +29,19 @@ class Format:
     holds_trials: bool = False
     holds_family: bool = False
     has_architectures: bool = False
+    has_macros: bool = False
 
 
 FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
-        Format("header", "the best as a C header of macros", "tuner.exchange.exports.header"),
-        Format("patch", "the best as a diff of the files that define the parameters", "tuner.exchange.exports.patch"),
+        Format("header", "the best as a C header of macros", "tuner.exchange.exports.header", has_macros=True),
+        Format(
+            "patch",
+            "the best as a diff of the files that define the parameters",
+            "tuner.exchange.exports.patch",
+            has_macros=True,
+        ),
         Format(
             "cubin",
             "the best as cubins for NVIDIA GPUs, with a C example",
@@ -48,7 +55,7 @@ FORMATS: Mapping[str, Format] = {
             holds_family=True,
         ),
         Format("times", "time tables as text", "tuner.exchange.exports.times", holds_family=True),
-        Format("cu", "the best as one specialised source", "tuner.exchange.exports.single_file"),
+        Format("cu", "the best as one specialised source", "tuner.exchange.exports.single_file", has_macros=True),
         Format(
             "kernel-tuner", "all trials as its cache", "tuner.exchange.interop.kernel_tuner_files", holds_trials=True
         ),
@@ -68,6 +75,10 @@ def export(to: str, request: ExportRequest) -> Export:
         raise RequestError(f"--architecture applies to --to {_names('has_architectures')}, not to --to {to}")
     if request.storage is not None and not FORMATS[to].holds_trials:
         raise RequestError(f"--storage applies to --to {_names('holds_trials')}, not to --to {to}")
+    python = request.problem.space.python_language if FORMATS[to].has_macros else None
+    if python is not None:
+        name = request.problem.space.name
+        raise RequestError(f"--to {to}: {name} is written in {python.title}, which has no macros; use --to cubin")
     try:
         result: Export = importlib.import_module(FORMATS[to].module).export(request)
         return result

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from tuner.errors import ExpressionError
+from tuner.errors import SpaceError, TrialError
 from tuner.space.config import Config
 from tuner.space.expressions import braces
 from tuner.space.model import Space
@@ -19,19 +20,22 @@ Code = tuple[Any, ...]
 
 
 class SizedCode:
-    """The size-dependent macro values of a kernel, including those in kernel names and compiler options.
+    """The size-dependent macro values of a kernel, including those in kernel names and compiler options; of a kernel in
+    a Python file, the digests of its sources.
 
     Two sizes with equal values share one build.
     """
 
     def __init__(self, space: Space) -> None:
-        self._space = space
+        self._space, self._cache = space, dict[tuple[Any, ...], Code]()
+        if space.python_language is not None:  # its code depends on whatever a compiler may assume of its arguments
+            self._names, self.parameters = sorted(space.operation.sizes), list(space.parameters)
+            return
         options = [option for options in space.compile_options.values() for option in options]
         in_braces = {name for text in (*options, *(step.kernel for step in space.steps)) for name in braces.names(text)}
         derived = (space.sized_names & space.derived.keys()) - (rendering.unused(space) - in_braces)
         self._names = sorted(derived | source_text.defined_sizes(space))
         self.parameters = space.parameters_behind(self._names)  # the parameters on which the values depend
-        self._cache: dict[tuple[Any, ...], Code] = {}
 
     def values_at(self, config: Config, scope: Scope, sizes: Sequence[int] | None = None) -> Code:
         """The macro values of a configuration. `sizes`, in the operation's order, default to those of `scope`."""
@@ -54,8 +58,15 @@ class SizedCode:
         return self.values_at(config, scope) != self.values_at(config, scope, multiplied)
 
     def _evaluated(self, config: Config, scope: Scope) -> Code:
-        names = self._space.names(config, scope)
         try:
+            if self._space.python_language is not None:
+                from tuner.space.instance import Instance  # other spaces need no instance
+
+                own = {name: config[name] for name in self._space.parameters}
+                sizes = {name: int(config.get(name, size)) for name, size in scope.sizes.items()}
+                instance = Instance(self._space, own, replace(scope, sizes=sizes))
+                return tuple(step.source.digest for step in rendering.render(instance))
+            names = self._space.names(config, scope)
             return tuple([names[name] for name in self._names])
-        except ExpressionError:
+        except (SpaceError, TrialError):
             return (object(),)  # equal to no other

@@ -14,12 +14,12 @@ from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
 from tuner.devices.work import Encoded
-from tuner.errors import ArgumentError, RequestError
+from tuner.errors import ArgumentError, MisalignedArray, RequestError
 from tuner.quoting import quoted
 from tuner.space import chosen_types, launch_form, operation, parsing
 from tuner.space.chosen_types import dtype
 from tuner.space.config import Config
-from tuner.space.instance import Instance, checked
+from tuner.space.instance import DIVISOR, Instance, checked
 from tuner.space.texts import config_text
 from tuner.store.lookup import Candidate, Match
 from tuner.store.record import Record
@@ -79,13 +79,14 @@ class Kernel:
         # Exported builds are pickled with the Kernel, so unpickling needs no compiler.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
-            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.space.alignment_of(a.name))
+            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), instance.alignment_of(a.name))
             for a in self.space.operation.arrays
         ]
         self._fixed = self.space.fixed_options
         self._leading: dict[str, int] | None = None  # leading dimensions; None for contiguous arrays
         self._views = Views(self.program, self._requirements) if self.space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
+        self._instance, self._by_class = instance, dict[frozenset[str], Kernel]()
         self._captured: list[object] = []  # launches whose memory a CUDA graph uses
         # A launch with its own memory (scratch, constants) serves one stream, where calls run one after the other.
         self._work = None if self.program.owns_memory else self.program.work()
@@ -168,13 +169,16 @@ class Kernel:
         if self._work is None:
             try:
                 launch(arrays, stream, scalars)
-            except ArgumentError:  # nothing was enqueued; after any other error the launch's memory is undefined
+            except ArgumentError as error:  # nothing was enqueued; other errors leave the launch's memory undefined
                 idle.append(launch)
-                raise
+                self._for_addresses(arrays, error)(*arrays, stream=stream, **options)
+                return
             idle.append(launch)
             return
         try:
             launch(arrays, stream, scalars)
+        except MisalignedArray as error:  # nothing was enqueued
+            self._for_addresses(arrays, error)(*arrays, stream=stream, **options)
         finally:
             idle.append(launch)
 
@@ -182,7 +186,10 @@ class Kernel:
         """Raise ArgumentError, which names the wrong argument, if a call would reject these arrays."""
         forking.check(self.device.kind)
         kernel = self if self._views is None else self._for(arrays)
-        self.device.handles(kernel._requirements, arrays)
+        try:
+            self.device.handles(kernel._requirements, arrays)
+        except MisalignedArray as error:
+            self._for_addresses(arrays, error).check(*arrays)
 
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """A function without arguments that launches the kernel on these arrays, which are checked once, here.
@@ -198,7 +205,10 @@ class Kernel:
         forking.check(self.device.kind)
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)
-        handles = self.device.handles(self._requirements, arrays)
+        try:
+            handles = self.device.handles(self._requirements, arrays)
+        except MisalignedArray as error:
+            return self._for_addresses(arrays, error).bind(*arrays, stream=stream, **options)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
         call = _Bound(self.program.bind(work, handles, where, (self, arrays, where)))
@@ -240,6 +250,25 @@ class Kernel:
             if len(self._by_strides) >= MOST_STRIDES:
                 self._by_strides.clear()
             self._by_strides[key] = kernel
+        return kernel
+
+    def _for_addresses(self, arrays: Sequence[Any], error: ArgumentError) -> Kernel:
+        """This kernel, compiled for arrays that begin where these do. Raises `error` if it has no such build.
+
+        Builds of kernels in Python files assume that arrays begin at multiples of 16 bytes, as nearly all do. Those for
+        other arrays are made when a caller brings such arrays, once for each set of arguments.
+        """
+        if not isinstance(error, MisalignedArray) or self.space.python_language is None:
+            raise error
+        pairs = zip(self._requirements, arrays, strict=True)
+        own = frozenset(spec.argument.name for spec, array in pairs if self.device.handle(spec, array) % DIVISOR)
+        unaligned = self._instance.unaligned | own
+        if unaligned == self._instance.unaligned:  # the file or the type of the elements demands more
+            raise error
+        kernel = self._by_class.get(unaligned)
+        if kernel is None:
+            instance = replace(self._instance, unaligned=unaligned)
+            kernel = self._by_class[unaligned] = Kernel(instance, self.device, self.candidate, self._builds)
         return kernel
 
     def _launch(self) -> Launch:

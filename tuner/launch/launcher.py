@@ -131,7 +131,7 @@ def _space(kernel: str | Path | PythonSpace | Space) -> Space:
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
     """The binaries of exported builds, by the digests of their sources."""
-    return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}
+    return {b.source: Build(b.binary, entries=b.entries, needs=b.needs) for build in builds for b in build.binaries}
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:

@@ -12,11 +12,13 @@ Kind = Literal["real", "complex", "integer", "boolean"]
 
 
 class Words(NamedTuple):
-    """The spelling of a type in each language. A language without the type uses an unsigned integer of its width."""
+    """The spelling of a type in each language. A language without the type uses an unsigned integer of its width, but
+    Triton has no word for it."""
 
     c: str
     opencl: str
     cuda: str
+    triton: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,26 +133,34 @@ def _integer(name: str, words: Words) -> DType:
     return DType(name, "integer", width // 8, words, low, high)
 
 
-_FLOAT32 = _real("float32", 4, 23, -126, (2 - 2.0**-23) * 2.0**127, Words("float", "float", "float"))
-_FLOAT64 = _real("float64", 8, 52, -1022, (2 - 2.0**-52) * 2.0**1023, Words("double", "double", "double"))
+_FLOAT32 = _real("float32", 4, 23, -126, (2 - 2.0**-23) * 2.0**127, Words("float", "float", "float", "fp32"))
+_FLOAT64 = _real("float64", 8, 52, -1022, (2 - 2.0**-52) * 2.0**1023, Words("double", "double", "double", "fp64"))
 _ALL = (
-    _real("float16", 2, 10, -14, 65504.0, Words("_Float16", "half", "__half")),
+    _real("float16", 2, 10, -14, 65504.0, Words("_Float16", "half", "__half", "fp16")),
     _FLOAT32,
     _FLOAT64,
-    _real("bfloat16", 2, 7, -126, (2 - 2.0**-7) * 2.0**127, Words("unsigned short", "ushort", "__nv_bfloat16"), True),
-    _real("float8_e4m3fn", 1, 3, -6, 448.0, Words("unsigned char", "uchar", "__nv_fp8_e4m3"), True),
-    _real("float8_e5m2", 1, 2, -14, 57344.0, Words("unsigned char", "uchar", "__nv_fp8_e5m2"), True),
+    _real(
+        "bfloat16",
+        2,
+        7,
+        -126,
+        (2 - 2.0**-7) * 2.0**127,
+        Words("unsigned short", "ushort", "__nv_bfloat16", "bf16"),
+        True,
+    ),
+    _real("float8_e4m3fn", 1, 3, -6, 448.0, Words("unsigned char", "uchar", "__nv_fp8_e4m3", "fp8e4nv"), True),
+    _real("float8_e5m2", 1, 2, -14, 57344.0, Words("unsigned char", "uchar", "__nv_fp8_e5m2", "fp8e5"), True),
     _complex(_FLOAT32, Words("float _Complex", "float2", "float2")),
     _complex(_FLOAT64, Words("double _Complex", "double2", "double2")),
-    DType("bool", "boolean", 1, Words("_Bool", "uchar", "bool"), high=1),
-    _integer("int8", Words("signed char", "char", "signed char")),
-    _integer("uint8", Words("unsigned char", "uchar", "unsigned char")),
-    _integer("int16", Words("short", "short", "short")),
-    _integer("uint16", Words("unsigned short", "ushort", "unsigned short")),
-    _integer("int32", Words("int", "int", "int")),
-    _integer("uint32", Words("unsigned int", "uint", "unsigned int")),
-    _integer("int64", Words("long", "long", "long")),
-    _integer("uint64", Words("unsigned long", "ulong", "unsigned long")),
+    DType("bool", "boolean", 1, Words("_Bool", "uchar", "bool", "i1"), high=1),
+    _integer("int8", Words("signed char", "char", "signed char", "i8")),
+    _integer("uint8", Words("unsigned char", "uchar", "unsigned char", "u8")),
+    _integer("int16", Words("short", "short", "short", "i16")),
+    _integer("uint16", Words("unsigned short", "ushort", "unsigned short", "u16")),
+    _integer("int32", Words("int", "int", "int", "i32")),
+    _integer("uint32", Words("unsigned int", "uint", "unsigned int", "u32")),
+    _integer("int64", Words("long", "long", "long", "i64")),
+    _integer("uint64", Words("unsigned long", "ulong", "unsigned long", "u64")),
 )
 DTYPES: Mapping[str, DType] = {dtype.name: dtype for dtype in _ALL}
 ALIASES: Mapping[str, str] = {"float8_e4m3": "float8_e4m3fn"}  # CUDA's name

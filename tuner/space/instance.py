@@ -21,6 +21,8 @@ from tuner.space.texts import size_text
 if TYPE_CHECKING:
     from tuner.space.schedule import Unrolled
 
+DIVISOR = 16  # of an address or an integer that a kernel in a Python file may be compiled for
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -29,11 +31,14 @@ class Instance:
     Each property is computed once, when it is first read. The build, the verification and the launches share one
     Instance. A property that cannot be computed for this configuration raises SpaceError, as a rule its
     subclass ExpressionError.
+
+    unaligned: of a kernel in a Python file, the caller's arrays that need not begin at multiples of 16 bytes.
     """
 
     space: Space
     config: Config
     problem: Scope  # does not include the configuration
+    unaligned: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem", self.space.operation.own(self.problem))  # kernels of a family share a scope
@@ -98,6 +103,11 @@ class Instance:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an array argument, in elements. Raises SpaceError for an extent below 1."""
         return operation.shape(self.argument(name), self.scope)
+
+    def alignment_of(self, name: str) -> int:
+        """The required alignment of the caller's array `name`, in bytes, apart from its element size."""
+        is_assumed = self.space.python_language is not None and name not in self.unaligned
+        return max(self.space.alignment_of(name), DIVISOR if is_assumed else 1)
 
     def nbytes(self, name: str) -> int:
         """The size of an array argument, in bytes. Raises SpaceError for an extent below 1."""

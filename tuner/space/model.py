@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
-from tuner.languages import LANGUAGES
+from tuner.languages import PYTHON_LANGUAGES, PythonLanguage, compilers
 from tuner.lockless import cached_property
 from tuner.paths import relative_to_cwd
 from tuner.quoting import shown
 from tuner.space import structs
 from tuner.space.argument import Argument
 from tuner.space.config import Config, Value, contains
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
 from tuner.space.scope import Computed, Limits, Scope, Taken
@@ -281,7 +282,17 @@ class Space:
 
     def compiler_of(self, language: str) -> str:
         """The compiler that the file chooses for a language; empty for the language's default."""
-        return self.compiler if self.compiler in LANGUAGES[language].compilers[1:] else ""
+        return self.compiler if self.compiler in compilers(language)[1:] else ""
+
+    @property
+    def python_language(self) -> PythonLanguage | None:
+        """The language of its kernels if they are functions of Python files, else None."""
+        return next((each for each in PYTHON_LANGUAGES.values() if each.compiler == self.compiler), None)
+
+    @property
+    def written_in(self) -> tuple[str, ...]:
+        """The names of its languages, as a space file has them."""
+        return self.languages if self.python_language is None else (self.python_language.name,)
 
     @property
     def most_aligned(self) -> int:
@@ -329,7 +340,22 @@ class Space:
         geometry = [expression for step in self.steps for expression in step.expressions]
         looped = [*self.loop_expressions, *(e for a in self.operation.looped for e in structs.expressions(a))]
         expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds, *looped)
-        return frozenset(name for each in expressions for name in each.names) & self.operation.options.keys()
+        names = frozenset(name for each in expressions for name in each.names)
+        if self.python_language is not None:  # other options are constants of the code, or whole numbers, with classes
+            real = {name for a in self.operation.scalars if self._is_real(a) for name in (*self._valued(a), a.name)}
+            whole = {name for a in self.operation.scalars if not self._is_real(a) for name in self._valued(a)}
+            names |= self.operation.options.keys() - (real - whole)
+        return names & self.operation.options.keys()
+
+    def _is_real(self, argument: Argument) -> bool:
+        """Whether a scalar is a real number, whichever type is chosen."""
+        types = self.operation.types.get(argument.dtype, (argument.dtype,))
+        return all(DTYPES[name].kind == "real" for name in types)
+
+    @staticmethod
+    def _valued(argument: Argument) -> set[str]:
+        """The names of which a scalar's value is computed."""
+        return {name for expression in argument.value for name in expression.names}
 
     @property
     def varying(self) -> frozenset[str]:

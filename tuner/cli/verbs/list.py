@@ -33,7 +33,7 @@ def command(as_json: bool) -> None:
         {
             "kernel": entry.name,
             "title": space.title,
-            "languages": [*space.languages],
+            "languages": [*space.written_in],
             "parameters": len(space.parameters),
             "origin": entry.origin,
             "file": str(entry.file),
@@ -41,7 +41,7 @@ def command(as_json: bool) -> None:
         for entry, space in spaces
     ]
     rows = [
-        [entry.name, space.title, " ".join(space.languages), len(space.parameters), _place(entry)]
+        [entry.name, space.title, " ".join(space.written_in), len(space.parameters), _place(entry)]
         for entry, space in spaces
     ]
     messages = list(dict.fromkeys(problems))

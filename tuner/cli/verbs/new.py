@@ -1,5 +1,6 @@
 """`tune new`: write the draft of a space file."""
 
+import re
 from pathlib import Path
 
 import click
@@ -7,7 +8,10 @@ import click
 from tuner.cli import output as console
 from tuner.cli.options import JSON, output_option
 from tuner.errors import RequestError
+from tuner.languages import PYTHON_LANGUAGES
 from tuner.quoting import shown
+
+PYTHON = PYTHON_LANGUAGES["triton"].suffix
 
 
 @click.command()
@@ -53,11 +57,13 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Write a draft space file for your own kernel in CUDA, OpenCL C or C.
+    """Write a draft space file for your own kernel in CUDA, OpenCL C, C or Triton.
 
     The draft holds what SOURCE tells: the arguments, macros and template parameters as parameters, launch bounds, and
     shapes and grid as the host code and index expressions tell. A comment `# ?` marks each place that needs an answer
     from you, such as what the kernel computes.
+
+    Of a kernel in Triton, a Python file, it holds the configurations of @triton.autotune, and the file is not run.
 
     Example: tune new my_kernel.cu
     """
@@ -70,6 +76,15 @@ def command(
     from tuner.drafting.host.program_files import including
 
     file = output or source.with_suffix(".yaml")
+    if source.suffix == PYTHON:
+        if others or include:
+            raise RequestError("a kernel in a Python file imports what it needs; leave out --source and --include")
+        from tuner.drafting.python.draft import PythonDraft
+
+        text = PythonDraft(source, entry, file).text()
+        _write(file, text)
+        _tell(file, text, "", as_json)
+        return
     whole, lines = including(source, others, entry, file)
     if lines:
         _write(whole, lines)
@@ -80,9 +95,13 @@ def command(
         if lines:
             whole.unlink(missing_ok=True)
         raise
-    count = text.count("  # ? ")
+    _tell(file, text, f"{whole}: written, because the kernels need several files\n" if lines else "", as_json)
+
+
+def _tell(file: Path, text: str, also: str, as_json: bool) -> None:
+    """Say which file was written, and how many questions it has."""
+    count = len(re.findall(r"^# \? |  # \? ", text, re.MULTILINE))
     questions = "an open question" if count == 1 else f"{count} open questions"
-    also = f"{whole}: written, because the kernels need several files\n" if lines else ""
     message = f"{also}{file}: written, with {questions}; `tune validate {file}` lists {'it' if count == 1 else 'them'}"
     console.answer(as_json, {"file": str(file), "questions": count}, message)
 

@@ -67,7 +67,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     data = {
         "kernel": space.name,
         "title": space.title,
-        "languages": list(space.languages),
+        "languages": list(space.written_in),
         "size": sizes,
         "types": {name: list(allowed) for name, allowed in op.types.items()},
         "configurations": pool.valid if pool else 0,

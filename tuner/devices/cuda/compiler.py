@@ -1,6 +1,7 @@
 """Compiles CUDA C++ to a cubin with NVRTC, on any machine, with or without a GPU."""
 
 import functools
+import importlib
 import os
 import re
 from typing import Any
@@ -13,7 +14,10 @@ from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
 
-NVCC = "nvcc"  # as a space file writes it
+OTHERS = {  # modules and classes of the compilers that few kernels need, by their names in spaces
+    "nvcc": ("tuner.devices.cuda.nvcc", "NvccCompiler"),
+    "triton": ("tuner.devices.cuda.triton.compiler", "TritonCompiler"),
+}
 _RELATIVE = re.compile(r"(?:-I|--include-path|-include|--pre-include)[= ]*(?!/|=| )")
 _NAMES = "__nv_name_map"  # the file name in a log for errors in name expressions
 # ptxas does not report the figures of a build from NVRTC's cache, so that cache is off; `build_cache` replaces it.
@@ -21,25 +25,24 @@ _REPORT_OPTIONS = (ptxas.VERBOSE, "--no-cache")
 
 
 class NvrtcCompiler(CudaCompiler):
-    """Compiles device code. It knows nvcc, which other space files choose."""
+    """Compiles device code. It knows the compilers that other space files choose."""
 
     def __init__(self, architecture: str) -> None:
         super().__init__(architecture)
-        self._nvcc: CudaCompiler | None = None
+        self._others = dict[str, CudaCompiler]()
 
     @property
     def toolchain(self) -> str:
         return f"NVRTC {version()}"
 
     def chosen(self, compiler: str) -> CudaCompiler:
-        if compiler != NVCC:
+        if compiler not in OTHERS:
             return self
-        if self._nvcc is None:
-            from tuner.devices.cuda.nvcc import NvccCompiler  # few kernels need it
-
-            self._nvcc = NvccCompiler(self.architecture)
-        self._nvcc.allowance = self.allowance
-        return self._nvcc
+        if compiler not in self._others:
+            module, name = OTHERS[compiler]
+            self._others[compiler] = getattr(importlib.import_module(module), name)(self.architecture)
+        self._others[compiler].allowance = self.allowance
+        return self._others[compiler]
 
     def name(self) -> str:
         headers = [toolkit_headers.wheel_version(wheel) for wheel in ("runtime", "crt", "cccl")]

@@ -55,7 +55,7 @@ class NvccCompiler(CudaCompiler):
 
 def surrounding(space: "Space") -> str:
     """A digest of the user's headers that the sources of a space include, if nvcc compiles it; empty without any."""
-    if not space.compiler_of(BACKEND.language):
+    if space.compiler_of(BACKEND.language) != "nvcc":
         return ""
     return search_path.contents(space, space.compile_options.get(BACKEND.language, ()), _SEARCHED)
 

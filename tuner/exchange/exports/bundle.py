@@ -18,7 +18,6 @@ from tuner.exchange.exports.request import Export, ExportRequest
 from tuner.exchange.exports.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
 from tuner.quoting import shown
 from tuner.space import kinds
-from tuner.space.scope import Scope
 from tuner.space.sources import rendering as sources
 from tuner.space.sources.source import StepSource
 from tuner.version import VERSION
@@ -47,7 +46,7 @@ def _targets(request: ExportRequest) -> list[Target]:
     not CUDA."""
     problem, device, architectures = request.problem, request.device, request.architectures
     if KIND not in devices.kinds_of(problem.space):
-        written = ", ".join(problem.space.languages)
+        written = ", ".join(problem.space.written_in)
         raise RequestError(
             f"{problem.space.name} is written in {written}, which has no cubins; use --to dispatch for its builds, or "
             "--to cu for its source"
@@ -105,14 +104,14 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
             binary_json(build.files[source], source.digest, made)
             for source, made in build.built.builds.items()
         ],
-        "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
+        "arguments": [_argument_json(argument, build) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],
         **loop_tables.json(build, _plain),
     }
 
 
-def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
-    description: dict[str, Any] = {"name": a.name}
+def _argument_json(a: BundledArgument, build: BundledBuild) -> dict[str, Any]:
+    description, scope = dict[str, Any](name=a.name), build.scope
     if a.argument.kind is not None and not a.argument.kind.is_plain(scope):
         description |= {"kind": a.argument.kind.name, **kinds.settings(a.argument.kind, scope)}
     if a.dtype is not None:
@@ -127,6 +126,8 @@ def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
         description["symbol"] = a.exported.symbol
     if a.exported is not None and a.exported.of is not None:
         description |= {"of": a.exported.of, "encoded": a.exported.nbytes}
+    if alignment := build.alignment(a):
+        description["alignment"] = alignment
     return description
 
 

@@ -19,12 +19,14 @@ from tuner.exchange.exports.target import Target
 from tuner.space import operation
 from tuner.space.argument import Argument, Exported
 from tuner.space.chosen_types import dtype
-from tuner.space.dtypes import DType
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.instance import Instance
 from tuner.space.schedule import Unrolled
 from tuner.space.scope import Scope
 from tuner.space.sources.source import Source, StepSource
 from tuner.store.lookup import Candidate
+
+NULL = Argument("no_scratch_memory", "uint64")  # a null pointer, which some compilers' kernels take
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ class BundledBuild:
     def taken(self, step: StepSource) -> tuple[str, ...]:
         """The arguments that a step's kernel takes as parameters, in its order."""
         symbols = {a.name for a in self.arguments if a.exported is not None and a.exported.symbol is not None}
-        return tuple(name for name in step.arguments if name not in symbols)
+        nulls = (NULL.name,) * self.build(step).pointers(step.kernel)
+        return (*(name for name in step.arguments if name not in symbols), *nulls)
 
     @cached_property
     def arguments(self) -> tuple[BundledArgument, ...]:
@@ -136,7 +139,17 @@ class BundledBuild:
             element = dtype(a, self.scope) if has_elements else None
             shape = None if a.shape is None else operation.shape(a, self.scope)
             arguments.append(BundledArgument(a, element, shape, value, self._exported(a)))
+        if any(self.build(step).pointers(step.kernel) for step in self.steps):
+            null = DTYPES[NULL.dtype]
+            arguments.append(BundledArgument(NULL, null, None, null.scalar(0), None))
         return tuple(arguments)
+
+    def alignment(self, argument: BundledArgument) -> int:
+        """The number of bytes of which the array's address is a multiple, if a compiler was told so; 0 otherwise."""
+        if argument.shape is None or self.target.problem.space.python_language is None:
+            return 0
+        own = self.built.instance.alignment_of(argument.name)
+        return own if argument.dtype is not None and own > argument.dtype.itemsize else 0
 
     def _exported(self, argument: Argument) -> Exported | None:
         if argument.kind is None or argument.kind.is_plain(self.scope):

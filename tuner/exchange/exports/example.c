@@ -200,6 +200,9 @@ static void make_arguments(struct program *program) {
     }
     for (size_t i = 0; i < build->argument_count; i++) {
         const struct tuned_argument *argument = &build->arguments[i];
+        if (argument->alignment && program->arrays[i] % argument->alignment) {
+            fail(argument->name, "its address is no multiple of the alignment that its kernels are compiled for");
+        }
         if (argument->encode != NULL) {
             program->values[i] = encoded(argument, program->arrays[argument->of]);
         } else {

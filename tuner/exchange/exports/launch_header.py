@@ -16,7 +16,7 @@ from tuner.space.sources.source import StepSource
 
 TYPES = f"""\
 #ifndef TUNED_BUNDLE
-#define TUNED_BUNDLE 3
+#define TUNED_BUNDLE 4
 enum tuned_role {{ TUNED_SCALAR, TUNED_INPUT, TUNED_OUTPUT, TUNED_SCRATCH, TUNED_ENCODED }};
 enum tuned_zeroed {{ TUNED_NEVER, TUNED_ONCE, TUNED_EACH }}; /* once: after allocation; each: before each launch */
 
@@ -31,7 +31,9 @@ typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *
  * element in the example: 0 if it is only written, else 1. `contents`: the bytes of a constant array, or of a struct or
  * vector that is passed by value, else NULL.
  * `symbol`: if not NULL, the array is copied before each launch to the variable of this name in the cubins. `encode`:
- * if not NULL, the kernels take the `encoded` bytes that it writes, which stand for the array of argument `of`. */
+ * if not NULL, the kernels take the `encoded` bytes that it writes, which stand for the array of argument `of`.
+ * `alignment`: if not 0, the array's address must be a multiple of it: the code relies on that. It also relies on the
+ * values of whole numbers, which must stay as they are. */
 struct tuned_argument {{
     const char *name;
     enum tuned_role role;
@@ -44,6 +46,7 @@ struct tuned_argument {{
     tuned_encode *encode;
     size_t encoded;
     int of;
+    size_t alignment;
 }};
 
 /* A kernel launch: the cubin and the kernel's name in it; blocks; threads per block; blocks per cluster, 0 without
@@ -97,7 +100,7 @@ def _tables(build: BundledBuild, prefix: str) -> str:
     ]
     positions = {a.name: position for position, a in enumerate(build.arguments)}
     encoders = [_encoder(a, f"{prefix}_{a.name}") for a in build.arguments if a.exported and a.exported.encode]
-    arguments = [f"    {{{_argument(a, positions, prefix)}}},\n" for a in build.arguments]
+    arguments = [f"    {{{_argument(a, positions, prefix, build.alignment(a))}}},\n" for a in build.arguments]
     numbers, steps = [], []
     for number, step in enumerate(build.steps, start=1):
         name = f"{prefix}_step_{number}"
@@ -126,7 +129,7 @@ def _encoder(argument: BundledArgument, name: str) -> str:
     )
 
 
-def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str:
+def _argument(a: BundledArgument, positions: dict[str, int], prefix: str, alignment: int) -> str:
     role = "SCALAR" if a.shape is None else _ROLES[a.argument.role or "in"]
     exported = a.exported
     fields: dict[str, Any] = {"name": f'"{a.name}"', "role": f"TUNED_{'ENCODED' if exported and exported.of else role}"}
@@ -147,6 +150,8 @@ def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str
         fields["symbol"] = f'"{exported.symbol}"'
     if exported and exported.of:
         fields |= {"encode": f"{prefix}_{a.name}", "encoded": exported.nbytes, "of": positions[exported.of]}
+    if alignment:
+        fields["alignment"] = alignment
     return _fields(fields)
 
 

@@ -130,6 +130,7 @@ def as_space(space: Space, form: KernelReference) -> Space:
         derived={},
         default={},
         compile_options=options,
+        compiler=space.compiler if space.python_language is None else "",  # it is in the language that this one is of
     )
 
 

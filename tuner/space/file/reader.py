@@ -149,7 +149,7 @@ class _SpaceBuilder:
             derived=derived,
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
-            compiler=self.source_reader.compiler(languages),
+            compiler=self.source_reader.compiler(languages, source),
             returns_time=self._returns_time(languages),
             alignment=model.alignment,
             source_note=model.source_note,

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from tuner.errors import ExpressionError
-from tuner.languages import LANGUAGES
+from tuner.languages import LANGUAGES, PYTHON_LANGUAGES
 from tuner.quoting import quoted, shown
 from tuner.space import expressions, kinds
 from tuner.space.argument import Key
@@ -204,11 +204,13 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     LanguageName: TypeAlias = str
+    WrittenName: TypeAlias = str
     CompilerName: TypeAlias = str
     RoutineName: TypeAlias = str
     KindName: TypeAlias = str
 else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
+    WrittenName = Literal[(*LANGUAGES, *PYTHON_LANGUAGES)]
     CompilerName = Literal[tuple(name for language in LANGUAGES.values() for name in language.compilers)]
     _KINDS = ("array", *kinds.table())
     KindName = Annotated[
@@ -402,7 +404,7 @@ class SpaceModel(GeometryModel):
     )
     source: str | None = Field(None, description=_SOURCE)
     include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
-    languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
+    languages: Annotated[list[WrittenName], Field(min_length=1)] | None = Field(
         None, description="of the source; determined by its suffix if omitted"
     )
     parameters: dict[

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from tuner.languages import LANGUAGES
+from tuner.languages import LANGUAGES, PYTHON_LANGUAGES, PythonLanguage
 from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 from tuner.space.expressions import braces
@@ -59,7 +59,8 @@ class SourceReader:
         spaces = next((f for f in (self.folder, *self.folder.parents) if f.name == "spaces"), None)
         if spaces is not None:
             folders.append(spaces.parent / "kernels" / self.folder.relative_to(spaces))
-        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
+        # A Python file beside a space file need not be its kernel, so only a file that says so looks for one.
+        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in _suffixes(name))
         return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
 
     def named(self, source: str, where: Where) -> Path:
@@ -69,8 +70,26 @@ class SourceReader:
             raise self.document.error(where, f"the kernel file is missing: {shown(path)}; create it, or name another")
         return path
 
+    def python_language(self, source: Path) -> PythonLanguage | None:
+        """The language of the kernels if the source is a Python file, else None."""
+        names = self.model.languages
+        if names is None:
+            return next((each for each in PYTHON_LANGUAGES.values() if each.suffix == source.suffix), None)
+        found = next((PYTHON_LANGUAGES[name] for name in names if name in PYTHON_LANGUAGES), None)
+        if found is not None and len(names) > 1:
+            message = f"{found.title} stands alone, because no other language has its files; remove the others"
+            raise self.document.error(("languages",), message)
+        if found is not None and source.suffix != found.suffix:
+            raise self.document.error(("source",), f"{shown(source.name)}: a kernel in {found.title} is in a .py file")
+        return found
+
     def languages(self, source: Path, kernels: Sequence[tuple[Where, str]]) -> tuple[str, ...]:
-        """The declared languages, by default those of the source. One without C++ names must not have such a kernel."""
+        """The declared languages, by default those of the source. One without C++ names must not have such a kernel.
+
+        A Python language is one more compiler of another language, which it counts as.
+        """
+        if (python := self.python_language(source)) is not None:
+            return (python.of,)
         names = self.model.languages
         if names is None:
             names = self._languages_of(source)
@@ -89,9 +108,13 @@ class SourceReader:
             )
         return tuple(names)
 
-    def compiler(self, languages: Sequence[str]) -> str:
+    def compiler(self, languages: Sequence[str], source: Path) -> str:
         """The chosen compiler; empty for the default of its language. That must be one of the languages."""
         chosen = self.model.compiler
+        if (python := self.python_language(source)) is not None:
+            if chosen is not None:
+                raise self.document.error(("compiler",), f"{python.title} has one compiler; remove this key")
+            return python.compiler
         if chosen is None:
             return ""
         language = next(each for each in LANGUAGES.values() if chosen in each.compilers)
@@ -106,6 +129,8 @@ class SourceReader:
     def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
         """Raise SpaceError if the source of the step at `where` is not in the languages of the first step."""
         own = self._languages_of(source)
+        if self.model.languages is None and source.suffix in {each.suffix for each in PYTHON_LANGUAGES.values()}:
+            return
         if self.model.languages is None and not set(languages) <= set(own):
             raise self.document.error(
                 (*where, "source"),
@@ -159,6 +184,12 @@ def _mentions(text: str, kernel: str) -> bool:
     if braces.names(braces.function(kernel)):
         return re.search(rf"\b{name}\b", code) is not None
     return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", code, re.MULTILINE) is not None
+
+
+def _suffixes(language: str) -> tuple[str, ...]:
+    """The suffixes of files in a language."""
+    python = PYTHON_LANGUAGES.get(language)
+    return LANGUAGES[language].suffixes if python is None else (python.suffix,)
 
 
 def _written(languages: Collection[str]) -> str:

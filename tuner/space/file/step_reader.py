@@ -20,6 +20,12 @@ from tuner.space.step import Extents, Step
 OF_A_STEP = ("source", *GeometryModel.model_fields)  # keys of each step if there are several
 CLUSTERS_FROM = 9.0  # least compute capability
 MOST_CLUSTER = 16  # blocks, on GPUs that allow more than the portable 8
+WARP, USUAL_WARPS = 32, 4  # threads of a warp; warps of a block in Triton, if the space does not say how many
+_DECIDED = {  # keys of a step that a kernel in a Python file does not have, and what to write instead
+    "block": "remove this key; `num_warps` among the parameters is its number of warps",
+    "shared_memory": "remove this key",
+    "cluster": "remove this key; `num_ctas` among the parameters is the number of blocks in a cluster",
+}
 
 
 class StepReader:
@@ -81,6 +87,10 @@ class StepReader:
             loop_names = self.loops.written[number].names if where else frozenset[str]()
             source = self._source(where, own_source)
             self.sources.check_languages(source, languages, where)
+            python = self.sources.python_language(source)
+            if python is not None:
+                steps.append(self._python_step(where, model, kernel, source, operation, languages, loop_names))
+                continue
             self.sources.check_kernel(source, include, kernel, where)
             steps.append(
                 Step(
@@ -97,6 +107,39 @@ class StepReader:
             )
         self._check_used(steps, operation, languages)
         return tuple(steps)
+
+    def _python_step(
+        self,
+        where: Where,
+        model: GeometryModel,
+        kernel: str,
+        source: Path,
+        operation: Operation,
+        languages: tuple[str, ...],
+        loop_names: frozenset[str],
+    ) -> Step:
+        """A step whose kernel is a function of a Python file: its compiler decides threads and shared memory."""
+        for key, instead in _DECIDED.items():
+            if key in model.model_fields_set:
+                raise self.document.error((*where, key), f"the compiler decides it; {instead}")
+        chosen = {*self.model.parameters, *self.model.derived}
+        grid, one = self._grid(where, model, operation, languages, loop_names), expressions.parse(1)
+        cluster: Extents | None = None
+        if "num_ctas" in chosen:
+            grid = (expressions.parse(f"({grid[0].text}) * num_ctas"), *grid[1:])
+            cluster = (expressions.parse("num_ctas"), one, one)
+        threads = expressions.parse(f"{WARP} * num_warps" if "num_warps" in chosen else WARP * USUAL_WARPS)
+        return Step(
+            kernel=kernel,
+            source=source,
+            arguments=self._arguments(where, model, operation, languages),
+            grid=grid,
+            block=(threads, one, one),
+            shared_memory=expressions.parse(0),
+            cluster=cluster,
+            cooperative=self._cooperative(where, model, languages),
+            when=self._when(where, model, loop_names),
+        )
 
     def _source(self, where: Where, own: str | None) -> Path:
         return self.sources.source() if own is None or not where else self.sources.named(own, (*where, "source"))

@@ -49,6 +49,11 @@ class Fault:
 
 def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     """The disagreements between `space` and `texts`, its sources with headers included."""
+    if space.python_language is not None:
+        from tuner.space.sources import python_faults  # other spaces need no Python's syntax
+
+        yield from (Fault(*found) for found in python_faults.faults(space))
+        return
     if sum(map(len, texts.values())) > MOST_TEXT:
         return
     codes = {path: without_comments(text) for path, text in texts.items()}

@@ -39,6 +39,10 @@ def render(instance: Instance) -> tuple[StepSource, ...]:
     computed.
     """
     space = instance.space
+    if space.python_language is not None:
+        from tuner.space.sources import python_steps  # other spaces need no Python's syntax
+
+        return python_steps.steps(instance)
     try:
         names, geometries = named(instance), instance.geometries
         macros, kernels = _macros(space, names), _kernels(space, names)
@@ -83,7 +87,7 @@ def _macros(space: Space, names: Mapping[str, Any]) -> dict[str, str]:
 
 def _flags(space: Space, names: Sequence[str]) -> frozenset[str]:
     """The macros among `names` that are flags in the sources of a space."""
-    if not names:
+    if not names or space.python_language is not None:
         return frozenset()
     codes = tuple(without_comments(source_text.of(space, path)) for path in space.sources)
     return frozenset(name for name in names if flags.is_flag(codes, name))
@@ -112,8 +116,8 @@ def _is_condition(space: Space, tree: ast.expr) -> bool:
 def unused(space: Space) -> frozenset[str]:
     """The derived values that depend on sizes and that no text of the space mentions."""
     candidates = space.sized_names & space.derived.keys()
-    if not candidates:
-        return candidates
+    if not candidates or space.python_language is not None:
+        return frozenset()
     return candidates.difference(*(words(source_text.of(space, path)) for path in space.sources))
 
 
@@ -161,7 +165,7 @@ class Version:
     @staticmethod
     def of(space: Space) -> Version:
         # A separator, so that text cannot move from the end of one file to the next unnoticed.
-        text = "\0".join(without_comments(source_text.canonical(space, path)) for path in space.sources)
+        text = "\0".join(source_text.canonical(space, path) for path in space.sources)
         return Version(_hash(_code(space, text)), _hash(_meaning(space, text)))
 
 

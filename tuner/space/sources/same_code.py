@@ -15,7 +15,9 @@ def is_same_code(one: Instance, other: Instance) -> bool:
     """
     if not have_same_arguments(one, other):
         return False
-    pairs = zip(rendering.render(one), rendering.render(other), strict=True)
+    pairs = [*zip(rendering.render(one), rendering.render(other), strict=True)]
+    if one.space.python_language is not None:
+        return all((a.source, a.geometry, a.arguments) == (b.source, b.geometry, b.arguments) for a, b in pairs)
     return all(
         (a.kernel, a.geometry, a.arguments, a.source.options) == (b.kernel, b.geometry, b.arguments, b.source.options)
         and (left := preprocessed(a.source.text)) is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tuner import paths
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tuner.space.step import Geometry
 
 GUARD = "__CUDACC_RTC__"  # defined by NVRTC, not by nvcc
@@ -22,17 +24,29 @@ STANDARD = (
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a source comes from, for a compiler that runs its file: the file, the folder from which its modules are
+    imported, and its package, empty if it is in none."""
+
+    file: Path
+    root: Path
+    package: str
+
+
+@dataclass(frozen=True)
 class Source:
     """The text of one configuration, its kernels, and its compiler options. Equal Sources give equal builds.
 
     kernels: the names as the source spells them, such as `add<64>`; a build maps them to names in its binary.
     compiler: the one that the space file chooses; empty for the default of the language.
+    origin: of a kernel in a Python file. The text has all that matters of it, so equal sources may differ in it.
     """
 
     text: str
     kernels: tuple[str, ...]
     options: tuple[str, ...]
     compiler: str = ""
+    origin: Origin | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:

@@ -21,7 +21,10 @@ def macro_names(space: Space) -> tuple[str, ...]:
     """The names of the macros: types, parameters and derived values.
 
     Names passed as template arguments are left out, because the source declares template parameters with these names.
+    A Python file has no macros.
     """
+    if space.python_language is not None:
+        return ()
     template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
     names = (*space.operation.types, *space.parameters, *space.derived)
     return tuple(name for name in names if name not in template)
@@ -34,6 +37,10 @@ def of(space: Space, path: Path) -> str:
     but nvcc compiles the whole file. Macros that the file defines and a configuration replaces (see `definitions`) are
     not defined.
     """
+    if space.python_language is not None:
+        from tuner.space.jit import closure
+
+        return closure.text_of(path)
     return _replaced(space, path, {})
 
 
@@ -43,8 +50,17 @@ def device(space: Space, path: Path) -> str:
 
 
 def canonical(space: Space, path: Path) -> str:
-    """The text that identifies the code: what a configuration replaces has its own name as its value."""
-    return _replaced(space, path, {name: name for name in (*macro_names(space), *space.operation.sizes)})
+    """The text that identifies the code, without comments: what a configuration replaces has its own name as its value.
+
+    Of a Python file, it has all that the kernels reach.
+    """
+    if space.python_language is not None:
+        from tuner.space.jit import closure
+
+        kernels = dict.fromkeys(step.kernel for step in space.steps if step.source == path)
+        return "\0".join(closure.of(path, kernel).code for kernel in kernels)
+    names = (*macro_names(space), *space.operation.sizes)
+    return includes.without_comments(_replaced(space, path, {name: name for name in names}))
 
 
 def rendered(
@@ -71,6 +87,8 @@ def rendered(
 
 def missing(space: Space, path: Path) -> list[str]:
     """A message for each header in quotes that was not found, and without which the compiler goes on."""
+    if space.python_language is not None:
+        return []
     from tuner.space.sources import missing_headers  # a launch does not need it
 
     options = (option[2:].partition("=")[0] for each in space.compile_options.values() for option in each)
@@ -87,7 +105,7 @@ def defined_in(space: Space, path: Path, generated: Path | None = None) -> Defin
 
     generated: the file with the text, in place of `path`.
     """
-    if is_shipped(path):
+    if is_shipped(path) or space.python_language is not None:
         return None
     from tuner.space.sources import definitions  # a launch of a shipped kernel does not need it
 
@@ -125,7 +143,7 @@ def _may_have_host_code(space: Space, path: Path) -> bool:
 def _has_whole(space: Space, path: Path) -> bool:
     """Whether the compiler gets a file with its host code. The identity of the code then has it, too: what kernels do
     may depend on it, as on functions that `--expt-relaxed-constexpr` lets kernels call."""
-    return space.compiler_of("cuda") != "" and _may_have_host_code(space, path)
+    return space.compiler_of("cuda") == "nvcc" and _may_have_host_code(space, path)
 
 
 def _device(text: str, space: Space, path: Path) -> str:

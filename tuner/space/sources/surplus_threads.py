@@ -37,6 +37,8 @@ def warnings(space: Space, scope: Scope) -> Iterator[str]:
     """A message for each axis of a step whose threads grow with a parameter without need, for one problem."""
     if not any(extent.names for step in space.steps for extent in (*step.grid, *step.block)):
         return
+    if space.python_language is not None:  # its compiler divides the elements among the threads
+        return
     try:
         base = declared_or_first(space, scope)
         texts = [(step, _text(space, step)) for step in space.steps]

@@ -1,0 +1,252 @@
+"""Builds of kernels in Triton: in a process of their own, without a GPU, with what their launches need."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helpers.processes import Tune
+from tuner.catalog import catalog
+from tuner.devices.compiler import Allowance, Build
+from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.cuda.triton import compiler as triton
+from tuner.devices.cuda.triton.service import SERVICE
+from tuner.devices.program import build
+from tuner.errors import BuildError, DeviceError, EnvironmentTrouble
+from tuner.space.instance import Instance
+from tuner.space.model import Space
+from tuner.space.scope import Limits
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed: pip install '.[triton]'")
+KERNEL = """\
+import triton
+import triton.language as tl
+from helper import twice
+
+FACTOR: tl.constexpr = 3
+
+
+@triton.jit
+def scale(x, n, factor, stride, BLOCK: tl.constexpr, BAD: tl.constexpr = 0):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i * stride, mask=i < n)
+    tl.static_assert(BAD != 1, "a bad configuration")
+    if BAD == 2:
+        v = tl.undefined(v)
+    if BAD == 3:
+        print_to_nobody(v)
+    tl.store(x + i * stride, twice(v) * factor, mask=i < n)
+
+
+@triton.jit
+def product(a, b, c, n, BLOCK: tl.constexpr, num_stages: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for k in tl.range(0, n, BLOCK, num_stages=num_stages):
+        x = tl.load(a + i[:, None] * n + k + i[None, :])
+        y = tl.load(b + (k + i[:, None]) * n + i[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + i[:, None] * n + i[None, :], total.to(tl.float16))
+"""
+HELPER = "import triton\n\n\n@triton.jit\ndef twice(v):\n    return v + v\n"
+SPACE: dict[str, Any] = {
+    "title": "scale in place",
+    "operation": {
+        "sizes": {"n": 1024},
+        "options": {"factor": 3.0},
+        "arguments": [
+            {"name": "x", "dtype": "float32", "shape": ["n"], "role": "inout"},
+            {"name": "n", "dtype": "int32"},
+            {"name": "factor", "dtype": "float32"},
+            {"name": "stride", "dtype": "int32", "value": 1},
+        ],
+        "reference": "2 * x * factor",
+    },
+    "kernel": "scale",
+    "source": "kernel.py",
+    "parameters": {"BLOCK": [128, 256], "num_warps": [1, 2], "BAD": [0, 1, 2, 3]},
+    "grid": ["ceil_div(n, BLOCK)"],
+}
+PRODUCT = {
+    **SPACE,
+    "title": "product",
+    "operation": {
+        "sizes": {"n": 256},
+        "arguments": [
+            *({"name": name, "dtype": "float16", "shape": ["n", "n"], "role": "in"} for name in "ab"),
+            {"name": "c", "dtype": "float16", "shape": ["n", "n"], "role": "out"},
+            {"name": "n", "dtype": "int32"},
+        ],
+        "reference": "a @ b",
+    },
+    "kernel": "product",
+    "parameters": {"BLOCK": [64], "num_warps": [4], "num_stages": [2, 4]},
+    "grid": ["1"],
+}
+GOOD = {"BLOCK": 128, "num_warps": 1, "BAD": 0}
+
+
+def written(folder: Path, data: dict[str, Any] = SPACE) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "kernel.py").write_text(KERNEL)
+    (folder / "helper.py").write_text(HELPER)
+    (folder / "kernel.yaml").write_text(yaml.safe_dump(data))
+    return folder / "kernel.yaml"
+
+
+def instance(space: Space, n: int = 1024, **config: Any) -> Instance:
+    limits = Limits(compute_capability=9.0, max_shared_memory=227 << 10)
+    return Instance(space, {**GOOD, **config}, space.operation.scope({"n": n}, {"factor": 3.0}, "cuda", limits, {}))
+
+
+def compiler(allowance: Allowance | None = None) -> NvrtcCompiler:
+    made = NvrtcCompiler("sm_90a")
+    made.allowance = allowance
+    return made
+
+
+def built(space: Space, **config: Any) -> Build:
+    (made,) = build(compiler(), instance(space, **config)).builds.values()
+    return made
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory: pytest.TempPathFactory) -> Space:
+    return catalog.load(str(written(tmp_path_factory.mktemp("space"))))
+
+
+@needs_triton
+def test_a_build_says_what_its_launch_needs(space: Space, tmp_path: Path) -> None:
+    plain = build(compiler(), instance(space, num_warps=2))
+    (made,) = plain.builds.values()
+    assert made.fresh
+    assert made.binary.startswith(b"\x7fELF")
+    (step,) = plain.steps
+    assert (step.geometry.block, step.geometry.shared_memory, step.arguments) == ((64, 1, 1), 0, ("x", "n", "factor"))
+    assert made.pointers("scale") == 2
+    assert made.interface is not None
+    assert made.interface.parameters == {"scale": (8, 4, 4)}
+    figures = made.figures_of("scale")
+    assert figures.registers
+    assert figures.spills == 0
+    cached = built(space, num_warps=2)
+    assert (cached.fresh, cached.needs, cached.figures) == (False, made.needs, made.figures)
+    # A product keeps its tiles in shared memory that only the compiler knows: more stages need more of it.
+    product = catalog.load(str(written(tmp_path, PRODUCT)))
+    scope = product.operation.scope({"n": 256}, {}, "cuda", instance(space).problem.limits, {})
+    shared = []
+    for stages in (2, 4):
+        found = build(compiler(), Instance(product, {"BLOCK": 64, "num_warps": 4, "num_stages": stages}, scope))
+        shared.append(found.steps[0].geometry.shared_memory)
+        assert found.figures.shared_memory == shared[-1]
+    assert 0 < shared[0] < shared[1]
+
+
+@needs_triton
+def test_a_build_is_not_of_another_class(space: Space) -> None:
+    wide = build(compiler(), instance(space, n=1024))
+    odd = build(compiler(), instance(space, n=1001))
+    view = build(compiler(), replace(instance(space), unaligned=frozenset({"x"})))
+    binaries = [next(iter(each.builds.values())).binary for each in (wide, odd, view)]
+    assert len({*binaries}) == 3
+    same = build(compiler(), instance(space, n=2048))
+    assert [*same.builds] == [*wide.builds]
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (1, r"kernel.py: CompileTimeAssertionFailure: at (.|\n)*a bad configuration"),
+        (2, r"kernel.py: CompilationError: .*\n(.*\n)*.*undefined"),
+        (3, r"print_to_nobody is not defined"),
+    ],
+)
+def test_an_error_of_the_kernel_fails_one_configuration(space: Space, bad: int, message: str) -> None:
+    with pytest.raises(BuildError, match=message):
+        built(space, BAD=bad)
+    assert built(space)  # the process goes on
+
+
+@needs_triton
+def test_a_changed_helper_is_built_anew(tmp_path: Path) -> None:
+    space = catalog.load(str(written(tmp_path)))
+    first = built(space)
+    (tmp_path / "helper.py").write_text(HELPER.replace("v + v", "v * v"))
+    assert built(space).binary != first.binary
+
+
+@needs_triton
+def test_a_build_takes_no_more_than_it_may(space: Space) -> None:
+    limited = compiler(Allowance(seconds=60, memory=1 << 20))
+    with pytest.raises((BuildError, EnvironmentTrouble), match="memory"):
+        build(limited, instance(space, BLOCK=256, n=17))
+
+
+@needs_triton
+def test_a_process_that_was_killed_is_started_again(space: Space) -> None:
+    built(space, n=33)
+    process = SERVICE._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert built(space, n=35)
+
+
+@needs_triton
+def test_validate_compiles_without_a_gpu(tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, {**SPACE, "default": GOOD})
+    done = tune("validate", str(file), "--compile")
+    assert done.status == 0, done.err
+    assert "cuda: the default compiles for sm_" in done.out
+
+
+def test_nothing_is_imported_for_what_is_cached(tmp_path: Path) -> None:
+    """A build from the cache imports neither Triton nor torch, nor starts a process."""
+    if not HAS_TRITON:
+        pytest.skip("Triton is not installed: pip install '.[triton]'")
+    file = written(tmp_path)
+    built(catalog.load(str(file)))
+    script = f"""
+import json, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from pathlib import Path
+from tuner.catalog import catalog
+from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.program import build
+from tuner.space.instance import Instance
+from tuner.space.scope import Limits
+space = catalog.load({str(file)!r})
+limits = Limits(compute_capability=9.0, max_shared_memory=227 << 10)
+scope = space.operation.scope({{"n": 1024}}, {{"factor": 3.0}}, "cuda", limits, {{}})
+(made,) = build(NvrtcCompiler("sm_90a"), Instance(space, {GOOD!r}, scope)).builds.values()
+print(json.dumps([made.fresh, [name for name in ("triton", "torch", "subprocess") if name in sys.modules]]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
+    assert json.loads(done.stdout) == [False, []]
+
+
+def test_without_triton_one_message_says_what_to_install(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton, "_version", lambda: None)
+    triton.version.cache_clear()
+    with pytest.raises(DeviceError, match=r"needs Triton; pip install '.\[triton\]'"):
+        built(space, BLOCK=256, num_warps=2)
+    triton.version.cache_clear()
+
+
+def test_a_version_that_was_not_tested_is_refused(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton, "_version", lambda: "3.1.0")
+    triton.version.cache_clear()
+    with pytest.raises(DeviceError, match=r"Triton 3.1.0 is installed.*of 3.6.0 alone; pip install triton==3.6.0"):
+        built(space, BLOCK=256, num_warps=2)
+    triton.version.cache_clear()

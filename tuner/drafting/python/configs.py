@@ -1,0 +1,215 @@
+"""Reads the configurations of `@triton.autotune`, and what else it says of a kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_VALUES = 1000
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Autotuned:
+    """What decorators say of a kernel.
+
+    values: the values of each parameter, in the order in which they are written.
+    default: the first configuration.
+    count: how many configurations there are; None if only Python can tell.
+    key: the arguments on whose change Triton tunes again.
+    restored, zeroed: the arrays that it restores, and those that it sets to zero, before each launch.
+    pruned: whether a function leaves out configurations.
+    heuristics: the constants that follow from arguments, as expressions of a space; None for one that is none.
+    """
+
+    values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    default: Config = field(default_factory=dict)
+    count: int | None = 0
+    key: tuple[str, ...] = ()
+    restored: frozenset[str] = frozenset()
+    zeroed: frozenset[str] = frozenset()
+    pruned: bool = False
+    heuristics: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def of(function: ast.FunctionDef, tree: ast.Module) -> Autotuned:
+    """What the decorators of a kernel say; `tree` is its file."""
+    calls = {_name(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
+    heuristics = dict(_heuristics(calls.get("heuristics")))
+    call = calls.get("autotune")
+    if call is None:
+        return Autotuned(heuristics=heuristics)
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    given |= dict(zip(("configs", "key"), call.args, strict=False))
+    taken = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    reader = _Configs(tree, taken)
+    found = [*reader.read(given["configs"])] if "configs" in given else []
+    values: dict[str, dict[Any, None]] = {}
+    for config in found:
+        for name, value in config.items():
+            values.setdefault(name, {})[value] = None
+    return Autotuned(
+        {name: tuple(each) for name, each in values.items()},
+        found[0] if found else {},
+        len(found) if reader.is_complete else None,
+        _names(given.get("key")),
+        frozenset(_names(given.get("restore_value"))),
+        frozenset(_names(given.get("reset_to_zero"))),
+        "prune_configs_by" in given,
+        heuristics,
+    )
+
+
+def _heuristics(call: ast.Call | None) -> Iterator[tuple[str, str | None]]:
+    table = call.args[0] if call is not None and call.args else None
+    for key, value in zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Lambda) and value.args.args:
+            yield str(key.value), expression(value.body, value.args.args[0].arg)
+        elif isinstance(key, ast.Constant):
+            yield str(key.value), None
+
+
+class _Subscripts(ast.NodeTransformer):
+    """Replaces `args["N"]` by `N`, and `triton.cdiv` and `math.ceil(a / b)` by functions of a space."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.is_plain = name, True
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == self.name and isinstance(node.slice, ast.Constant):
+            return ast.Name(str(node.slice.value), ast.Load())
+        self.is_plain = False
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = {"cdiv": "ceil_div", "min": "min", "max": "max"}.get(_name(node.func))
+        if name is None or node.keywords:
+            self.is_plain = False
+            return node
+        return ast.Call(ast.Name(name, ast.Load()), [self.visit(each) for each in node.args], [])
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.is_plain = False
+        return node
+
+
+def expression(node: ast.expr, name: str) -> str | None:
+    """An expression of a launch, which reads arguments from `name`, as one of a space; None if it is none."""
+    transformer = _Subscripts(name)
+    changed = transformer.visit(ast.parse(ast.unparse(node), mode="eval"))
+    return ast.unparse(ast.fix_missing_locations(changed)) if transformer.is_plain else None
+
+
+class _Configs:
+    """Reads lists of configurations, also from functions and variables of the file that they name."""
+
+    def __init__(self, tree: ast.Module, taken: set[str]) -> None:
+        self._taken, self.is_complete = taken, True
+        self._definitions: dict[str, list[ast.AST]] = {}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                self._definitions.setdefault(node.name, []).append(node)
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        self._definitions.setdefault(target.id, []).append(node.value)
+
+    def read(self, node: ast.AST, names: Mapping[str, Any] | None = None, depth: int = 0) -> Iterator[Config]:
+        """The configurations in an expression; `names` are the values of its variables."""
+        names = names or {}
+        if isinstance(node, ast.Call) and _name(node.func) == "Config":
+            config = self._config(node, names)
+            if config is not None:
+                yield config
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+            for each in self._loops(node.generators, names):
+                yield from self.read(node.elt, each, depth)
+        elif isinstance(node, ast.Name) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            name = node.id if isinstance(node, ast.Name) else _name(node.func)
+            for definition in self._definitions.get(name, ()) if depth < 8 else ():
+                yield from self.read(definition, {}, depth + 1)
+            for argument in node.args if isinstance(node, ast.Call) else ():  # `filter(keep, configs)`
+                self.is_complete = False
+                yield from self.read(argument, names, depth)
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from self.read(child, names, depth)
+
+    def _loops(self, generators: Sequence[ast.comprehension], names: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        if not generators:
+            yield dict(names)
+            return
+        first, *rest = generators
+        values = self._value(first.iter, names)
+        if isinstance(values, range | list | tuple) and isinstance(first.target, ast.Name):
+            for value in values[:MOST_VALUES]:
+                inner = {**names, first.target.id: value}
+                if all(self._value(test, inner) is not False for test in first.ifs):
+                    yield from self._loops(rest, inner)
+        else:
+            self.is_complete = False
+
+    def _config(self, call: ast.Call, names: Mapping[str, Any]) -> Config | None:
+        """A configuration; None if it is for another kernel or another make of GPU."""
+        config: Config = {}
+        table = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
+        pairs = [*zip(table.keys, table.values, strict=True)] if isinstance(table, ast.Dict) else []
+        named = [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant)]
+        named += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _OPTIONS]
+        named += zip(("num_warps", "num_stages"), call.args[1:], strict=False)
+        for name, node in named:
+            value = self._value(node, names)
+            if name not in self._taken and name not in _OPTIONS:
+                return None
+            if isinstance(value, bool | int | float | str):
+                config[str(name)] = value
+            elif value is not None:
+                self.is_complete = False
+        return config
+
+    def _value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
+        """The value of an expression of literals, of variables of the file, and of these names; else a node."""
+        if isinstance(node, ast.Name) and node.id not in names:
+            known = self._definitions.get(node.id, [])
+            return self._value(known[0], {}) if len(known) == 1 and isinstance(known[0], ast.expr) else node
+        try:
+            if isinstance(node, ast.Call) and _name(node.func) == "range":
+                return range(*(self._value(each, names) for each in node.args))
+            return ast.literal_eval(_Filled(names).visit(ast.parse(ast.unparse(node), mode="eval")))
+        except (ValueError, TypeError, SyntaxError):
+            return self._computed(node, names)
+
+    def _computed(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
+        """The value of arithmetic and comparisons of numbers; else the node."""
+        from tuner.errors import ExpressionError
+        from tuner.space import expressions
+
+        try:
+            return expressions.parse(ast.unparse(node)).evaluate(dict(names))
+        except (ExpressionError, KeyError, TypeError):
+            return node
+
+
+class _Filled(ast.NodeTransformer):
+    """Replaces names by their values."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(self.names[node.id]) if node.id in self.names else node
+
+
+def _name(node: ast.expr) -> str:
+    """The last word of a dotted name."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _names(node: ast.expr | None) -> tuple[str, ...]:
+    """The texts in a list."""
+    elements = node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else []
+    return tuple(each.value for each in elements if isinstance(each, ast.Constant) and isinstance(each.value, str))

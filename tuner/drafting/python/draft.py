@@ -1,0 +1,223 @@
+"""Drafts a space file for a kernel in a Python file, with a `# ?` question wherever the text leaves something open."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tuner.drafting.python import configs, launches
+from tuner.drafting.python.pointers import Pointers
+from tuner.drafting.yaml_text import asked, word
+from tuner.errors import RequestError
+from tuner.lockless import cached_property
+from tuner.quoting import quoted, shown
+from tuner.space.jit import closure, function, part
+from tuner.space.jit.function import JitFunction, JitParameter
+
+USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
+BLOCKS = (64, 128, 256)  # of a constant without any
+
+
+class PythonDraft:
+    """A draft of a space file. Raises RequestError if the source cannot be read or has no kernel `entry`."""
+
+    def __init__(self, source: Path, entry: str | None, output: Path) -> None:
+        self.source, self.output = source, output
+        text = closure.text_of(source.absolute())
+        try:
+            known = function.functions(text)
+            self.tree = ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            raise RequestError(f"{shown(source)}: not Python: {shown(error)}") from None
+        self.function = self._chosen(known, entry)
+        names = [each.name for each in self.function.arguments]
+        self.pointers = Pointers(self.function.node, names)
+        self.told = configs.of(self.function.node, self.tree)
+        self.launch = launches.of(self.tree, self.function.name, [p.name for p in self.function.parameters])
+
+    def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
+        """The kernel to draft: the only one that no other kernel calls, unless `entry` names one."""
+        kernels = {name: each for name, each in known.items() if each.is_jit}
+        called = {name for each in kernels.values() for name in part.names_read(each.node)}
+        outer = [name for name in kernels if name not in called] or [*kernels]
+        if entry is None and len(outer) != 1:
+            listed = shown(", ".join(outer)) if outer else "none"
+            advice = "name one with --entry" if outer else "decorate one with @triton.jit"
+            raise RequestError(f"{shown(self.source)}: its kernels are {listed}; {advice}")
+        name = entry or outer[0]
+        if name not in kernels:
+            listed = shown(", ".join(outer)) or "none"
+            raise RequestError(f"{shown(self.source)}: there is no kernel {quoted(name)}; its kernels are {listed}")
+        return kernels[name]
+
+    def text(self) -> str:
+        """The content of the space file."""
+        lines = [
+            f"# Written by `tune new {self.source.name}`. Each `# ?` comment is a question: answer it on its line,",
+            f"# then remove the comment. `tune validate {self.output.name}` lists the open questions.",
+            f"title: {word(self.function.name)}",
+            "operation:",
+            *self._sizes(),
+            *self._types(),
+            "  arguments:",
+            *self._arguments(),
+            *self._reference(),
+            f"kernel: {word(self.function.name)}",
+            f"source: {word(os.path.relpath(self.source.resolve(), self.output.resolve().parent))}",
+            "languages: [triton]",
+            f"grid: {self._grid()}",
+            *self._parameters(),
+            *self._derived(),
+        ]
+        return "\n".join(lines) + "\n"
+
+    @cached_property
+    def arrays(self) -> list[str]:
+        """The parameters that are arrays, in order. Those that another function gets are judged by their names."""
+        likely = {name for name in self.pointers.passed if name.endswith("ptr")}
+        found = self.pointers.all | likely | {p.name for p in self.function.arguments if p.name.endswith("_ptr")}
+        return [p.name for p in self.function.arguments if p.name in found]
+
+    @cached_property
+    def scalars(self) -> list[JitParameter]:
+        """The parameters that are numbers. One that may be left out is."""
+        return [p for p in self.function.arguments if p.name not in self.arrays and p.default is not None]
+
+    @cached_property
+    def sizes(self) -> list[str]:
+        """The numbers that are sizes: those that Triton tunes again for, and those that bound indices."""
+        numbers = [p.name for p in self.scalars]
+        bounding = _compared(self.function.node)
+        found = [n for n in numbers if (n in self.told.key or n in bounding) and not n.startswith("stride")]
+        constants = [c.name for c in self.function.constants if c.name in self.told.key]
+        return [*found, *constants] or ["n"]
+
+    @property
+    def options(self) -> list[JitParameter]:
+        """The numbers that are real: `eps`, `alpha`."""
+        return [p for p in self.scalars if p.name not in self.sizes and not _is_stride(p)]
+
+    def _sizes(self) -> Iterator[str]:
+        is_told = self.sizes != ["n"] or any(p.name == "n" for p in self.scalars)
+        about = "  # `tune FILE SIZE` sets them; a number here is a default"
+        yield f"  sizes:{about if is_told else asked('which sizes does the problem have? the kernel takes none')}"
+        yield from (f"    {word(name)}:" for name in self.sizes)
+        if self.options:
+            each = ", ".join(f"{word(p.name)}: {_usual(p)}" for p in self.options)
+            yield f"  options: {{{each}}}{asked('their usual values? a whole number is a size or has a `value`')}"
+
+    def _types(self) -> list[str]:
+        ask = "which types may the arrays have? the first is the default"
+        return [f"  types: {{real: [float32, float16]}}{asked(ask)}"]
+
+    def _arguments(self) -> Iterator[str]:
+        first = True
+        for parameter in self.function.arguments:
+            name = parameter.name
+            if name in self.arrays:
+                role = "inout" if name in self.told.restored | self.told.zeroed else self.pointers.role(name)
+                fill = ", fill: 0" if name in self.told.zeroed else ""
+                remark = "  # set to zero before each launch" if fill else ""
+                ask = asked(f"the extents of {name}?{' `dtype: real` is the type above' if first else ''}")
+                shape = ", ".join(self.sizes[:1])
+                fields = f"name: {word(name)}, dtype: real, shape: [{shape}], role: {role}{fill}"
+                yield f"    - {{{fields}}}{ask}{remark}"
+                first = False
+            elif parameter.default is not None:
+                yield f"    - {self._scalar(parameter)}"
+
+    def _scalar(self, parameter: JitParameter) -> str:
+        name = word(parameter.name)
+        if parameter.name in self.sizes:
+            return f"{{name: {name}, dtype: int32}}"
+        if _is_stride(parameter):
+            ask = asked("the elements from one index to the next, in terms of sizes?")
+            return f"{{name: {name}, dtype: int32, value: 1}}{ask}"
+        return f"{{name: {name}, dtype: float32}}"
+
+    def _reference(self) -> list[str]:
+        outputs = [name for name in self.arrays if self.pointers.role(name) != "in"]
+        each = ", ".join(f"{name}: ..." for name in outputs) or "y: ..."
+        ask = f"what must the outputs hold? such as {{{each}}} with NumPy's words, or {{python: check.py:expected}}"
+        return [f"  reference: none{asked(ask)}"]
+
+    def _grid(self) -> str:
+        if self.launch is not None and (extents := launches.PythonGrid(self.launch).extents()) is not None:
+            return f"[{', '.join(f'{word(each)}' for each in extents)}]"
+        return f"[1]{asked('how many programs in x, y, z? such as ceil_div(n, BLOCK)')}"
+
+    def _parameters(self) -> Iterator[str]:
+        values: dict[str, Any] = dict(self.told.values)
+        known = {*values, *self.sizes, *self.told.heuristics}
+        passed = {} if self.launch is None else self.launch.passed
+        for constant in self.function.constants:
+            given = passed.get(constant.name)
+            if constant.name in known or (constant.has_default and given is None):
+                continue
+            literal = given.value if isinstance(given, ast.Constant) else None
+            values[constant.name] = BLOCKS if literal is None else (literal,)
+        yield "parameters:"
+        for name, each in values.items():
+            is_guess = name not in self.told.values
+            ask = asked(f"which values may {name} have?") if is_guess else ""
+            yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"
+        if not self.told.values:
+            yield from (f"  {name}: [{', '.join(map(str, each))}]" for name, each in USUAL.items())
+        yield from self._default(values)
+        remarks = self._remarks(values)
+        yield from (f"# {remark}" for remark in remarks)
+
+    def _default(self, values: dict[str, Any]) -> Iterator[str]:
+        default = self.told.default
+        if default and default.keys() >= values.keys():
+            yield f"default: {{{', '.join(f'{word(n)}: {_value(default[n])}' for n in values)}}}"
+
+    def _remarks(self, values: dict[str, Any]) -> Iterator[str]:
+        count, combinations = self.told.count, 1
+        for each in values.values():
+            combinations *= len(each)
+        if count:
+            yield f"@triton.autotune lists {count} of these {combinations} combinations."
+        elif count is None:
+            yield "? some configurations of @triton.autotune can be told by Python alone: add their values"
+        if self.told.pruned:
+            yield "? @triton.autotune leaves some out (prune_configs_by): say which under `restrictions:`"
+
+    def _derived(self) -> Iterator[str]:
+        if self.told.heuristics:
+            yield "derived:"
+        for name, text in self.told.heuristics.items():
+            ask = "" if text else asked("its value, as @triton.heuristics computes it?")
+            yield f"  {word(name)}: {word(text or '0')}{ask}"
+
+
+def _is_stride(parameter: JitParameter) -> bool:
+    return parameter.name.startswith("stride") or parameter.name.endswith("stride") or "_stride_" in parameter.name
+
+
+def _compared(node: ast.FunctionDef) -> set[str]:
+    """The names in comparisons, and in the first argument of cdiv and the bounds of range."""
+    found = set[str]()
+    for each in ast.walk(node):
+        within: list[ast.expr] = []
+        if isinstance(each, ast.Compare):
+            within = [each.left, *each.comparators]
+        elif isinstance(each, ast.Call):
+            name = each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
+            within = each.args[:1] if name == "cdiv" else each.args if name == "range" else []
+        found |= {n.id for part in within for n in ast.walk(part) if isinstance(n, ast.Name)}
+    return found
+
+
+def _usual(parameter: JitParameter) -> str:
+    """A likely value of an option."""
+    if isinstance(parameter.default, int | float):
+        return repr(float(parameter.default))
+    return "0.00001" if parameter.name.startswith("eps") else "1.0"
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else word(value) if isinstance(value, str) else str(value)

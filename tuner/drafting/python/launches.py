@@ -1,0 +1,101 @@
+"""Reads how the code around a kernel in a Python file launches it: `kernel[grid](x, n, BLOCK=128)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PythonLaunch:
+    """A launch of a kernel: its grid, and what is passed for each parameter. `around` is the function that has it."""
+
+    grid: ast.expr
+    passed: Mapping[str, ast.expr]
+    around: ast.AST
+
+
+def of(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> PythonLaunch | None:
+    """The first launch of a kernel in its file."""
+    return next(_launches(tree, tree, kernel, parameters), None)
+
+
+def _launches(node: ast.AST, around: ast.AST, kernel: str, parameters: Sequence[str]) -> Iterator[PythonLaunch]:
+    match node:
+        case ast.Call(func=ast.Subscript(value=ast.Name(id=name), slice=grid), args=args) if name == kernel:
+            passed = dict(zip(parameters, args, strict=False))
+            passed |= {k.arg: k.value for k in node.keywords if k.arg is not None and k.arg in parameters}
+            yield PythonLaunch(grid, passed, around)
+    for child in ast.iter_child_nodes(node):
+        inner = child if isinstance(child, ast.FunctionDef) else around
+        yield from _launches(child, inner, kernel, parameters)
+
+
+class PythonGrid:
+    """The grid of a launch in the words of its kernel."""
+
+    def __init__(self, launch: PythonLaunch) -> None:
+        self._launch = launch
+        self._known = {ast.unparse(value): name for name, value in launch.passed.items()}
+
+    def extents(self) -> list[str] | None:
+        """The number of blocks along each axis as expressions of a space; None if one is none."""
+        grid, meta = self._value(self._launch.grid), ""
+        if isinstance(grid, ast.Lambda):
+            meta, grid = grid.args.args[0].arg if grid.args.args else "", grid.body
+        axes = grid.elts if isinstance(grid, ast.Tuple | ast.List) else [grid]
+        translated = [self._translated(axis, meta) for axis in axes]
+        return None if None in translated else [each for each in translated if each is not None]
+
+    def _value(self, node: ast.expr) -> ast.expr:
+        """What a name of the function around the launch stands for."""
+        if isinstance(node, ast.Name):
+            for each in ast.walk(self._launch.around):
+                match each:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == node.id:
+                        return value
+                    case ast.FunctionDef(name=name, body=[ast.Return(value=ast.expr() as value)]) if name == node.id:
+                        return ast.Lambda(each.args, value)
+        return node
+
+    def _translated(self, node: ast.expr, meta: str) -> str | None:
+        translator = _Translator(self._known, meta)
+        changed = translator.visit(ast.parse(ast.unparse(node), mode="eval"))
+        return ast.unparse(ast.fix_missing_locations(changed)) if translator.is_plain else None
+
+
+class _Translator(ast.NodeTransformer):
+    """Puts the names of a kernel in the place of what the host passes for them."""
+
+    def __init__(self, known: Mapping[str, str], meta: str) -> None:
+        self._known, self._meta, self.is_plain = known, meta, True
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and (name := self._known.get(ast.unparse(node))) is not None:
+            return node if isinstance(node, ast.Constant) else ast.Name(name, ast.Load())
+        changed: ast.AST = super().visit(node)
+        return changed
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        self.is_plain = False
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == self._meta and isinstance(node.slice, ast.Constant):
+            return ast.Name(str(node.slice.value), ast.Load())
+        self.is_plain = False
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.is_plain = False
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = {"cdiv": "ceil_div", "min": "min", "max": "max"}.get(called)
+        if name is None or node.keywords:
+            self.is_plain = False
+            return node
+        arguments = [changed for each in node.args if isinstance(changed := self.visit(each), ast.expr)]
+        return ast.Call(ast.Name(name, ast.Load()), arguments, [])

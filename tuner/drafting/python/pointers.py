@@ -1,0 +1,89 @@
+"""Tells the arrays of a kernel in a Python file, and whether it reads or writes each, from its loads and stores."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+_READS = ("load", "load_tensor_descriptor")
+_WRITES = ("store", "store_tensor_descriptor")
+_MAKERS = ("make_block_ptr", "make_tensor_descriptor", "advance", "cast", "multiple_of", "max_contiguous")
+
+
+class Pointers:
+    """The roles of the parameters of a kernel that are arrays; other functions may read and write them, too."""
+
+    def __init__(self, function: ast.FunctionDef, parameters: Collection[str]) -> None:
+        self._parameters = parameters
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self._assigned.setdefault(name, []).append(value)
+                case ast.AugAssign(target=ast.Name(id=name), value=value):
+                    self._assigned.setdefault(name, []).append(value)
+        self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call):
+                self._call(node)
+
+    @property
+    def all(self) -> set[str]:
+        """The parameters that are certainly arrays."""
+        return self.read | self.written
+
+    def role(self, name: str) -> str:
+        """The role of an array."""
+        if name not in self.written:
+            return "in"
+        return "inout" if name in self.read else "out"
+
+    def _call(self, call: ast.Call) -> None:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        first = call.args[0] if call.args else None
+        if isinstance(call.func, ast.Attribute) and not isinstance(call.func.value, ast.Name):
+            first = call.func.value if first is None else first
+        if isinstance(call.func, ast.Attribute) and name in ("load", "store") and self._is_descriptor(call.func.value):
+            first = call.func.value
+        found = set(self._bases(first, 0)) if first is not None else set[str]()
+        if name in _READS:
+            self.read |= found
+        elif name in _WRITES:
+            self.written |= found
+        elif name.startswith("atomic_"):
+            self.read |= found
+            self.written |= found
+            self.accumulated |= found
+        elif name not in _MAKERS and isinstance(call.func, ast.Name):
+            for each in call.args:
+                self.passed |= set(self._bases(each, 0))
+
+    def _is_descriptor(self, node: ast.expr) -> bool:
+        """Whether a call is a method of a descriptor of a tensor, not a function of a module."""
+        return isinstance(node, ast.Name) and (node.id in self._assigned or node.id in self._parameters)
+
+    def _bases(self, node: ast.expr, depth: int) -> Iterator[str]:
+        """The parameters at which an address may begin."""
+        if depth > 20:
+            return
+        match node:
+            case ast.Name(id=name):
+                if name in self._parameters and name not in self._assigned:
+                    yield name
+                    return
+                if name in self._parameters:
+                    yield name
+                for value in self._assigned.get(name, ()):
+                    yield from self._bases(value, depth + 1)
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+                found = [*self._bases(left, depth + 1)]
+                yield from found or self._bases(right, depth + 1)
+            case ast.Call(func=ast.Attribute(attr="to", value=value)):
+                yield from self._bases(value, depth + 1)
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _MAKERS:
+                given = [k.value for k in node.keywords if k.arg in ("base", "ptr", "input")]
+                for value in (*node.args[:1], *given):
+                    yield from self._bases(value, depth + 1)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self._bases(body, depth + 1)
+                yield from self._bases(orelse, depth + 1)
