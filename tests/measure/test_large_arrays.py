@@ -161,13 +161,16 @@ def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
     total = "s0"
     for value in values:
         total = f"PLUS({total}, TIMES(s1, rounded_to({value}, 10)))"
+    sums = placing.formula_macros("a0[o * 3 + k] * s0", reals[:1], 1)
     kernels = {
         "evaluate": placing.formula_macros(total, reals, 2),
+        "cumulate": "#define RUNNING\n" + placing.formula_macros(total, reals, 2),
         "multiply": placing.PRODUCT,
         "largest": placing.REDUCED,
         "checksum": placing.SUMMED,
     }
-    for kernel, macros in kernels.items():
+    folds = [("fold", f"#define {kind}\n{sums}") for kind in ("SUM", "MAX", "MIN")]
+    for kernel, macros in [*kernels.items(), *folds]:
         build = compiler.compile_cubin(Source(macros + text, (kernel,), ()), "sm_90a")
         assert kernel.encode() in build.binary
 
@@ -256,6 +259,62 @@ def test_a_product_on_the_device_is_that_of_the_host_within_rounding(
     assert found[1] == right[1]
 
 
+ROWS = "exp(x - max(x, axis=1, keepdims=True)) / sum(exp(x - max(x, axis=1, keepdims=True)), axis=1, keepdims=True)"
+NEIGHBOURS = "pad(x, 1)[:-2, 1:-1] + pad(x, ((1, 1), (0, 0)), value=a)[2:] - x[::-1, ::-1] * sqrt(abs(x))"
+FOLDED = {
+    "softmax": (ROWS, ["n", "n + 7"]),
+    "normal rows": ("(x - mean(x, axis=-1, keepdims=1)) / sqrt(var(x, axis=1, keepdims=1) + a) + v", ["n", "n + 7"]),
+    "columns": ("x - mean(x, axis=0) + std(x, axis=0, keepdims=True)", ["n", "n + 7"]),
+    "transposed": ("transpose(clip(x, -a / 2, 1) ** 3)", ["n + 7", "n"]),
+    "neighbours": (NEIGHBOURS, ["n", "n + 7"]),
+    "a filter": ("correlate(x, f, mode='valid')", ["n - 2", "n + 3"]),
+    "a filter of two steps": (
+        "convolve(correlate(x, expand_dims(g, axis=0), mode='valid'), expand_dims(g, axis=1), mode='valid')",
+        ["n - 4", "n + 3"],
+    ),
+    "of all": ("max(x) - min(x) + sum(x * x) + mean(x, axis=None)", [1]),
+    "running sums": ("cumsum(v * v + a)", ["n + 7"]),
+    "larger and smaller": ("max(x, v, 0.25) + min(x, -0.25) + tanh(erf(x))", ["n", "n + 7"]),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_computes_what_numpy_computes_from_rows_neighbours_and_filters(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
+    device: Device = request.getfixturevalue(kind)
+    arguments = [
+        array("x", "float32", ["n", "n + 7"]),
+        array("v", "float64", ["n + 7"]),
+        array("f", "float32", [3, 5]),
+        array("g", "float16", [5]),
+    ]
+    for number, (expression, shape) in enumerate(FOLDED.values()):
+        (folder := tmp_path / str(number)).mkdir()
+        space, scope, contents = problem(folder, device, "600", expression, arguments=arguments, shape=shape)
+        found, right = both(space, scope, contents, device)
+        assert np.abs(found[0] - right[0]).max() <= 1e-13 * np.abs(right[0]).max(), expression
+        assert found[1] == right[1], expression
+
+
+def test_not_a_number_and_infinity_are_those_of_numpy(
+    tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
+    arguments = [array("x", "float32", ["n", "n"])]
+    values = np.random.default_rng(0).standard_normal((600, 600)).astype(np.float32)
+    values[1, 5], values[2, 7], values[3, 590], values[4, 4], values[4, 5] = np.nan, np.inf, -np.inf, np.inf, -np.inf
+    for number, name in enumerate(("sum", "max", "min", "mean")):
+        (folder := tmp_path / str(number)).mkdir()
+        expression = f"{name}(x, axis=1) + max(x[:, 0], x[:, 5])"
+        space, scope, _ = problem(folder, opencl, "600", expression, arguments=arguments, shape=["n"])
+        contents = {"z": Held(np.zeros(600, np.float32)), "x": Held(values)}
+        found, right = both(space, scope, contents, opencl)
+        assert np.allclose(found[0], right[0], 1e-13, 1e-13, equal_nan=True), name
+
+
 @pytest.mark.gpu
 def test_doubles_are_multiplied_by_the_vendors_library_as_on_the_host(cuda: Device) -> None:
     pytest.importorskip("nvmath")
@@ -292,7 +351,7 @@ def test_a_term_that_is_dropped_from_a_large_product_is_caught(size: str, cuda: 
     assert outcome_of(wrong, cuda, size) == "wrong result"
 
 
-@pytest.mark.parametrize("expression", ["abs(x)", "x[::-1]", "x + sum(y)", "x + arange(n)", "x // y"])
+@pytest.mark.parametrize("expression", ["where(x > 0, x, y)", "sort(x)", "x[x > 0]", "x + arange(n)", "x // y"])
 def test_other_expressions_are_the_hosts(
     expression: str, tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

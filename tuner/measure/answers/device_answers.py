@@ -1,44 +1,40 @@
 """Answers of expressions, computed on the device.
 
-Sums, differences, products and quotients of elements become one of our own kernels, in double precision. A matrix
-product is the vendor library's, of copies in double precision: another implementation than the kernel under test. The
-host recomputes a random sample of elements; if it disagrees, its answers are used.
+Each formula becomes one of our own kernels, in double precision. A matrix product is the vendor library's, of copies in
+double precision: another implementation than the kernel under test. The host recomputes a random sample of the elements
+that each kernel computes; if it disagrees, its answers are used.
 """
 
 from __future__ import annotations
 
-import ast
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.devices.base import Device
-from tuner.errors import DeviceError, ExpressionError, TunerError
+from tuner.errors import DeviceError, TunerError
+from tuner.measure.answers import formulas
+from tuner.measure.answers.formula_nodes import Input, NoFormula, Operands, Stored
 from tuner.measure.answers.placing import Placed, Placer
-from tuner.space.answers import reference
-from tuner.space.dtypes import DTYPES, DType
-from tuner.space.expressions import array_expressions
-from tuner.space.expressions.evaluator import names_in
+from tuner.measure.answers.stored_nodes import Cumulated, Fold, Partial, StoredProduct
+from tuner.space.dtypes import DTYPES
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements
-from tuner.space.values.rounded import Rounded
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer
+    from tuner.measure.answers.formula_nodes import Node
+    from tuner.space.dtypes import DType
     from tuner.space.scope import Scope
     from tuner.space.values.forms import ExpressionReference
 
 EXPENSIVE = 1 << 27  # multiplications in matrix products that take a host longer than a GPU takes to load its library
 _SAMPLES = 16  # elements that the host recomputes
-_CLOSE = 1e-12  # relative tolerance of these elements, which use the same operations, given the matrix products
+_CLOSE = 1e-12  # relative tolerance of these elements, which use the same operations, given what is stored
 _DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
-
-
-class _NoFormula(Exception):
-    """An expression does not have the form that a device can evaluate."""
+_MANY = 1 << 17  # threads that keep a GPU busy
+_FEW_TERMS = 256  # that a thread combines at least
 
 
 def answers(
@@ -49,239 +45,193 @@ def answers(
     None if the host must compute them: if arrays and work are small, if an expression does not have the required form,
     or if they do not fit on the device.
     """
-    outputs = form.outputs
     if not placer.device.has_doubles:
         return None
     results: dict[str, Elements] = {}
     read: set[str] = set()
     try:
-        formulas = {name: _formula(expression.tree, name, scope, contents) for name, expression in outputs.items()}
-        is_expensive = sum(f.work for f in formulas.values()) >= EXPENSIVE or any(
-            e.nbytes >= ON_DEVICE_BYTES for e in contents.values()
+        found = {name: formulas.formula(each.tree, name, scope, contents) for name, each in form.outputs.items()}
+        nodes = dict.fromkeys(node for formula in found.values() for node in formula.all())
+        is_expensive = sum(node.work for node in nodes if isinstance(node, StoredProduct)) >= EXPENSIVE or any(
+            elements.nbytes >= ON_DEVICE_BYTES for elements in contents.values()
         )
-        if not any(contents[name].nbytes >= ON_DEVICE_BYTES for name in formulas) and (
+        if not any(contents[name].nbytes >= ON_DEVICE_BYTES for name in found) and (
             placer.device.on_processor or not is_expensive
         ):
             return None
-        for name, expression in outputs.items():
-            formula = formulas[name]
-            answer = _Answer(expression.tree, formula, contents, placer)
-            results[name] = Placed(placer, contents[name].shape, answer.compute)
-            read |= answer.read
-    except (_NoFormula, TunerError, MemoryError):  # the host reports an error of the space file
+        for name, formula in found.items():
+            results[name] = Placed(placer, contents[name].shape, _Answer(formula, placer).compute)
+        read = {node.name for node in nodes if isinstance(node, Input)}
+    except (NoFormula, TunerError, MemoryError):  # the host reports an error of the space file
         return None
     return results, frozenset(read)
-
-
-@dataclass(frozen=True)
-class _Matrix:
-    """A matrix or batch of matrices; its last two dimensions are swapped if it `is_transposed`."""
-
-    name: str
-    elements: Elements
-    is_transposed: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        *batch, rows, columns = self.elements.shape
-        return (*batch, columns, rows) if self.is_transposed else self.elements.shape
-
-    def at(self, batch: int, row: Array | int, column: Array | int) -> Array:
-        """Elements as doubles."""
-        rows, columns = self.elements.shape[-2:]
-        first, second = (column, row) if self.is_transposed else (row, column)
-        return self.elements.at((batch * rows + np.asarray(first)) * columns + second).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class _Product:
-    """A product of two matrices; `text` is its expression in the space file."""
-
-    text: str
-    left: _Matrix
-    right: _Matrix
-
-
-@dataclass
-class _Formula:
-    """A C formula over arrays, matrix products and scalars.
-
-    It uses `operands` as a0, a1, ... and `scalars` as s0, s1, ...
-    """
-
-    scope: Scope
-    contents: Mapping[str, Elements]
-    shape: tuple[int, ...]
-    text: str = ""
-    operands: list[str | _Product] = field(default_factory=list)  # arrays by name, and products
-    scalars: list[float] = field(default_factory=list)
-
-    @property
-    def work(self) -> int:
-        """The number of multiplications in matrix products."""
-        products = [operand for operand in self.operands if isinstance(operand, _Product)]
-        return sum(math.prod(product.left.shape) * product.right.shape[-1] for product in products)
-
-    def translate(self, node: ast.expr) -> str:
-        """The C text of a node. Raises _NoFormula if it has none."""
-        if not names_in(node) & self.contents.keys():
-            return self._scalar(node)
-        match node:
-            case ast.Name(id=name):
-                return self._array(name)
-            case ast.IfExp(test=test, body=body, orelse=other) if not names_in(test) & self.contents.keys():
-                return self.translate(body if array_expressions.walk(test, self.scope.answer_names) else other)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"(-{self.translate(operand)})"
-            case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-                return self._product(ast.unparse(node), self._matrix(left), self._matrix(right))
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return f"PLUS({self.translate(left)}, {self.translate(right)})"
-            case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                return f"PLUS({self.translate(left)}, -{self.translate(right)})"
-            case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return f"TIMES({self.translate(left)}, {self.translate(right)})"
-            case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return f"({self.translate(left)} / {self.translate(right)})"
-        raise _NoFormula
-
-    def _scalar(self, node: ast.expr) -> str:
-        value = array_expressions.walk(node, self.scope.answer_names)
-        if not isinstance(value, int | float):
-            raise _NoFormula
-        self.scalars.append(float(value))
-        return f"s{len(self.scalars) - 1}"
-
-    def _array(self, name: str) -> str:
-        elements = self.contents[name]
-        if elements.shape != self.shape or elements.element.kind != "real":
-            raise _NoFormula
-        return _rounded(f"(double){elements.element.name}_value({self._operand(name)})", elements)
-
-    def _matrix(self, node: ast.expr) -> _Matrix:
-        match node:
-            case ast.Name(id=name) if name in self.contents:
-                matrix = _Matrix(name, self.contents[name], False)
-            case ast.Call(func=ast.Name(id="transpose"), args=[ast.Name(id=name), axes], keywords=[]):
-                matrix = _Matrix(name, self.contents[name], True)
-                *first, last, last_but_one = array_expressions.walk(axes, self.scope.answer_names)
-                count = len(matrix.elements.shape)
-                if (*first, last_but_one, last) != tuple(range(count)):
-                    raise _NoFormula
-            case _:
-                raise _NoFormula
-        if len(matrix.elements.shape) not in (2, 3) or matrix.elements.element.kind != "real":
-            raise _NoFormula
-        return matrix
-
-    def _product(self, text: str, left: _Matrix, right: _Matrix) -> str:
-        (*batch, rows, inner), (*other, depth, columns) = left.shape, right.shape
-        if (batch, inner) != (other, depth) or (*batch, rows, columns) != self.shape:
-            raise _NoFormula
-        return f"float64_value({self._operand(_Product(text, left, right))})"
-
-    def _operand(self, operand: str | _Product) -> str:
-        if operand not in self.operands:
-            self.operands.append(operand)
-        return f"a{self.operands.index(operand)}[i]"
-
-
-def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elements]) -> _Formula:
-    """The formula of the answer for `name`. Raises _NoFormula if there is none."""
-    if name not in contents or contents[name].element.kind != "real":
-        raise _NoFormula
-    formula = _Formula(scope, contents, contents[name].shape)
-    try:
-        formula.text = formula.translate(tree)
-    except (ExpressionError, ArithmeticError, TypeError, ValueError, LookupError, RecursionError):
-        raise _NoFormula from None
-    if not formula.operands:
-        raise _NoFormula
-    return formula
-
-
-def _unrounded(elements: Elements) -> Elements:
-    """The elements that are placed on the device, which rounds them itself if necessary."""
-    return elements.base if isinstance(elements, Rounded) else elements
-
-
-def _rounded(value: str, elements: Elements) -> str:
-    """The C text of an element of `elements`, given that of an unrounded one, which is a double: floats would be added
-    as floats."""
-    return f"rounded_to({value}, {elements.digits})" if isinstance(elements, Rounded) else value
 
 
 class _Answer:
     """One answer, which `compute` writes into memory, repeatedly if necessary."""
 
-    def __init__(self, tree: ast.expr, formula: _Formula, contents: Mapping[str, Elements], placer: Placer) -> None:
-        self._formula, self._contents, self._placer = formula, contents, placer
-        self._tree = reference.products_by_name(tree, contents.keys())
-        self._first_product = next((operand for operand in formula.operands if isinstance(operand, _Product)), None)
-        operands = formula.operands
-        self.read = {name for o in operands for name in ([o] if isinstance(o, str) else [o.left.name, o.right.name])}
+    def __init__(self, formula: Node, placer: Placer) -> None:
+        self._formula, self._placer = formula, placer
 
     def compute(self, memory: Buffer) -> None:
         """Raises DeviceError if the device has no matrix product, or computes other elements than the host."""
-        count = memory.nbytes // _DOUBLE.itemsize
-        sample = np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)
-        names: dict[str, object] = dict(self._formula.scope.answer_names)
-        arrays: list[tuple[Buffer, DType]] = []
-        for operand in self._formula.operands:
-            if isinstance(operand, str):
-                elements = self._contents[operand]
-                arrays.append((self._placer.placed(_unrounded(elements)), elements.element))
-                names[operand] = elements.at(sample).astype(np.float64)
+        _Computation(self._placer).compute(self._formula, memory)
+
+
+class _Computation:
+    """Computes an answer, and keeps in memory what that takes."""
+
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
+        self._memory: dict[Input | Stored, Buffer] = {}
+
+    def compute(self, node: Node, memory: Buffer) -> None:
+        """Fill `memory` with the elements of a node, and compare a sample with the host's. Raises DeviceError."""
+        match node:
+            case StoredProduct():
+                self._multiply(node, memory)
+            case Fold():
+                self._fold(node, memory)
+            case Cumulated():
+                self._cumulate(node, memory)
+            case _:
+                self._evaluate(node, memory)
+
+    def _stored(self, node: Input | Stored) -> Buffer:
+        """The memory of an array or a stored node, which is computed once."""
+        if node not in self._memory:
+            if isinstance(node, Input):
+                self._memory[node] = self._placer.placed(node.placed)
             else:
-                is_first = operand == self._first_product  # computed in the answer's memory
-                product = memory if is_first else self._placer.device.allocate(memory.nbytes, guard=0)
-                self._multiply(operand, product)
-                arrays.append((product, _DOUBLE))
-                names[operand.text] = values = self._placer.doubles(product, sample)
-                self._check_product(operand, sample, values)
-        self._placer.evaluate(self._formula.text, arrays, self._formula.scalars, memory)
+                memory = self._placer.device.allocate(_DOUBLE.itemsize * node.size, guard=0)
+                self.compute(node, memory)
+                self._memory[node] = memory
+        return self._memory[node]
+
+    def _values(self, node: Node, index: Array) -> Array:
+        """Elements of a stored node, for the host."""
+        assert isinstance(node, Stored)
+        return self._placer.doubles(self._stored(node), index.reshape(-1)).reshape(index.shape)
+
+    def _arrays(self, operands: Operands) -> list[tuple[Buffer, DType]]:
+        return [(self._stored(array), array.dtype) for array in operands.arrays]
+
+    def _evaluate(self, node: Node, memory: Buffer) -> None:
+        """Compute each element by a formula."""
+        operands = Operands()
+        text, sample = node.text("i", operands), _sample(node.size)
+        for array in operands.arrays:
+            if isinstance(array, StoredProduct) and array.size == node.size and array not in operands.elsewhere:
+                self.compute(array, memory)  # a large product needs no other memory than the answer's
+                self._memory[array] = memory
+                break
+        arrays, expected = self._arrays(operands), node.at(sample, self._values)
+        self._placer.evaluate(text, arrays, operands.numbers, memory)
+        self._memory = {array: held for array, held in self._memory.items() if held is not memory}
+        self._compare(self._placer.doubles(memory, sample), expected, np.abs(expected))
+
+    def _fold(self, fold: Fold, memory: Buffer) -> None:
+        """Combine terms: with few elements of many terms in several steps, because each thread combines some."""
+        chunks = max(1, min(-(-fold.extent // _FEW_TERMS), _MANY // max(1, fold.size)))
+        length = -(-fold.extent // chunks)
+        chunks = -(-fold.extent // length)
+        if chunks == 1:
+            self._fold_chunks(fold, length, 1, memory)
+            return
+        partial = Partial(fold, chunks)
+        self._memory[partial.stored] = parts = self._placer.device.allocate(
+            _DOUBLE.itemsize * fold.size * chunks, guard=0
+        )
+        self._fold_chunks(fold, length, chunks, parts)
+        self._fold(partial, memory)
+
+    def _fold_chunks(self, fold: Fold, length: int, chunks: int, memory: Buffer) -> None:
+        """Combine each `length` terms of an element; `chunks` results for each element are written."""
+        operands = Operands()
+        text = fold.term("o", "k", operands)
+        extents = chunks, length, fold.extent
+        self._placer.fold(fold.kind, text, self._arrays(operands), operands.numbers, extents, memory)
+        sample = _sample(fold.size * chunks)
+        output, chunk = np.divmod(sample, chunks)
+        number = chunk[:, None] * length + np.arange(length)
+        inside = number < fold.extent
+        terms = fold.terms_at(np.broadcast_to(output[:, None], number.shape), np.where(inside, number, 0), self._values)
         with np.errstate(all="ignore"):
-            expected = array_expressions.walk(self._tree, names)
-        if not np.allclose(self._placer.doubles(memory, sample), expected, _CLOSE, 0.0, equal_nan=True):
+            if fold.kind == "sum":
+                terms = np.where(inside, terms, 0.0)
+                expected, scale = terms.sum(axis=1), np.abs(terms).sum(axis=1)
+            else:
+                terms = np.where(inside, terms, terms[:, :1])
+                expected = terms.max(axis=1) if fold.kind == "max" else terms.min(axis=1)
+                scale = np.abs(expected)
+        self._compare(self._placer.doubles(memory, sample), expected, scale)
+
+    def _cumulate(self, node: Cumulated, memory: Buffer) -> None:
+        """Running sums: the host adds up the chunks' sums, and a thread continues each chunk from there."""
+        array, chunks = node.parts
+        sums = np.empty(chunks.size)
+        self._placer.device.read(self._stored(node.chunks).handle, sums)
+        with np.errstate(all="ignore"):
+            before = np.append(0.0, np.cumsum(sums, dtype=np.longdouble)[:-1]).astype(np.float64)
+        operands = Operands()
+        text = array.text("i", operands)
+        starts = self._placer.device.upload(before)
+        self._placer.cumulate(text, self._arrays(operands), operands.numbers, starts, node.CHUNK, memory)
+        sample = _sample(node.size)
+        chunk, last = np.divmod(sample, node.CHUNK)
+        number = np.minimum(sample[:, None], chunk[:, None] * node.CHUNK + np.arange(node.CHUNK))
+        terms = np.where(np.arange(node.CHUNK) <= last[:, None], array.at(number, self._values), 0.0)
+        with np.errstate(all="ignore"):
+            expected = before[chunk] + terms.sum(axis=1)
+            scale = np.abs(before[chunk]) + np.abs(terms).sum(axis=1)
+        self._compare(self._placer.doubles(memory, sample), expected, scale)
+
+    def _compare(self, found: Array, expected: Array, scale: Array) -> None:
+        """Raise DeviceError if the device's elements are not those of the host; `scale` is what their error may be
+        relative to."""
+        with np.errstate(all="ignore"):
+            close = np.abs(found - expected) <= _CLOSE * scale
+        if not np.all(close | (found == expected) | (np.isnan(found) & np.isnan(expected))):
             raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
 
-    def _multiply(self, product: _Product, memory: Buffer) -> None:
-        """Fill `memory` with a matrix product. Raises DeviceError if the host is faster."""
-        device, (*batch, rows, inner), columns = self._placer.device, product.left.shape, product.right.shape[-1]
+    def _multiply(self, product: StoredProduct, memory: Buffer) -> None:
+        """Compute a matrix product. Raises DeviceError if the host is faster."""
+        device = self._placer.device
         has_library = type(device).library is not Device.library
         if device.on_processor and not has_library:
             raise DeviceError(f"{device.id}: a library on the host multiplies faster")
-        a, b = self._as_doubles(product.left), self._as_doubles(product.right)
+        a, b = map(self._as_doubles, product.parts)
         handles = {"A": a.handle, "B": b.handle, "C": memory.handle}
-        sizes = {"M": rows, "N": columns, "K": inner, "batch": math.prod(batch), "alpha": 1.0, "beta": 0.0}
+        rows, columns, inner = product.rows, product.columns, product.inner
+        sizes = {"M": rows, "N": columns, "K": inner, "batch": product.batch, "alpha": 1.0, "beta": 0.0}
         call = device.library("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name))
         if call is None:
             self._placer.multiply(a, b, (rows, columns, inner), memory)
-            return
-        try:
-            self._placer.run(call)
-        except Exception as error:  # the library has its own exception types
-            raise DeviceError(f"{device.id}: {call.name}: {error}") from None
+        else:
+            try:
+                self._placer.run(call)
+            except Exception as error:  # the library has its own exception types
+                raise DeviceError(f"{device.id}: {call.name}: {error}") from None
+        self._check_product(product, memory)
 
-    def _as_doubles(self, matrix: _Matrix) -> Buffer:
-        """A matrix as doubles, in row-major order."""
-        elements, element = matrix.elements, matrix.elements.element
-        arrays = [(self._placer.placed(_unrounded(elements)), element)]
-        memory = self._placer.device.allocate(_DOUBLE.itemsize * elements.size, guard=0)
-        place = "i"
-        if matrix.is_transposed:  # a1 holds the rows and columns before transposition
-            arrays.append((self._placer.device.upload(np.array(elements.shape[-2:], np.int64)), DTYPES["int64"]))
-            place = "i / (a1[0] * a1[1]) * (a1[0] * a1[1]) + i % a1[0] * a1[1] + i / a1[0] % a1[1]"
-        self._placer.evaluate(_rounded(f"{element.name}_value(a0[{place}])", elements), arrays, [], memory)
+    def _as_doubles(self, node: Node) -> Buffer:
+        """The elements of a factor as doubles, in row-major order."""
+        if isinstance(node, Stored):
+            return self._stored(node)
+        memory = self._placer.device.allocate(_DOUBLE.itemsize * node.size, guard=0)
+        self._evaluate(node, memory)
         return memory
 
-    def _check_product(self, product: _Product, sample: Array, values: Array) -> None:
-        """Raise DeviceError if these elements of a product differ from the host's by more than rounding."""
-        (rows, inner), columns = product.left.shape[-2:], product.right.shape[-1]
-        steps = np.arange(inner)
-        for number, value in zip(map(int, sample), values, strict=True):
-            batch, place = divmod(number, rows * columns)
-            row, column = divmod(place, columns)
-            products = product.left.at(batch, row, steps) * product.right.at(batch, steps, column)
-            if not abs(value - math.fsum(products)) <= inner * 2.0**-52 * np.abs(products).sum():
+    def _check_product(self, product: StoredProduct, memory: Buffer) -> None:
+        """Raise DeviceError if sampled elements of a product differ from the host's by more than rounding."""
+        sample = _sample(product.size)
+        for number, value in zip(map(int, sample), self._placer.doubles(memory, sample), strict=True):
+            left, right = product.factors(number, self._values)
+            products = left * right
+            if not abs(value - products.sum()) <= 2 * product.inner * 2.0**-52 * np.abs(products).sum():
                 raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
+
+
+def _sample(count: int) -> Array:
+    """The numbers of some elements, the last one among them."""
+    return np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)

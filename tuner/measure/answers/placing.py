@@ -91,6 +91,44 @@ class Placer:
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
         self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
 
+    def fold(
+        self,
+        kind: str,
+        formula: str,
+        arrays: Sequence[tuple[Buffer, DType]],
+        scalars: Sequence[float],
+        extents: tuple[int, int, int],
+        memory: Buffer,
+    ) -> None:
+        """Fill `memory` with doubles, each of which combines terms: the values of a C formula for element o, term k.
+
+        kind: "sum", "max" or "min".
+        extents: the parts into which the terms of an element are divided, the terms of a part, and all its terms.
+        """
+        text = f"#define {kind.upper()}\n" + formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
+        count = memory.nbytes // 8
+        arguments = [*map(np.int64, (count, *extents)), *(a.handle for a, _ in arrays), *map(np.float64, scalars)]
+        self.run(self._kernels.bind("fold", count, [memory.handle, *arguments], text))
+
+    def cumulate(
+        self,
+        formula: str,
+        arrays: Sequence[tuple[Buffer, DType]],
+        scalars: Sequence[float],
+        before: Buffer,
+        length: int,
+        memory: Buffer,
+    ) -> None:
+        """Fill `memory` with the running sums of a C formula's values for each element i.
+
+        `before` has the sum of the elements that precede each `length` of them.
+        """
+        text = "#define RUNNING\n" + formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
+        count = memory.nbytes // 8
+        given = [memory.handle, np.int64(count), before.handle, np.int64(length)]
+        arguments = [*given, *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
+        self.run(self._kernels.bind("cumulate", -(-count // length), arguments, text))
+
     def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
         """Fill `memory` with the product of two row-major matrices of doubles, or of two batches of matrices.
 

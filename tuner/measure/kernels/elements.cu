@@ -8,7 +8,7 @@
 //   FROM_LONG(x)      the bits of an integer in the element's type, if needed
 //   FROM_DOUBLE(x)    the bits of a double in the element's type, if needed
 // With EXPRESSION, it evaluates that for each element i of the arrays and scalars declared by ARRAYS and SCALARS. With
-// PRODUCT, it multiplies matrices; with REDUCED, it finds the largest magnitude; with SUMMED, it computes a checksum.
+// SUM, MAX or MIN, too, it combines the terms k of each element o; with RUNNING, it computes running sums. With PRODUCT, it multiplies matrices; with REDUCED, it finds the largest magnitude; with SUMMED, it computes a checksum.
 #ifdef STORED
 
 // Random word number `index` of SplitMix64; see `drawing.py`.
@@ -129,12 +129,57 @@ FUNCTION double rounded_to(double value, int digits) {
     return fabs(value) <= 1.7976931348623157e308 ? DOUBLE_OF((bits + to_nearest) >> dropped << dropped) : value;
 }
 
+// NaN if either is.
+FUNCTION double larger(double a, double b) { return a > b || a != a ? a : b; }
+FUNCTION double square(double a) { return TIMES(a, a); }
+
+#if defined(SUM) || defined(MAX) || defined(MIN)
+
+// Element o of the result combines `extent` terms. Each thread combines `length` of them, and stores the result.
+KERNEL void fold(GLOBAL double *found, long count, long chunks, long length, long extent ARRAYS SCALARS) {
+    for (long t = FIRST; t < count; t += STRIDE) {
+        const long o = t / chunks, first = t % chunks * length;
+        const long last = first + length < extent ? first + length : extent;
+        double total = 0.0, lost = 0.0; // Kahan's sum
+        for (long k = first; k < last; k++) {
+            const double term = EXPRESSION;
+#ifdef SUM
+            const double next = term - lost, sum = total + next, excess = (sum - total) - next;
+            lost = fabs(excess) <= 1.7976931348623157e308 ? excess : 0.0;
+            total = sum;
+#elif defined(MAX)
+            total = k == first ? term : larger(total, term);
+#else
+            total = k == first ? term : -larger(-total, -term);
+#endif
+        }
+        found[t] = total;
+    }
+}
+
+#elif defined(RUNNING)
+
+// The running sums of elements. Each thread adds up a chunk, from what precedes it.
+KERNEL void cumulate(GLOBAL double *sums, long count, GLOBAL const double *before, long length ARRAYS SCALARS) {
+    for (long t = FIRST; t * length < count; t += STRIDE) {
+        double total = before[t], lost = 0.0;
+        for (long i = t * length; i < (t + 1) * length && i < count; i++) {
+            const double next = EXPRESSION - lost, sum = total + next, excess = (sum - total) - next;
+            lost = fabs(excess) <= 1.7976931348623157e308 ? excess : 0.0;
+            sums[i] = total = sum;
+        }
+    }
+}
+
+#else
+
 KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
     for (long i = FIRST; i < count; i += STRIDE) {
         answer[i] = EXPRESSION;
     }
 }
 
+#endif
 #endif
 #ifdef PRODUCT
 
