@@ -16,6 +16,7 @@ _CHECKSUM = 32  # bytes of SHA-256 at the end of a file; loaders of builds ignor
 _PACKAGE = Path(__file__).resolve().parent
 
 
+@functools.cache
 def shipped(folder: str) -> Path:
     """A folder of shipped files: `kernels`, `spaces`, `results` or `forms`, in the installed package or in a
     checkout."""

@@ -13,7 +13,7 @@ import pytest
 
 from tuner.devices.cuda import driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
-from tuner.devices.cuda.blas import products
+from tuner.devices.cuda.blas import chosen_algorithm, products
 from tuner.devices.product import Matrices, MatrixProduct
 
 STAND_IN = """
@@ -25,6 +25,43 @@ int cublasGemmEx(void *handle, int tb, int ta, int n, int m, int k, float *alpha
     factors[0] = *alpha; factors[1] = *beta; launched++;
     return 0;
 }
+long made = 0, kinds[64], rows[64], columns[64], leading[64], batches[64], strides[64], description[5], alignments[9];
+long given[16], needed = 0, offered = 1, allocated = 0;
+int cublasLtCreate(long *handle) { *handle = 77; return 0; }
+int cublasLtMatmulDescCreate(long *it, int sums, int scale) {
+    *it = ++made; description[0] = sums; description[1] = scale; description[3] = description[4] = 0;
+    return 0;
+}
+int cublasLtMatmulDescSetAttribute(long it, int name, int *value, long size) { description[name] = *value; return 0; }
+int cublasLtMatrixLayoutCreate(long *it, int kind, unsigned long m, unsigned long n, long ld) {
+    *it = ++made; kinds[made] = kind; rows[made] = m; columns[made] = n; leading[made] = ld;
+    return 0;
+}
+int cublasLtMatrixLayoutSetAttribute(long it, int name, void *value, long size) {
+    if (name == 5) batches[it] = *(int *)value; else strides[it] = *(long *)value;
+    return 0;
+}
+int cublasLtMatmulPreferenceCreate(long *it) { *it = ++made; return 0; }
+int cublasLtMatmulPreferenceSetAttribute(long it, int name, void *value, long size) {
+    alignments[name] = *(unsigned *)value;
+    return 0;
+}
+int cublasLtMatmulDescDestroy(long it) { return 0; }
+int cublasLtMatrixLayoutDestroy(long it) { return 0; }
+int cublasLtMatmulPreferenceDestroy(long it) { return 0; }
+int cublasLtMatmulAlgoGetHeuristic(long handle, long it, long a, long b, long c, long d, long preference, int most,
+                                   long *offers, int *count) {
+    offers[0] = 4711; offers[8] = needed; *(int *)(offers + 9) = 0; *count = offered;
+    return 0;
+}
+int cublasLtMatmul(long handle, long it, float *alpha, long a, long la, long b, long lb, float *beta, long c, long lc,
+                   long d, long ld, long *algorithm, long workspace, long size, long stream) {
+    long all[] = {handle, a, la, b, lb, c, lc, d, ld, *algorithm, workspace, size, stream};
+    for (int i = 0; i < 13; i++) given[i] = all[i];
+    factors[0] = *alpha; factors[1] = *beta; launched++;
+    return 0;
+}
+int cuMemAlloc_v2(long *address, long size) { *address = 1 << 30 | ++allocated << 25; return 0; }
 int cublasCreate_v2(long *handle) { *handle = ++handles; return 0; }
 int cublasSetStream_v2(long handle, void *stream) { return 0; }
 int cuCtxGetCurrent(long *context) { *context = current; return 0; }
@@ -57,8 +94,12 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A context of the stand-in."""
     for module, name in ((driver, "library"), (launches, "library"), (products, "_library")):
         monkeypatch.setattr(module, name, lambda: library)
-    handles = products._Handles({})
+    handles, workspaces = (products._PerStream(make, {}) for make in (products._new_handle, products._new_workspace))
     monkeypatch.setattr(products, "_handles", lambda number: handles)
+    monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
+    monkeypatch.setattr(chosen_algorithm, "_library", lambda: library)
+    ctypes.c_long.in_dll(library, "offered").value = 0  # algorithms of cuBLASLt
+    monkeypatch.setattr(chosen_algorithm, "_handle", chosen_algorithm._handle.__wrapped__)
     return driver.Context(0x1234, 0)
 
 
@@ -70,7 +111,7 @@ def arrays(stream: int = 0, first: int = 4096) -> list[PlacedArray]:
     return [PlacedArray(first + 256 * number, stream) for number in range(3)]
 
 
-def test_a_call_passes_what_the_product_is_and_each_thread_and_stream_has_its_handle(
+def test_where_cublaslt_offers_nothing_a_call_passes_the_product_and_each_thread_and_stream_has_its_handle(
     library: ctypes.CDLL, context: Any
 ) -> None:
     launch = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context)
@@ -95,6 +136,36 @@ def test_a_call_passes_what_the_product_is_and_each_thread_and_stream_has_its_ha
     assert len({used["first"], used["another stream"], used["another thread"]}) == 3
     launch(arrays(0, 1 << 20), None, 1.0, 0.0)
     assert numbers(library)[10] == 1 << 20
+
+
+def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: ctypes.CDLL, context: Any) -> None:
+    def values(name: str, count: int = 64) -> list[int]:
+        return [*(ctypes.c_long * count).in_dll(library, name)]
+
+    halves = ("bfloat16", "bfloat16", "bfloat16")
+    packed = Matrices.packed(40, 24), Matrices.packed(40, 56), Matrices.packed(24, 56, is_transposed=True)
+    ctypes.c_long.in_dll(library, "needed").value = 4096
+    ctypes.c_long.in_dll(library, "offered").value = 1
+    launch = products.launch(
+        MatrixProduct(40, 24, 56, 3, halves, *packed), [], Readers([], 0, None, lambda arrays: []), context
+    )
+    assert launch is not None
+    launch([PlacedArray(address, 8) for address in (4096, 8192 + 16, 16384)], None, 2.0, 0.5)
+    handle, b, left, a, right, c, result, d, last, algorithm, workspace, size, stream = values("given", 13)
+    assert (handle, a, b, c, d, algorithm, stream) == (77, 8192 + 16, 16384, 4096, 4096, 4711, 8)
+    assert [*(ctypes.c_float * 2).in_dll(library, "factors")] == [2.0, 0.5]
+    described = [values(name) for name in ("kinds", "rows", "columns", "leading", "batches", "strides")]
+    assert [[column[at] for column in described] for at in (left, right, result)] == [
+        [14, 56, 24, 56, 3, 24 * 56], [14, 56, 40, 56, 3, 40 * 56], [14, 24, 40, 24, 3, 40 * 24]
+    ]  # fmt: skip
+    assert result == last
+    assert values("description", 5) == [68, 0, 0, 1, 0], "sums in float32, and the left operand is transposed"
+    assert values("alignments", 9)[5:] == [256, 16, 256, 256]
+    assert size == chosen_algorithm.WORKSPACE
+    launch(arrays(8), None, 1.0, 0.0)
+    assert values("given", 13)[10] == workspace
+    launch(arrays(0), None, 1.0, 0.0)
+    assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
 
 
 def test_a_call_in_another_context_makes_its_own_current(library: ctypes.CDLL, context: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable
@@ -146,19 +147,19 @@ def test_the_handles_of_threads_that_have_ended_are_taken_by_the_next(
 ) -> None:
     a, b = torch.ones(300, 200, device="cuda")[:, :100], torch.ones(100, 50, device="cuda")
     assert tuner.matmul.explain(a, b).kernel.startswith("library"), "whose handles are what is looked at"
-    begun: list[int] = []
-    begin = cublas_products._new_handle
+    begun: list[str] = []
 
-    def counted(stream: int, context: Any) -> Any:
-        begun.append(stream)
-        return begin(stream, context)
+    def counted(begin: Any, *about: Any) -> Any:
+        begun.append(begin.__name__)
+        return begin(*about)
 
-    monkeypatch.setattr(cublas_products, "_new_handle", counted)
+    for begin in (cublas_products._new_handle, cublas_products._new_workspace):
+        monkeypatch.setattr(cublas_products, begin.__name__, functools.partial(counted, begin))
     for _ in range(12):
         thread = threading.Thread(target=lambda: (tuner.matmul(a, b), torch.cuda.synchronize()))
         thread.start()
         thread.join()
-    assert len(begun) <= 1, "the second takes what the first has left"
+    assert len(begun) == len({*begun}), "the second takes what the first has left"
 
 
 def test_wrong_arrays_are_refused_by_the_library_as_by_kernels(torch: Any, gemm: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -97,7 +98,13 @@ def missing(space: Space, path: Path) -> list[str]:
 
 def is_shipped(path: Path) -> bool:
     """Whether a file comes with this package."""
-    return Path(os.path.normpath(path)).is_relative_to(paths.shipped("kernels"))
+    return _is_within(path, paths.shipped("kernels"))
+
+
+@functools.lru_cache(maxsize=256)
+def _is_within(path: Path, folder: Path) -> bool:
+    """Whether a file is in a folder. It is cached, because a choice at a new size asks several times."""
+    return Path(os.path.normpath(path)).is_relative_to(folder)
 
 
 def defined_in(space: Space, path: Path, generated: Path | None = None) -> Definitions | None:

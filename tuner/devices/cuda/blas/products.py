@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
@@ -12,15 +13,14 @@ from tuner.devices import forking
 from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
-from tuner.devices.cuda.blas import gemm
+from tuner.devices.cuda.blas import chosen_algorithm, gemm
+from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
 
 _KIND = "cuda"
-# cudaDataType, cublasComputeType_t, cublasOperation_t and cublasGemmAlgo_t. TF32 is never used.
-_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-_SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
-_PLAIN, _TRANSPOSED = 0, 1
+_DEFAULT = -1  # cublasGemmAlgo_t
+_PLAIN, _TRANSPOSED = 0, 1  # cublasOperation_t
 PER_THREAD = 2  # CU_STREAM_PER_THREAD: stands for a different stream in each thread
 MOST_KEPT = 256  # prepared calls per thread: sets of addresses with a stream and factors
 
@@ -33,12 +33,13 @@ def launch(
     installed."""
     if not gemm.has(*product.dtypes) or not gemm.fits(product) or _library() is None:
         return None
-    handles = _handles(context.handle.value or 0)
-    try:
-        handles.at(0, context)
-    except DeviceError:
-        return None
-    return _call(product, address_check(specs), readers, context, handles)
+    algorithm, handles = chosen_algorithm.of(product, context), _handles(context.handle.value or 0)
+    if algorithm is None:
+        try:
+            handles.at(0, context)
+        except DeviceError:
+            return None
+    return _call(product, algorithm, address_check(specs), readers, context, handles)
 
 
 @functools.cache
@@ -56,44 +57,29 @@ def _library() -> ctypes.CDLL | None:
 
 def _call(
     product: MatrixProduct,
+    algorithm: ChosenAlgorithm | None,
     check: Callable[[Sequence[int]], None],
     readers: Readers,
     context: driver.Context,
-    handles: _Handles,
+    handles: _PerStream,
 ) -> ProductLaunch:
-    cublas: Any = _library()
-    # Arguments in ctypes' own form, which it passes on as they are. Objects such as c_int(1) take 0.4 us more in all.
-    pointer, integer, at_handle = ctypes.c_void_p.from_param, ctypes.c_int.from_param, handles.at
-    kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
-    # cuBLAS is column-major: the row-major C = A B is its C' = B' A'.
-    a, b, c = (
-        (
-            integer(type_),
-            integer(matrices.leading),
-            *([ctypes.c_longlong.from_param(matrices.stride)] if product.batch > 1 else []),
-        )
-        for type_, matrices in zip(
-            (_TYPES[dtype] for dtype in product.dtypes), (product.A, product.B, product.C), strict=True
-        )
-    )
-    enqueue = cublas.cublasGemmStridedBatchedEx if product.batch > 1 else cublas.cublasGemmEx
-    first = [*map(integer, (_operation(product.B), _operation(product.A), product.N, product.M, product.K))]
-    batch = (product.batch,) if product.batch > 1 else ()
-    last = [*map(integer, (*batch, _SUMMED_64F if kind is ctypes.c_double else _SUMMED_32F, _DEFAULT))]
     threads, live, number = _Prepared(), forking.live(_KIND), context.handle.value
+    workspaces = _workspaces(number or 0)
 
     def prepare(key: tuple[Any, ...]) -> Callable[[], int]:
         """The call for these addresses, stream and factors in this thread, whose arguments are checked once."""
         *addresses, stream, alpha, beta = key
         check(addresses)
-        at_c, at_a, at_b = map(pointer, addresses)
-        one, other = (ctypes.byref(kind(factor)) for factor in (alpha, beta))
-        handle = pointer(at_handle(stream, context).value)
+        prepared = None
+        if algorithm is not None:
+            with contextlib.suppress(LaunchError):  # there is no memory for a workspace
+                workspace = functools.partial(workspaces.at, stream, context)
+                prepared = algorithm.call(addresses, stream, (alpha, beta), workspace)
+        if prepared is None:
+            prepared = _by_default(product, addresses, handles.at(stream, context), (alpha, beta))
         if len(threads.calls) >= MOST_KEPT:
             threads.calls.clear()
-        prepared = threads.calls[key] = functools.partial(
-            enqueue, handle, *first, one, at_b, *b, at_a, *a, other, at_c, *c, *last
-        )
+        threads.calls[key] = prepared
         return prepared
 
     def call(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
@@ -113,6 +99,34 @@ def _call(
     return call
 
 
+def _by_default(
+    product: MatrixProduct, addresses: Sequence[int], handle: int, factors: Sequence[float]
+) -> Callable[[], int]:
+    """The call for C, A and B at these addresses, for which cuBLAS chooses an algorithm each time."""
+    cublas: Any = _library()
+    # Arguments in ctypes' own form, which it passes on as they are. Objects such as c_int(1) take 0.4 us more in all.
+    pointer, integer, stride = ctypes.c_void_p.from_param, ctypes.c_int.from_param, ctypes.c_longlong.from_param
+    kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
+    has_batch = product.batch > 1
+
+    def matrix(address: int, dtype: str, matrices: Matrices) -> list[Any]:
+        strides = [stride(matrices.stride)] if has_batch else []
+        return [pointer(address), integer(TYPES[dtype]), integer(matrices.leading), *strides]
+
+    at_c, at_a, at_b = addresses
+    of_a, of_b, of_c = product.dtypes
+    alpha, beta = (ctypes.byref(kind(factor)) for factor in factors)
+    # cuBLAS is column-major: the row-major C = A B is its C' = B' A'.
+    sizes = _operation(product.B), _operation(product.A), product.N, product.M, product.K
+    count = [integer(product.batch)] if has_batch else []
+    sums = SUMMED_64F if kind is ctypes.c_double else SUMMED_32F
+    return functools.partial(
+        cublas.cublasGemmStridedBatchedEx if has_batch else cublas.cublasGemmEx,
+        pointer(handle), *map(integer, sizes), alpha, *matrix(at_b, of_b, product.B), *matrix(at_a, of_a, product.A),
+        beta, *matrix(at_c, of_c, product.C), *count, integer(sums), integer(_DEFAULT),
+    )  # fmt: skip
+
+
 class _Prepared(threading.local):
     """The prepared calls of one thread, and its own way to ask for its current context."""
 
@@ -125,40 +139,41 @@ def _operation(matrices: Matrices) -> int:
     return _TRANSPOSED if matrices.is_transposed else _PLAIN
 
 
-class _ThreadHandles(dict[int, ctypes.c_void_p]):
-    """The cuBLAS handles of one thread, by stream. When the thread ends, they move to `free`, for the next thread that
-    uses their streams: a handle holds device memory, and destroying it would synchronise with the device."""
+class _Kept(dict[int, int]):
+    """What one thread uses, by stream. When the thread ends, it moves to `free`, for the next thread that uses its
+    streams: it holds device memory, and to free it would synchronise with the device."""
 
-    def __init__(self, free: dict[int, list[ctypes.c_void_p]]) -> None:
+    def __init__(self, free: dict[int, list[int]]) -> None:
         super().__init__()
         self.free = free
 
     def __del__(self) -> None:
-        for stream, handle in self.items():
+        for stream, each in self.items():
             if stream != PER_THREAD:
-                self.free.setdefault(stream, []).append(handle)
+                self.free.setdefault(stream, []).append(each)
 
 
-class _Handles(threading.local):
-    """The cuBLAS handles in one context, by thread and stream: two streams must not use a handle's workspace at once.
-    Handles live as long as the process."""
+class _PerStream(threading.local):
+    """cuBLAS handles or workspaces in one context, by thread and stream: two streams must not use a workspace at once.
+    They live as long as the process."""
 
-    def __init__(self, free: dict[int, list[ctypes.c_void_p]]) -> None:
-        self._by_stream = _ThreadHandles(free)
+    def __init__(self, make: Callable[[int, driver.Context], int], free: dict[int, list[int]]) -> None:
+        self._make, self._kept = make, _Kept(free)
 
-    def at(self, stream: int, context: driver.Context) -> ctypes.c_void_p:
-        """This thread's handle for a stream. Raises DeviceError if cuBLAS cannot create one."""
-        handle = self._by_stream.get(stream)
-        if handle is None:
+    def at(self, stream: int, context: driver.Context) -> int:
+        """This thread's one for a stream. Raises as `make` does."""
+        found = self._kept.get(stream)
+        if found is None:
             try:
-                handle = self._by_stream.free[stream].pop()
+                found = self._kept.free[stream].pop()
             except LookupError:
-                handle = _new_handle(stream, context)
-            self._by_stream[stream] = handle
-        return handle
+                found = self._make(stream, context)
+            self._kept[stream] = found
+        return found
 
 
-def _new_handle(stream: int, context: driver.Context) -> ctypes.c_void_p:
+def _new_handle(stream: int, context: driver.Context) -> int:
+    """A cuBLAS handle. Raises DeviceError if cuBLAS cannot create one."""
     cublas: Any = _library()
     handle = ctypes.c_void_p()
     with context.apart_from_capture(), context.active():
@@ -166,9 +181,22 @@ def _new_handle(stream: int, context: driver.Context) -> ctypes.c_void_p:
         status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
     if status:
         raise DeviceError(f"cuBLAS: status {status} when creating a handle; free memory on cuda:{context.number}")
-    return handle
+    return handle.value or 0
+
+
+def _new_workspace(stream: int, context: driver.Context) -> int:
+    """The address of a workspace of cuBLASLt. Raises LaunchError if there is too little memory."""
+    address = ctypes.c_uint64()
+    with context.apart_from_capture():
+        context.call("allocating", "cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(WORKSPACE))
+    return address.value
 
 
 @functools.cache
-def _handles(context: int) -> _Handles:
-    return _Handles({})
+def _handles(context: int) -> _PerStream:
+    return _PerStream(lambda *about: _new_handle(*about), {})
+
+
+@functools.cache
+def _workspaces(context: int) -> _PerStream:
+    return _PerStream(lambda *about: _new_workspace(*about), {})

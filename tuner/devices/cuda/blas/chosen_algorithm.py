@@ -1,0 +1,162 @@
+"""Products by the algorithm that cuBLASLt expects to be fastest, chosen once, by ctypes.
+
+cuBLAS chooses an algorithm at each call, which takes 2 us of the host's time. It takes the one that cuBLASLt names
+first for the same workspace: on an H200, the times of both were within 1.5 % at 162 of 163 sizes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tuner.devices.cuda import driver
+from tuner.devices.product import Matrices, MatrixProduct
+
+WORKSPACE = 32 << 20  # bytes, as cuBLAS has on an H100 and an H200
+ALIGNED = 256  # bytes; no algorithm requires a higher alignment
+# cudaDataType, and cublasComputeType_t. TF32 is never used.
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+SUMMED_32F, SUMMED_64F = 68, 70
+_TRANSPOSED = 1  # cublasOperation_t
+_TRANSPOSE_LEFT, _TRANSPOSE_RIGHT = 3, 4  # cublasLtMatmulDescAttributes_t
+_BATCH, _STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
+_WORKSPACE_BYTES, _ALIGNMENTS = 1, (5, 6, 7, 8)  # cublasLtMatmulPreferenceAttributes_t
+
+
+class _Offer(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t, which begins with the algorithm."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * 8),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """cuBLASLt's shared library; None if it is not installed."""
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+    except ImportError:
+        return None
+    try:
+        return ctypes.CDLL(str(load_nvidia_dynamic_lib("cublasLt").abs_path))
+    except (RuntimeError, OSError):  # it or a dependency is missing
+        return None
+
+
+@functools.cache
+def _handle(context: int) -> ctypes.c_void_p | None:
+    """The handle of the current context, with this number, which lives as long as the process; None if there is none.
+    Threads share it."""
+    cublas_lt, handle = _library(), ctypes.c_void_p()
+    if cublas_lt is None or cublas_lt.cublasLtCreate(ctypes.byref(handle)):
+        return None
+    return handle
+
+
+class ChosenAlgorithm:
+    """A product whose algorithm is chosen, once for each alignment of its addresses."""
+
+    def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
+        """Raises ValueError if cuBLASLt cannot describe the product."""
+        cublas_lt: Any = _library()
+        self._lt, self._handle, self._made = cublas_lt, handle, list[ctypes.c_void_p]()
+        self._offers: dict[tuple[int, ...], _Offer | None] = {}
+        self._asking = threading.Lock()  # the preference is of one question at a time
+        is_double = product.dtypes[2] == "float64"
+        self.kind: Any = ctypes.c_double if is_double else ctypes.c_float
+        sums = SUMMED_64F if is_double else SUMMED_32F
+        scale = TYPES["float64" if is_double else "float32"]
+        self._description = self._new("MatmulDesc", ctypes.c_int(sums), ctypes.c_int(scale))
+        # cuBLASLt is column-major: the row-major C = A B is its C' = B' A'.
+        for attribute, matrices in ((_TRANSPOSE_LEFT, product.B), (_TRANSPOSE_RIGHT, product.A)):
+            if matrices.is_transposed:
+                self._set("MatmulDesc", self._description, attribute, ctypes.c_int32(_TRANSPOSED))
+        a, b, c = (TYPES[dtype] for dtype in product.dtypes)
+        M, N, K, batch = product.M, product.N, product.K, product.batch
+        self._layouts = (
+            self._layout(b, N, K, product.B, batch),
+            self._layout(a, K, M, product.A, batch),
+            self._layout(c, N, M, product.C, batch),
+        )
+        self._preference = self._new("MatmulPreference")
+        self._set("MatmulPreference", self._preference, _WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
+
+    def call(
+        self, addresses: Sequence[int], stream: int, factors: Sequence[float], workspace: Callable[[], int]
+    ) -> Callable[[], int] | None:
+        """The call for C, A and B at these addresses, which returns a status; None if there is no algorithm.
+
+        `workspace` returns the address of WORKSPACE bytes for this stream, and is called if the algorithm needs any.
+        """
+        at_c, at_a, at_b = addresses
+        offer = self._offer(tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c)))
+        if offer is None:
+            return None
+        pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
+        alpha, beta = (ctypes.byref(self.kind(factor)) for factor in factors)
+        left, right, result = map(pointer, (layout.value for layout in self._layouts))
+        b, a, c = map(pointer, (at_b, at_a, at_c))
+        return functools.partial(
+            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
+            a, right, beta, c, result, c, result, ctypes.byref(offer), pointer(workspace() if nbytes else None),
+            ctypes.c_size_t(nbytes), pointer(stream),
+        )  # fmt: skip
+
+    def _offer(self, alignments: tuple[int, ...]) -> _Offer | None:
+        """The algorithm that is named first for addresses with these alignments in bytes."""
+        with self._asking:
+            if alignments not in self._offers:
+                self._offers[alignments] = self._asked(alignments)
+            return self._offers[alignments]
+
+    def _asked(self, alignments: tuple[int, ...]) -> _Offer | None:
+        offer, count = _Offer(), ctypes.c_int()
+        for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
+            self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
+        left, right, result = self._layouts
+        status = self._lt.cublasLtMatmulAlgoGetHeuristic(
+            self._handle, self._description, left, right, result, result, self._preference, 1,
+            ctypes.byref(offer), ctypes.byref(count),
+        )  # fmt: skip
+        return None if status or not count.value or offer.state else offer
+
+    def _layout(self, kind: int, rows: int, columns: int, matrices: Matrices, batch: int) -> ctypes.c_void_p:
+        extents = (columns, rows) if matrices.is_transposed else (rows, columns)
+        numbers = (*map(ctypes.c_uint64, extents), ctypes.c_int64(matrices.leading))
+        layout = self._new("MatrixLayout", ctypes.c_int(kind), *numbers)
+        # The stride is set for a single matrix, too: the choice may depend on its alignment.
+        self._set("MatrixLayout", layout, _BATCH, ctypes.c_int32(batch))
+        self._set("MatrixLayout", layout, _STRIDE, ctypes.c_int64(matrices.stride))
+        return layout
+
+    def _new(self, what: str, *about: Any) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        if getattr(self._lt, f"cublasLt{what}Create")(ctypes.byref(made), *about):
+            raise ValueError(f"cuBLASLt makes no {what} of {about}")
+        # Not at exit, when the library may already be gone.
+        weakref.finalize(self, getattr(self._lt, f"cublasLt{what}Destroy"), made).atexit = False
+        return made
+
+    def _set(self, what: str, made: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        change = getattr(self._lt, f"cublasLt{what}SetAttribute")
+        if change(made, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))):
+            raise ValueError(f"cuBLASLt does not take {value} as attribute {attribute} of a {what}")
+
+
+def of(product: MatrixProduct, context: driver.Context) -> ChosenAlgorithm | None:
+    """The product in this context; None if cuBLASLt cannot describe it, or is not installed."""
+    with context.apart_from_capture(), context.active():
+        handle = _handle(context.handle.value or 0)
+    try:
+        return None if handle is None else ChosenAlgorithm(product, handle)
+    except ValueError:
+        return None
