@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tuner
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
+from tuner.devices.host.device import HostDevice
+from tuner.errors import DeviceError
 from tuner.measure.answers import device_answers, placing
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.benchmark import Bench
 from tuner.measure.kernels import bench_kernels
 from tuner.measure.method import Method
+from tuner.measure.workbench import Workbench
 from tuner.space import operation
 from tuner.space.answers import reference
 from tuner.space.dtypes import DTYPES, DType
@@ -411,3 +415,37 @@ def test_the_host_never_holds_a_large_array(tmp_path: Path, opencl: Device) -> N
         tracemalloc.stop()
     assert bench.workbench.set_count > 1
     assert peak < LARGE * 4
+
+
+def test_memory_is_needed_for_what_is_held_and_answers_only_of_what_is_compared(
+    host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script declares no roles, and has no options: three arrays, two of them restored, one of them compared."""
+    count = 100_000
+    arrays = [{"name": name, "dtype": "float32", "shape": [count]} for name in "yab"]
+    space = tuner.Space(
+        kernel="sum",
+        source="void sum(float *y, float *a, float *b) { for (int i = 0; i < N; i++) y[i] = a[i] + b[i]; }",
+        operation={
+            "sizes": {"n": 1},
+            "arguments": [
+                {**each, "role": role, "compared": role == "out"}
+                for each, role in zip(arrays, ("out", "inout", "inout"), strict=True)
+            ],
+            "reference": lambda a, b: a.astype(np.float64) + b,
+        },
+        parameters={"N": [count]},
+    ).model
+    scope = scope_of(space, host, {"n": 1})
+    needed = count * (3 * 4 + 2 * 4 + 8 + 8 + 3 * 4)  # with the answers on the host, and the arrays of a fork
+    monkeypatch.setattr(host, "memory", needed - 1)
+    with pytest.raises(DeviceError, match="arrays and references take"):
+        Workbench(host, space, scope)
+    monkeypatch.setattr(host, "memory", needed)
+    assert Workbench(host, space, scope).set_count
+
+
+def test_a_processor_offers_the_memory_that_caches_give_back(host: Device) -> None:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    assert available / 2 < HostDevice().memory < available * 2

@@ -140,11 +140,22 @@ def has(memory: int) -> bool:
     """Whether the machine has `memory` bytes available, and this process may allocate them."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     allowed = soft == resource.RLIM_INFINITY or soft >= memory
+    available = _available()
+    return allowed and (available is None or available >= memory)
+
+
+def available_memory() -> int:
+    """The bytes that programs may still allocate: the pages that are free, and those of caches that give way."""
+    available = _available()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if available is None else available
+
+
+def _available() -> int | None:
+    """What Linux says that programs may still allocate, in bytes; None from any other system."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        available = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
-        return allowed and (available is None or available << 10 >= memory)
-    return allowed
+        return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
+    return None
 
 
 def _mount(folder: Path) -> Path:

@@ -68,7 +68,7 @@ class HostDevice(Device):
         self.units = len(os.sched_getaffinity(0))
         self.name = f"{processor()} x{self.units}"
         self.architecture = platform.machine()
-        self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        self.memory = environment.available_memory()
         self.limits = Limits()
         self.conditions = self._conditions()
         self._returned_ms: list[float] = []  # the times that kernels have returned since a timer was started

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices import caches, forking
+from tuner.devices import caches, environment, forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
@@ -99,6 +99,8 @@ class OpenCLDevice(Device):
         )
         self.conditions = processor_settings.conditions(device, self.compiles_at_launch).and_also(code)
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
+        if self.on_processor:
+            self.memory = min(self.memory, environment.available_memory())
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
         self.units = device.max_compute_units
         self.limits = Limits(

@@ -145,10 +145,10 @@ class Referee:
                 return self._evaluated(form, scope, contents, seed)
             case NoReference():
                 return {}, read
-            case PythonReference(function):
+            case PythonReference(function, is_fixed):
                 names = [*contents, *scope.sizes, *scope.options, *scope.passed_scalars]
-                requested = self._requested(function, names)
-                takes_all = len(requested) == len(names)  # by `**`, so the arrays that it reads are unknown
+                requested = [] if is_fixed else self._requested(function, names)
+                takes_all = is_fixed or len(requested) == len(names)  # by `**`: the arrays that it reads are unknown
                 call = functools.partial(self._returned, form, requested, scope, contents)
                 is_elsewhere = isinstance(function, FunctionObject)
                 answers = self._cached(seed, scope, call if is_elsewhere else lambda: self.device.isolation.run(call))

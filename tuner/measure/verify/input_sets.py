@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.devices import environment
 from tuner.errors import DeviceError
 from tuner.measure.bound import Bound, bound
 from tuner.space import operation
@@ -19,7 +19,7 @@ from tuner.space.dtypes import DType
 from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, Held
-from tuner.space.values.forms import ConfigReference, KernelReference
+from tuner.space.values.forms import ConfigReference, KernelReference, NoReference
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
@@ -93,9 +93,14 @@ def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool
 def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> None:
     """Raise DeviceError if one input set does not fit on the device.
 
-    `padded` is the size in bytes of the padded arrays that the finals need too.
+    `padded` is the size in bytes of the padded arrays that the finals need too. A processor also holds the answers
+    themselves, and each run in a fork of the process has its own arrays, because it writes to them.
     """
     needed = _device_bytes(op, scope, 1) + padded
+    if device.on_processor:
+        needed += _references_bytes(op, scope)
+    if device.runs_in_process:
+        needed += operation.array_bytes(op, scope)
     if needed > device.memory:
         raise DeviceError(
             f"{device.id}: arrays and references take {needed / 1e9:.1f} GB; {device.name} offers "
@@ -117,18 +122,24 @@ def set_count(
     on_host = (SEARCH_SETS + 1) * _host_bytes(inputs) + 2 * padded
     if device.on_processor:
         on_device, on_host = 0, on_device + on_host
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return SEARCH_SETS if on_device <= device.memory and on_host <= free / 2 else 1
+    available = environment.available_memory()
+    return SEARCH_SETS if on_device <= device.memory and on_host <= available / 2 else 1
 
 
 def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """Device memory for the arrays and, for each input set, copies of all inputs and references of all outputs."""
-    arrays = operation.array_bytes(op, scope)
-    references = sum(_reference_bytes(argument, scope) for argument in op.outputs)
-    other_options = references  # of the workbench with other options
+    """Device memory for the arrays and, for each input set, copies of all inputs and references of what is compared."""
+    arrays, references = operation.array_bytes(op, scope), _references_bytes(op, scope)
+    other_options = references if scope.passed_options else 0  # of the workbench with other options
     only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
     reference_launch = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
     return arrays + sets * (arrays - only_written + references) + other_options + reference_launch
+
+
+def _references_bytes(op: Operation, scope: Scope) -> int:
+    """The bytes of the answers of all outputs that are compared."""
+    if isinstance(op.reference, NoReference):
+        return 0
+    return sum(_reference_bytes(argument, scope) for argument in op.outputs if argument.name in op.compared)
 
 
 def _reference_bytes(argument: Argument, scope: Scope) -> int:

@@ -32,10 +32,14 @@ class ExpressionReference:
 
 @dataclass(frozen=True)
 class PythonReference:
-    """A Python function of the operation's arrays, sizes and options."""
+    """A Python function of the operation's arrays, sizes and options.
+
+    is_fixed: it returns the answers of the only contents that the arrays have before a run, and reads none of them.
+    """
 
     kind: ClassVar[str] = "python"
     function: PythonFunction | FunctionObject
+    is_fixed: bool = False
 
     @property
     def meaning(self) -> Any:
