@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping
+import functools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from kernel_tuner import util
 
-from tuner.door import script_functions
 from tuner.door.call import Call
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import described
 from tuner.space import expressions
-from tuner.space.config import Config
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.expressions.computed_numbers import ComputedNumber
+from tuner.space.expressions.function_names import origin
 
 AXES = "xyz"
-MOST_COMPUTED = 1_000_000  # configurations whose grids are computed by functions
 BLOCKS = "blocks_{}"  # the name of the number of blocks of an axis, where a function computes it
 
 
@@ -29,14 +29,12 @@ class ScriptGrid:
 
     sizes: the problem size, by the name of a size.
     blocks: an expression for each axis, up to the last that has more than one block.
-    computed: the numbers of blocks that functions compute, as parameters of the space with their values; and
-    restriction: the function that says which of them a configuration has. None if there are none.
+    computed: the numbers of blocks that functions compute, by names that `blocks` has.
     """
 
     sizes: dict[str, int]
     blocks: list[str]
-    computed: dict[str, list[int]]
-    restriction: Callable[[dict[str, Any]], bool] | None = None
+    computed: dict[str, ComputedNumber]
 
 
 def grid(call: Call) -> ScriptGrid:
@@ -54,11 +52,11 @@ def grid(call: Call) -> ScriptGrid:
                 sizes[name] = extent
             extent = name if name in sizes else "1"
         blocks.append(f"ceil_div({extent}, {' * '.join(factors) or '1'})")
-    computed, restriction = _computed(call, [axis for axis, each in zip(AXES, blocks, strict=True) if not each])
+    computed = _computed(call, [axis for axis, each in zip(AXES, blocks, strict=True) if not each])
     blocks = [each or BLOCKS.format(axis) for axis, each in zip(AXES, blocks, strict=True)]
     while len(blocks) > 1 and blocks[-1] == "ceil_div(1, 1)":
         blocks.pop()
-    return ScriptGrid(sizes or {"problem_size_x": 1}, blocks, computed, restriction)
+    return ScriptGrid(sizes or {"problem_size_x": 1}, blocks, computed)
 
 
 def _extents(call: Call) -> dict[str, int | str | None]:
@@ -108,47 +106,61 @@ def _formula(text: str, call: Call) -> str | None:
     return f"({text})" if text.strip().isidentifier() or text.strip().isdecimal() else f"int({text})"
 
 
-def _computed(call: Call, axes: list[str]) -> tuple[dict[str, list[int]], Callable[[dict[str, Any]], bool] | None]:
-    """The blocks of these axes, which functions of the script compute for each configuration."""
-    if not axes:
-        return {}, None
-    combinations = math.prod(len(values) for values in call.parameters.values())
-    if combinations > MOST_COMPUTED:
-        raise RequestError(
-            f"problem_size and grid divisors: a function would be called for {combinations:,} combinations; at most "
-            f"{MOST_COMPUTED:,} are possible, so write expressions instead"
-        )
-    names = list(call.parameters)
-    found: dict[tuple[Any, ...], tuple[int, ...]] = {}
-    raised: dict[tuple[Any, ...], Exception] = {}
-    for values in itertools.product(*call.parameters.values()):
-        try:
-            blocks = _blocks(call, dict(zip(names, values, strict=True)))
-        except Exception as error:  # it matters only where the restrictions allow this configuration
-            raised[values] = error
-            continue
-        if blocks is not None:
-            found[values] = tuple(blocks[AXES.index(axis)] for axis in axes)
-    computed = {
-        BLOCKS.format(axis): sorted({each[position] for each in found.values()}) or [1]
-        for position, axis in enumerate(axes)
+def _computed(call: Call, axes: Sequence[str]) -> dict[str, ComputedNumber]:
+    """The blocks of these axes, which functions of the script compute for each configuration that is tried."""
+    blocks, names = _Blocks(call), tuple(call.parameters)
+    made_of = (call.problem_size, call.grid_divisors, tuple(call.block_names))
+    return {
+        (name := BLOCKS.format(axis)): ComputedNumber(name, names, functools.partial(blocks.of, axis), made_of)
+        for axis in axes
     }
 
-    def is_own(config: dict[str, Any]) -> bool:
-        own = tuple(config[name] for name in names)
-        if own in raised:
-            raise ExpressionError(f"problem_size or a grid divisor raises {described(raised[own])}")
-        return found.get(own) == tuple(config[name] for name in computed)
 
-    given = (call.problem_size, *call.grid_divisors)
-    function = next((each for each in given if callable(each)), None)
-    return computed, is_own if function is None else script_functions.named_as(is_own, function)
+class _Blocks:
+    """The grid of each configuration by Kernel Tuner's own rules. The script's functions are called once for each, by
+    one thread at a time."""
+
+    def __init__(self, call: Call) -> None:
+        self._call, self._calling = call, threading.Lock()
+        self._found: dict[ConfigKey, tuple[int, ...] | ExpressionError] = {}
+
+    def of(self, axis: str, config: Mapping[str, Any]) -> int:
+        """The blocks of an axis. Raises ExpressionError if a function raises anything."""
+        key = config_key(config)
+        with self._calling:
+            if key not in self._found:
+                self._found[key] = self._computed(dict(config))
+            found = self._found[key]
+        if isinstance(found, ExpressionError):
+            raise found
+        return found[AXES.index(axis)]
+
+    def _computed(self, config: dict[str, Any]) -> tuple[int, ...] | ExpressionError:
+        call = self._call
+        size = _blamed("problem_size", call.problem_size)
+        divisors = [_blamed(f"grid_div_{axis}", each) for axis, each in zip(AXES, call.grid_divisors, strict=True)]
+        try:
+            return tuple(map(int, util.setup_block_and_grid(size, divisors, config, call.block_names)[1]))
+        except ExpressionError as error:
+            return error
+        except Exception as error:
+            return ExpressionError(f"problem_size or a grid divisor: {described(error)} for {config}")
 
 
-def _blocks(call: Call, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The grid of a configuration by Kernel Tuner's own rules; None if it has no blocks."""
-    _, blocks = util.setup_block_and_grid(call.problem_size, call.grid_divisors, dict(config), call.block_names)
-    return tuple(int(each) for each in blocks) if min(blocks) >= 1 else None
+def _blamed(name: str, value: Any) -> Any:
+    """A problem size or divisor whose functions raise an ExpressionError that names them."""
+    if isinstance(value, list | tuple):
+        return [_blamed(name, each) for each in value]
+    if not callable(value):
+        return value
+
+    def called(config: dict[str, Any]) -> Any:
+        try:
+            return value(config)
+        except Exception as error:
+            raise ExpressionError(f"{name}: {origin(value)} raises {described(error)} for {config}") from None
+
+    return called
 
 
 def own(config: Config, call: Call) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tuner.door.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 from tuner.space import model
 from tuner.space.python.space import PythonSpace
+from tuner.space.values.forms import PythonReference
 
 MUTANTS = ["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
 RELATIVE = 1e-5  # the relative part of numpy.allclose, which Kernel Tuner compares with
@@ -80,14 +81,11 @@ def space(
     if answers:
         operation |= {"tolerance": {"atol": atol, "rtol": RELATIVE}, "accept": MUTANTS}
     has_grid = call.language != "c"
+    computed = grid.computed if has_grid else {}
     options, include = compiler_options.of(call)
     returns_time = call.language == "c" and _returns_float(call)
-    own = [] if grid.restriction is None else [grid.restriction]
-    if own and not functions:
-        own, grid = (
-            [],
-            replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={}),
-        )
+    if not functions:
+        grid = replace(grid, blocks=["1" if each in grid.computed else each for each in grid.blocks], computed={})
     made = PythonSpace(
         title=f"{call.kernel_name} of a script of Kernel Tuner",
         name=name,
@@ -97,23 +95,35 @@ def space(
         source=_source(call, call.text),
         include=include or None,
         languages=[call.language],
-        parameters={**_parameters(call), **(grid.computed if has_grid else {})},
-        restrictions=[*map(functools.partial(script_restrictions.of, call), restrictions), *own] or None,
-        derived=_derived(call, grid) or None,
+        parameters=_parameters(call),
+        restrictions=[*map(functools.partial(script_restrictions.of, call), restrictions)] or None,
+        derived={**dict.fromkeys(computed, 1), **_derived(call, grid)} or None,
         grid=grid.blocks if has_grid else None,
         block=_block(call) if has_grid else None,
         shared_memory=_shared_memory(call),
         compile_options={call.language: options} if options else None,
         timing="returned" if returns_time else None,
     )
-    # A space file may not accept an output that no kernel has written; a script's own `verify` is not questioned.
     tuned = replace(
-        made.model, operation=replace(made.model.operation, accept=(*made.model.operation.accept, "poison"))
+        made.model,
+        operation=_tuned(made.model.operation),
+        derived={**made.model.derived, **computed},
+        # A grid that is too large fails when it is tried: to exclude it, functions would be asked for all grids.
+        restrictions=tuple(each for each in made.model.restrictions if not each.that.names & computed.keys()),
     )
     if call.generator is not None:
         generated = generated_sources.written(call, made.model, _source, folder)
         return made, replace(tuned, generated=generated)
     return made, tuned
+
+
+def _tuned(operation: model.Operation) -> model.Operation:
+    """An operation with what no space file may say: a script's own `verify` is not questioned, and may accept an output
+    that no kernel has written; the answers are those of the script's arrays, whatever is passed to `check.py`."""
+    reference = operation.reference
+    if isinstance(reference, PythonReference):
+        reference = replace(reference, is_fixed=True)
+    return replace(operation, accept=(*operation.accept, "poison"), reference=reference)
 
 
 def _role(argument: ScriptArgument, answers: Mapping[str, Array], poisoned: frozenset[str]) -> str:

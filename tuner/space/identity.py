@@ -6,16 +6,20 @@ The files are read, never run. Functions of a space in Python are identified by 
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.quoting import shown
 from tuner.space import snapshot
+from tuner.space.expressions.computed_numbers import ComputedNumber
 from tuner.space.model import Space
 from tuner.space.sources import includes, rendering
 from tuner.space.values import function_identity, python_function
 from tuner.space.values.forms import KernelReference
 from tuner.space.values.function_object import FunctionObject
+
+ANOTHER = "which may be another one in the next run"  # the end of a message
 
 
 def of(space: Space) -> str:
@@ -39,6 +43,8 @@ def _contents(space: Space) -> Iterator[str]:
             continue
         for file in python_function.closure(function.file):
             yield f"{file.name} {_digest(file)}"
+    for name, number in _computed(space).items():
+        yield f"{name} {_identified(('computed', id(number.made_of)), number.made_of)}"
     reference = space.operation.reference
     if isinstance(reference, KernelReference) and reference.source is not None:
         yield includes.without_comments(includes.inlined(reference.source, space.include))
@@ -51,22 +57,34 @@ def unknown(space: Space) -> str | None:
             try:
                 function_identity.of(function.target)
             except function_identity.NoIdentity as error:
-                return f"{function.origin} reads {error}, which may be another one in the next run"
+                return f"{function.origin} reads {error}, {ANOTHER}"
+    for name, number in _computed(space).items():
+        try:
+            function_identity.of(number.made_of)
+        except function_identity.NoIdentity as error:
+            return f"{name} is computed from {error}, {ANOTHER}"
     return None
 
 
+def _computed(space: Space) -> dict[str, ComputedNumber]:
+    return {name: number for name, number in space.computed.items() if isinstance(number, ComputedNumber)}
+
+
 def _of_object(function: FunctionObject) -> str:
-    """The identity of a function object. One without any differs from run to run."""
+    """The identity of a function object."""
+    return function.token if function.target is None else _identified(("function", function.token), function.target)
+
+
+def _identified(key: object, value: Any) -> str:
+    """The identity of a function, or of what consists of functions. One without any differs from run to run."""
 
     def identify() -> str:
-        if function.target is None:
-            return function.token
         try:
-            return function_identity.of(function.target)
+            return function_identity.of(value)
         except function_identity.NoIdentity:
             return uuid.uuid4().hex
 
-    return snapshot.once(("function", function.token), identify)
+    return snapshot.once(key, identify)
 
 
 def _digest(path: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from tuner.space import kinds, loops
 from tuner.space.argument import Argument, Field
 from tuner.space.expressions import ArrayExpression, Expression, parse
+from tuner.space.expressions.computed_numbers import ComputedNumber
 from tuner.space.model import Operation, Restriction, Space
 from tuner.space.step import Step
 from tuner.space.values.fills import Fill
@@ -48,7 +49,7 @@ def to_json(space: Space, options: Mapping[str, float] | None = None) -> dict[st
         "restrictions": [
             [text, r.because] for r in space.restrictions for text in _conditions(space, r, options or {})
         ],
-        "derived": {name: e.text for name, e in space.derived.items()},
+        "derived": {name: _derived_data(e) for name, e in space.derived.items()},
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
         "compiler": space.compiler,
@@ -193,6 +194,17 @@ def _function(data: Mapping[str, Any]) -> PythonFunction | FunctionObject:
     return PythonFunction(Path(data["file"]), data["name"])
 
 
+def _derived_data(expression: Expression) -> Any:
+    """A derived value. What a function computes comes with each configuration."""
+    if isinstance(expression, ComputedNumber):
+        return {"name": expression.text, "reads": expression.reads}
+    return expression.text
+
+
+def _derived(data: Any) -> Expression:
+    return parse(data) if isinstance(data, str) else ComputedNumber(data["name"], tuple(data["reads"]))
+
+
 def _derivation_data(expression: Expression) -> Any:
     if isinstance(expression, PythonDerivation):
         return {"text": expression.text, **_function_data(expression.function), "arrays": sorted(expression.arrays)}
@@ -211,8 +223,8 @@ def _reference_data(reference: Reference) -> dict[str, Any]:
     match reference:
         case ExpressionReference(outputs):
             return {**kind, "outputs": {name: e.text for name, e in outputs.items()}}
-        case PythonReference(function):
-            return {**kind, **_function_data(function)}
+        case PythonReference(function, is_fixed):
+            return {**kind, **_function_data(function), **({"is_fixed": True} if is_fixed else {})}
         case KernelReference(kernel, source, arguments, grid, block):
             extents = {"grid": [e.text for e in grid], "block": [e.text for e in block]}
             return {**kind, "kernel": kernel, "file": source and str(source), "arguments": [*arguments], **extents}
@@ -227,7 +239,7 @@ def _reference(data: Mapping[str, Any]) -> Reference:
         case "expression":
             return ExpressionReference({name: ArrayExpression(text) for name, text in data["outputs"].items()})
         case "python":
-            return PythonReference(_function(data))
+            return PythonReference(_function(data), data.get("is_fixed", False))
         case "kernel":
             source = data["file"] and Path(data["file"])
             grid, block = _three(data["grid"]), _three(data["block"])
@@ -293,7 +305,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         languages=tuple(data["languages"]),
         parameters={name: tuple(values) for name, values in data["parameters"].items()},
         restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
-        derived={name: parse(text) for name, text in data["derived"].items()},
+        derived={name: _derived(each) for name, each in data["derived"].items()},
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         compiler=data["compiler"],

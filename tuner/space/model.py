@@ -317,6 +317,18 @@ class Space:
         return _Names({**self.operation.own(scope).names, **config}, self.derived)
 
     @cached_property
+    def computed(self) -> Mapping[str, Expression]:
+        """The derived values that functions of this program compute (see `computed_numbers`)."""
+        return {name: expression for name, expression in self.derived.items() if expression.is_python}
+
+    def completed(self, config: Config) -> Config:
+        """The configuration as other processes need it: with the values that only this one can compute.
+
+        Raises ExpressionError if there is none.
+        """
+        return {**config, **{name: expression.evaluate(config) for name, expression in self.computed.items()}}
+
+    @cached_property
     def sized_names(self) -> frozenset[str]:
         """The sizes, and the derived values that depend on them."""
         sized = {*self.operation.sizes}

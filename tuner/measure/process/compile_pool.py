@@ -13,7 +13,7 @@ from typing import Any
 
 from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
-from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
+from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form, snapshot
 from tuner.space.config import Config, ConfigKey, config_key
@@ -73,7 +73,7 @@ class CompilePool:
                 before = self._problem
                 self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
             self._problem = now
-        self._task = {**self._task_of(space, scope, device), "compiler": compiler}
+        self._task, self._space = {**self._task_of(space, scope, device), "compiler": compiler}, space
         if self._pool is None:
             self._alternate = device.on_processor
             cores = len(os.sched_getaffinity(0))
@@ -169,7 +169,7 @@ class CompilePool:
     def _submit(self, config: Config) -> Future[None]:
         with self._starting:
             if not self._closed and self._pool is not None:
-                return self._pool.submit(self._build, config, self._task)
+                return self._pool.submit(self._build, config, self._task, self._space)
         build = Future[None]()
         build.cancel()
         return build
@@ -185,10 +185,10 @@ class CompilePool:
         for process in self._processes:
             process.close()
 
-    def _build(self, config: Config, task: dict[str, Any]) -> None:
+    def _build(self, config: Config, task: dict[str, Any], space: Space) -> None:
         began = time.perf_counter()
         try:
-            launch = self._built(config, task)["launch"]
+            launch = self._built(completed(space, config), task)["launch"]
             logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
@@ -271,6 +271,14 @@ class CompilePool:
         with self._starting:
             process.close()
             self._processes.remove(process)
+
+
+def completed(space: Space, config: Config) -> Config:
+    """The configuration with the values that only this process can compute. Raises GeometryError."""
+    try:
+        return space.completed(config)
+    except ExpressionError as error:
+        raise GeometryError(str(error)) from None
 
 
 class _Stopped(Exception):

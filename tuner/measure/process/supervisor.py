@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from tuner.devices import DeviceInfo, environment, forkable_packages
 from tuner.devices.compiler import Allowance
-from tuner.errors import DeviceError, EnvironmentTrouble, TunerError, WorkerDied
+from tuner.errors import DeviceError, EnvironmentTrouble, ExpressionError, GeometryError, TunerError, WorkerDied
 from tuner.measure import turns
 from tuner.measure.answers import function_objects
 from tuner.measure.method import STANDARD, TIMEOUT, Method
@@ -185,7 +185,14 @@ class Supervisor:
         Raises WorkerDied if the worker died or had to be killed, and EnvironmentTrouble if the machine is to blame. The
         next call starts a new worker.
         """
+        try:
+            config = self.task.space.completed(config)
+        except ExpressionError as error:
+            return Outcome(failure=GeometryError.reason, log=str(error))
         return self._ask(Outcome.from_json, {"measure": config, "best": best}, self.task.timeout)
+
+    def _completed(self, configs: Sequence[Config]) -> list[Config]:
+        return [self.task.space.completed(config) for config in configs]
 
     def finals(
         self,
@@ -203,7 +210,7 @@ class Supervisor:
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
         seconds += MOST_PERIODS * (1 + len(configs)) * (sustained or 0.0)
         request = {
-            "finals": list(configs), "with_library": with_library, "sustained": sustained,
+            "finals": self._completed(configs), "with_library": with_library, "sustained": sustained,
             "quick": quick,
         }  # fmt: skip
         return self._ask(Finals.from_json, request, seconds, found_wrong)
@@ -222,8 +229,8 @@ class Supervisor:
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
-        seconds = self.task.timeout * (len(configs) + 1)
-        return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds, found_wrong)
+        seconds, request = self.task.timeout * (len(configs) + 1), {"verify": self._completed(configs)}
+        return self._ask(lambda reply: list(reply["failures"]), request, seconds, found_wrong)
 
     def repeat(self, config: Config, runs: int, seconds: float | None) -> Repeated:
         """Run `config` again and again, and compare each run, as `Bench.repeat` does with these arguments.
@@ -231,7 +238,7 @@ class Supervisor:
         Raises as `measure` does. The timeout is for each part of the runs, because the worker says that it goes on.
         """
         self._renew()
-        request = {"repeat": config, "runs": runs, "seconds": seconds}
+        request = {"repeat": self.task.space.completed(config), "runs": runs, "seconds": seconds}
         return self._ask(lambda reply: Repeated(**reply), request, 3 * self.task.timeout)
 
     def _renew(self) -> None:

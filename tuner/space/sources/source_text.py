@@ -22,11 +22,11 @@ def macro_names(space: Space) -> tuple[str, ...]:
     """The names of the macros: types, parameters and derived values.
 
     Names passed as template arguments are left out, because the source declares template parameters with these names.
-    A Python file has no macros.
+    So are values that functions compute, because no file has declared their names. A Python file has no macros.
     """
     if space.python_language is not None:
         return ()
-    template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
+    template = set[str](space.computed).union(*(braces.template_names(step.kernel) for step in space.steps))
     names = (*space.operation.types, *space.parameters, *space.derived)
     return tuple(name for name in names if name not in template)
 

@@ -6,6 +6,7 @@ thread, which it compares with a bound, or not at all.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -158,9 +159,10 @@ def _threads(
     found: list[tuple[int, int, Value]] = []
     for value in space.parameters[name]:
         config = {**base, name: value}
-        if space.valid(config, scope):
-            geometry = Instance(space, config, scope).geometries[number]
-            found.append((geometry.grid[axis] * geometry.block[axis], geometry.block[axis], value))
+        with contextlib.suppress(SpaceError):  # a configuration without a geometry fails when it is tried
+            if space.valid(config, scope):
+                geometry = Instance(space, config, scope).geometries[number]
+                found.append((geometry.grid[axis] * geometry.block[axis], geometry.block[axis], value))
     return found
 
 
