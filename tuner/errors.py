@@ -2,6 +2,7 @@
 
     TunerError                     base class; the command line prints it as one message
       RequestError                 the request is invalid: exit status 2
+        OptionError                an option has a wrong value
         SpaceError                 a space or operation file is invalid
           ExpressionError          an expression is not allowed, or has no value
         NoConfiguration            no configuration satisfies the restrictions at this size
@@ -37,6 +38,19 @@ class TunerError(Exception):
 
 class RequestError(TunerError):
     """The request cannot be fulfilled as made."""
+
+
+class OptionError(RequestError):
+    """An option has a wrong value. `fault` is the value and what is wrong with it; `str()` is for the command line."""
+
+    def __init__(self, fault: str, option: str = "") -> None:
+        super().__init__(f"--{option} {fault}" if option else fault)
+        self.fault, self.option = fault, option
+
+    @property
+    def in_python(self) -> str:
+        """The message for a program, in which the option is a keyword."""
+        return f"{self.option}={self.fault}" if self.option else self.fault
 
 
 class SpaceError(RequestError):

@@ -62,5 +62,5 @@ def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(
         if reason := futility.add(Trial(config, Outcome(failure="wrong result", log=log))):
             told.append(count)
             assert "all compute the same wrong value for the same element: c[0] = 29, 49 expected; 20 of 256" in reason
-            assert "; fix the kernel or its reference, and run the same command again" in reason
+            assert "; fix the kernel or its reference, and run it again" in reason
     assert told == over

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.errors import RequestError
+from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def peculiarity(cold: bool, objective: str) -> str:
 
 
 def check_timeout(seconds: float) -> None:
-    """Raise RequestError if the timeout is not in 1 to LONGEST_TIMEOUT seconds."""
+    """Raise OptionError if the timeout is not in 1 to LONGEST_TIMEOUT seconds."""
     if not 1 <= seconds <= LONGEST_TIMEOUT:
-        raise RequestError(f"--timeout {seconds:g}: must be 1 to {LONGEST_TIMEOUT:g} seconds")
+        raise OptionError(f"{seconds:g}: must be 1 to {LONGEST_TIMEOUT:g} seconds", "timeout")
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:

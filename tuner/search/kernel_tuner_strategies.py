@@ -21,7 +21,7 @@ from kernel_tuner.runners.runner import Runner
 from kernel_tuner.searchspace import Searchspace
 from kernel_tuner.util import InvalidConfig, RuntimeFailedConfig, StopCriterionReached, TuningBudget
 
-from tuner.errors import RequestError
+from tuner.errors import OptionError
 from tuner.search.pool import Pool
 from tuner.search.proposer import Exhausted, Proposer
 
@@ -31,11 +31,11 @@ MOST_STALE = 500  # consecutive calls without a new configuration before a strat
 
 
 def check(name: str) -> None:
-    """Raise RequestError if a package that strategy `name` needs is not installed."""
+    """Raise OptionError if a package that strategy `name` needs is not installed."""
     try:
         repr(strategy_map[name].tune)
     except ImportError as error:
-        raise RequestError(f"--strategy kt:{name}: {error}; install it, or take another strategy") from None
+        raise OptionError(f"kt:{name}: {error}; install it, or take another strategy", "strategy") from None
 
 
 class KernelTunerStrategy(Proposer):

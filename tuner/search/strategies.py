@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
-from tuner.errors import RequestError
+from tuner.errors import OptionError
 from tuner.quoting import quoted
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.foreign import Foreign
@@ -146,10 +146,10 @@ def check(name: str | None, objectives: int = 1) -> None:
         near = difflib.get_close_matches(name.rpartition(":")[2], names, n=1)
         hint = f"did you mean {names[near[0]]}? " if near else ""
         all_names = ", ".join(STRATEGIES)
-        raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; {hint}there are: {all_names}")
+        raise OptionError(f"{quoted(name)}: there is no such strategy; {hint}there are: {all_names}", "strategy")
     if objectives > 1 and not STRATEGIES[name].many_objectives:
         others = ", ".join(other.name for other in STRATEGIES.values() if other.many_objectives)
-        raise RequestError(f"--strategy {name}: supports one objective; for {objectives}, take {others}")
+        raise OptionError(f"{name}: supports one objective; for {objectives}, take {others}", "strategy")
     STRATEGIES[name].check()
 
 

@@ -30,7 +30,9 @@ def budget(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise RequestError(f"budget={quoted(value)}: write a number of configurations, or a time: '90s', '2m', '1h'")
+        raise RequestError(
+            f"budget={quoted(value)}: write a number of configurations, or a time: '90s', '2m', '1h', or both: '100,2m'"
+        )
     return str(int(value))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.catalog import catalog
-from tuner.errors import RequestError
+from tuner.errors import OptionError, RequestError
 from tuner.measure.method import (
     COMPARED_RUNS,
     MOST_COMPARED_RUNS,
@@ -65,7 +65,8 @@ def tune(
         kernel: A `tuner.Space`, a name from `tune list`, a unique part of one, or the path of a space file.
         size: The problem size, as for `tuner.load`. Not needed if the operation has a default for every size.
         device: A name such as "cuda:1", several separated by commas, or "all". Default: the first that suits.
-        budget: The number of configurations to try, or a time such as "90s" or "2m". Default: all configurations.
+        budget: The number of configurations to try, a time such as "90s" or "2m", or both: "100,2m". Default: all
+            configurations.
         strategy: A search strategy. Default: brute_force if the budget covers all configurations, else optuna.
         options, types: As for `tuner.load`.
         results: A folder of records, instead of the user's.
@@ -113,7 +114,10 @@ def tune(
             storage=storage,
             results=None if results is None else Path(results),
         )
-        result = driven(request, listener)
+        try:
+            result = driven(request, listener)
+        except OptionError as error:
+            raise RequestError(error.in_python) from None
     return Tuned(result, space, tuple(notes))
 
 

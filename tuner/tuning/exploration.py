@@ -230,8 +230,8 @@ def _listed(space: Space, scope: Scope, budget: Budget, hints: Hints, noted: Cal
         return pool
     if budget == UNLIMITED:
         raise RequestError(
-            f"{space.name}: {pool.words} configurations are valid, too many to try; add a budget, such as --budget 200 "
-            "or --budget 10m"
+            f"{space.name}: {pool.words} configurations are valid, too many to try; add a budget, such as 200 of them, "
+            "or 10m"
         )
     known = [config for config in (*hints.first, *hints.warm) if space.valid(config, scope)]
     noted(

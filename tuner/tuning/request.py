@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.errors import NoConfiguration, OutOfMemory, RequestError
+from tuner.errors import NoConfiguration, OptionError, OutOfMemory
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
@@ -92,7 +92,7 @@ class CheckedRequest:
         budget = Budget.parse(request.budget)
         strategies.check(request.strategy, len(request.method.objectives))
         if request.storage == "":
-            raise RequestError(f"--storage: empty; write a URL such as {EXAMPLES}")
+            raise OptionError(f"'': empty; write a URL such as {EXAMPLES}", "storage")
         store = Store.of(space, request.results)
         store.check_writable()
         task = Task(space, chosen.sizes, chosen.options, request.method, request.timeout, chosen.types)

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     metavar="N|TIME",
-    help="Number of configurations to try (100), or time for the search without the finals (90s, 2m, 1h); all "
-    "configurations if omitted.",
+    help="Number of configurations to try (100), time for the search without the finals (90s, 2m, 1h), or both "
+    "(100,2m); all configurations if omitted.",
 )
 @SEED
 @click.option(

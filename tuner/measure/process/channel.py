@@ -148,7 +148,7 @@ class Process:
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not self._readable(remaining):
                 self.stop()
-                raise WorkerDied(f"not finished after {seconds:g} s; --timeout allows more", "timeout")
+                raise WorkerDied(f"not finished after {seconds:g} s; a longer timeout allows more", "timeout")
             data = os.read(self._process.stdout.fileno(), 1 << 20)
             if not data:
                 raise self._death()

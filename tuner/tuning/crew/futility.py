@@ -20,12 +20,12 @@ _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 _CONDITION = re.compile(r"static.?assert|#\s*error|too much|too many|exceed", re.IGNORECASE)
 _WRONG = (
     "all compute the same wrong value for the same element",
-    "fix the kernel or its reference, and run the same command again; if neither file changes, add --fresh",
+    "fix the kernel or its reference, and run it again; if neither file changes, ask for a fresh run",
 )
 _TEXTS = {  # by shared failure: what the configurations have in common, and the next step
     BuildError.reason: (
         "all fail to compile with the same message",
-        "fix the source, and run the same command again; if the cause is not in the source, add --fresh",
+        "fix the source, and run it again; if the cause is not in the source, ask for a fresh run",
     ),
     WrongResult.reason: _WRONG,
     "not a number": _WRONG,

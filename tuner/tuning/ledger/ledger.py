@@ -242,7 +242,7 @@ class Ledger:
         if key in self._doubtful:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
-            log = f"{self._losses[key]} processes ended while measuring it; --fresh tries it again"
+            log = f"{self._losses[key]} processes ended while measuring it; a fresh run tries it again"
             trial = self._trials[key] = Trial(config, Outcome(failure="repeat offender", log=log))
         return trial
 

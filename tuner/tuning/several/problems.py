@@ -166,6 +166,7 @@ def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Droppe
 def trial_budget(request: TuningRequest) -> str | None:
     """The budget of a kernel's short trial, as a part of the request's."""
     budget = Budget.parse(request.budget)
-    if budget.seconds is not None:
-        return Budget(seconds=budget.seconds / TRIAL_SHARE).text()
-    return Budget(evaluations=max(LEAST_TRIAL, (budget.evaluations or TRIAL * TRIAL_SHARE) // TRIAL_SHARE)).text()
+    seconds = None if budget.seconds is None else budget.seconds / TRIAL_SHARE
+    if budget.evaluations is None and seconds is not None:
+        return Budget(seconds=seconds).text()
+    return Budget(max(LEAST_TRIAL, (budget.evaluations or TRIAL * TRIAL_SHARE) // TRIAL_SHARE), seconds).text()
