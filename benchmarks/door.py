@@ -14,6 +14,7 @@ import json
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,8 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
                 check=False,
             )
             output, errors = done.stdout, done.stderr
+            if done.returncode < 0:  # what it wrote last, such as a compiler's warning, says nothing of that
+                errors = f"killed by {signal.Signals(-done.returncode).name}"
         except subprocess.TimeoutExpired as expired:
             output, errors = (expired.stdout or b"").decode(), f"not done after {options.limit:g} s"
         finally:

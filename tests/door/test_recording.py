@@ -7,6 +7,7 @@ from pathlib import Path
 
 import kernel_tuner
 import pytest
+import yaml
 
 from helpers.scripts_of_kernel_tuner import ADD, SCALE
 
@@ -67,6 +68,20 @@ def test_a_written_file_tunes_after_its_answers(script: Path, tmp_path: Path, tu
     done = tune(file, "--device", "host")
     assert done.status == 0, done.err
     assert "best: unroll=4 width=0" in done.out
+
+
+def test_the_folders_of_cupy_are_searched_where_it_is_installed(script: Path, tmp_path: Path, tune) -> None:
+    """A stand-in is installed here: CuPy itself needs a driver."""
+    own = tmp_path / "cupy" / "_core" / "include"
+    (own / "cupy" / "_cccl" / "cub").mkdir(parents=True)
+    (tmp_path / "cupy" / "__init__.py").write_text("raise ImportError('no driver')")
+    text = script.read_text().replace('lang="C"', 'lang="cupy", compiler_options=["-I."]')
+    script.write_text(text.replace('extern "C" float scale', "__global__ void scale").replace("return 1.0f", "//"))
+    done = tune("new", "--from-script", script, "--output", tmp_path / "spaces")
+    assert done.status == 0, done.err
+    include = yaml.safe_load((tmp_path / "spaces" / "scale.yaml").read_text())["include"]
+    folders = [own / "cupy" / "_cccl" / "cub", Path.cwd(), own]
+    assert [(tmp_path / "spaces" / folder).resolve() for folder in include] == folders
 
 
 def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Path, tmp_path: Path, tune) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from tuner.door.call import Call
 from tuner.door.results import Row, WrongResultConfig
 from tuner.errors import RequestError
 
+END = "}\n}"  # of a file that is not open for more rows
 ERRORS = {
     each.__name__: each
     for each in (
@@ -54,16 +56,39 @@ class CacheFile:
                 )
         return found
 
-    def write(self, rows: Sequence[Row], objective: Sequence[str]) -> None:
-        """Write these rows, with those that the file had. Raises RequestError if the file cannot be written."""
-        names = list(self._call.parameters)
-        every = {**self.rows, **{tuple(row[name] for name in names): row for row in rows}}
-        entries = {",".join(map(str, key)): _entry(row) for key, row in every.items()}
-        text = json.dumps({**self._header(objective), "cache": entries}, cls=util.NpEncoder, indent="")
+    def begin(self, objective: Sequence[str]) -> None:
+        """Write the rows that the file has, and leave it open for more. Raises RequestError if it cannot be written."""
+        self._replace(f"{self._head(objective)}{''.join(map(_line, self.rows.items()))}")
+
+    def add(self, row: Row) -> None:
+        """Write a row at once, as Kernel Tuner does: what is measured outlives this process. Raises RequestError."""
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_line((self._key(row), row)))
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def end(self, rows: Sequence[Row], objective: Sequence[str]) -> None:
+        """Write these rows, with those that the file had, as whole JSON. Raises RequestError as `begin` does."""
+        every = {**self.rows, **{self._key(row): row for row in rows}}
+        lines = "".join(map(_line, every.items())).removesuffix(",")
+        self._replace(f"{self._head(objective)}{lines}{END}")
+
+    def _key(self, row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self._call.parameters)
+
+    def _head(self, objective: Sequence[str]) -> str:
+        """What is before the rows."""
+        return json.dumps({**self._header(objective), "cache": {}}, cls=util.NpEncoder, indent="").removesuffix(END)
+
+    def _replace(self, text: str) -> None:
         try:
             paths.replace(self.path, text.encode("utf-8"))
         except OSError as error:
-            raise RequestError(f"cache {self.path}: cannot be written: {error.strerror}; name another file") from None
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> RequestError:
+        return RequestError(f"cache {self.path}: cannot be written: {error.strerror}; name another file")
 
     def _header(self, objective: Sequence[str] | None) -> dict[str, Any]:
         problem = "callable" if callable(self._call.problem_size) else self._call.problem_size
@@ -80,11 +105,16 @@ class CacheFile:
 
 
 def _parsed(text: str) -> Any:
-    """The content of a file. Kernel Tuner leaves the last two brackets open while it runs. Raises ValueError."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return json.loads(f"{text.removesuffix(',')}}}\n}}")
+    """The content of a file. Raises ValueError.
+
+    Kernel Tuner leaves the last two brackets open while it runs, and a process that was killed may have left a part of
+    a row, which is dropped.
+    """
+    whole = text.rpartition("\n")[0]
+    for attempt in (text, f"{text.removesuffix(',')}{END}"):
+        with contextlib.suppress(ValueError):
+            return json.loads(attempt)
+    return json.loads(f"{whole.rstrip().removesuffix(',')}{END}")
 
 
 def _row(entry: Mapping[str, Any]) -> Row:
@@ -92,5 +122,8 @@ def _row(entry: Mapping[str, Any]) -> Row:
     return {**entry, "__error__": ERRORS[error]()} if error in ERRORS else {**entry}
 
 
-def _entry(row: Row) -> Row:
-    return {**row, "__error__": str(row["__error__"])} if "__error__" in row else row
+def _line(entry: tuple[tuple[Any, ...], Row]) -> str:
+    """A row as Kernel Tuner writes it: on a line of its own, which ends with a comma."""
+    key, row = entry
+    plain = {**row, "__error__": str(row["__error__"])} if "__error__" in row else row
+    return "\n" + json.dumps({",".join(map(str, key)): plain}, cls=util.NpEncoder)[1:-1] + ","

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,23 @@ def of(call: Call) -> tuple[list[str], list[str]]:
         folders.append(str(Path.cwd()))
     defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
     cpp = ["-xc++"] if call.language == "c" else []
-    return [*cpp, *options, *defines], list(dict.fromkeys(folders))
+    library, own = _of_cupy() if (call.lang or "").upper() == "CUPY" else ([], [])
+    return [*cpp, *options, *defines], list(dict.fromkeys([*library, *folders, *own]))
+
+
+def _of_cupy() -> tuple[list[str], list[str]]:
+    """The folders of headers that CuPy gives to its compiler, as far as they exist: those of the C++ library that it
+    comes with, which are searched first, and its own, which are searched last. CuPy is not imported: it may have no
+    driver here."""
+    try:
+        found = importlib.util.find_spec("cupy")
+    except (ImportError, ValueError):
+        found = None
+    if found is None or not found.submodule_search_locations:
+        return [], []
+    own = Path(found.submodule_search_locations[0]) / "_core" / "include"
+    library = [own / "cupy" / "_cccl" / name for name in ("cub", "thrust", "libcudacxx")]
+    return [str(each) for each in library if each.is_dir()], [str(own)] if own.is_dir() else []
 
 
 def _definition(name: str, value: Any, call: Call) -> str:

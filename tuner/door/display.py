@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,16 @@ UNITS = {"time": "ms", "energy": "J"}
 
 @dataclass(frozen=True)
 class Display:
-    """Prints what Kernel Tuner prints: a line for each configuration. Messages go to standard error."""
+    """Prints what Kernel Tuner prints: a line for each configuration. Messages go to standard error.
+
+    keep: is called with each row.
+    """
 
     call: Call
     metrics: Mapping[str, Any] | None
     is_quiet: bool
     is_verbose: bool
+    keep: Callable[[Row], None] = lambda _: None
 
     def begun(self, step: str) -> None:
         """Nothing is printed about single steps."""
@@ -36,6 +40,7 @@ class Display:
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
         row = results.row(trial, self.call, self.metrics)
+        self.keep(row)
         if "__error__" not in row:
             util.print_config_output(self.call.parameters, row, self.is_quiet, self.metrics, UNITS)
         elif self.is_verbose and not self.is_quiet:
@@ -48,7 +53,7 @@ class Display:
 
     def noted(self, text: str) -> None:
         if not self.is_quiet:
-            print(f"tuner: {results.in_python(text)}", file=sys.stderr)
+            print(f"tuner: {text}", file=sys.stderr)
 
     def _say(self, text: str) -> None:
         if not self.is_quiet:

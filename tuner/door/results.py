@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any
@@ -28,18 +27,13 @@ class WrongResultConfig(util.RuntimeFailedConfig):  # type: ignore[misc]  # kern
     """The error of a configuration whose result is wrong. Kernel Tuner itself ends the run there."""
 
 
-def in_python(text: str) -> str:
-    """A message with keywords in the place of options of `tune`, and without the option that a call does not need."""
-    return re.sub(r"; if [^;]*, add --fresh$", "", text).replace("--timeout", "timeout=")
-
-
 def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
     """The row of a trial, with its times in ms. Raises RequestError if a metric raises anything."""
     outcome = trial.outcome
     found: Row = {name: trial.config[name] for name in call.parameters}
     if outcome.failure is not None:
         found["__error__"] = _error(outcome.reason or outcome.failure, outcome.rejection is not None)
-        found["error_message"] = in_python(outcome.log)
+        found["error_message"] = outcome.log
     else:
         found["time"] = float(np.mean(outcome.times))
         found["times"] = [float(each) for each in outcome.times]

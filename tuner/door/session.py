@@ -17,6 +17,7 @@ from kernel_tuner import util
 
 from tuner import paths
 from tuner.catalog import catalog
+from tuner.devices import DeviceInfo
 from tuner.door import arguments as call_arguments
 from tuner.door import geometry, observation, results, roles, script_restrictions, spaces, verification
 from tuner.door.arguments import ScriptArgument
@@ -28,7 +29,6 @@ from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
 from tuner.measure.timing.clock import NOISE
-from tuner.search.listing import listed
 from tuner.space.model import Space
 from tuner.space.python import written_files
 from tuner.space.python.space import PythonSpace
@@ -72,17 +72,19 @@ class Session:
                 request = replace(request, method=replace(request.method, observers=observers, race=False))
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
             written = self._written(build, checked, crews)
-            file, cached = None, dict[tuple[Any, ...], Row]()
+            file, device, cached = None, None, dict[tuple[Any, ...], Row]()
             if cache is not None:
                 with crews.on(checked.task, checked.device_ids) as crew:
-                    file = CacheFile(cache, self.call, crew.device.name)
-                    cached = self._valid(file.rows, checked.task.space, crew.scope)
+                    device, file = crew.device, CacheFile(cache, self.call, crew.device.name)
+                    cached = {} if request.fresh else self._valid(file.rows, checked.task.space, crew.scope)
+                file.begin([self.goal.objective])
+                display = replace(display, keep=file.add)
             kernel = _kept(*build(written, cached), store)
             result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
         rows = self._rows(result, cached)
         if file is not None:
-            file.write(rows, [self.goal.objective])
-        env = self._environment(result, rows)
+            file.end(rows, [self.goal.objective])
+        env = self._environment(device if result is None else result.device, result, rows)
         display.ended(rows, env, self.goal.objective)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
 
@@ -128,13 +130,9 @@ class Session:
     def _valid(self, rows: Mapping[tuple[Any, ...], Row], space: Space, scope: Scope) -> dict[tuple[Any, ...], Row]:
         """The rows of valid configurations: the file may be of a call with other values or restrictions."""
         names = list(self.call.parameters)
-        if space.parameters.keys() == set(names):
-            return {
-                values: row for values, row in rows.items() if space.valid(dict(zip(names, values, strict=True)), scope)
-            }
-        pool = listed(space, scope)  # which knows the blocks that functions compute
-        valid = {tuple(pool.config(row)[name] for name in names) for row in range(len(pool))} if rows else set()
-        return {values: row for values, row in rows.items() if values in valid}
+        return {
+            values: row for values, row in rows.items() if space.valid(dict(zip(names, values, strict=True)), scope)
+        }
 
     def _tuned(self, request: TuningRequest, crews: Crews, display: Display, has_others: bool) -> Result | None:
         """The result; None if all valid configurations are known already.
@@ -160,8 +158,8 @@ class Session:
         measured = [] if result is None else [results.row(trial, self.call, self.metrics) for trial in result.trials]
         return [*cached.values(), *measured]
 
-    def _environment(self, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
-        env = {} if result is None else results.environment(result.device, self.call, self.goal.objective)
+    def _environment(self, device: DeviceInfo | None, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
+        env = {} if device is None else results.environment(device, self.call, self.goal.objective)
         best = results.best(rows, self.goal.objective, self.goal.is_higher_better)
         is_time = self.goal.objective == "time"
         if is_time and result is not None and result.record is not None:  # the finals tell better than single trials
@@ -190,6 +188,8 @@ def _kept(space: PythonSpace, tuned: Space, store: Path | None) -> Space:
         return tuned
     if tuned.generated is not None:
         raise RequestError("store: the source is a function, which no space file can hold; leave `store` out")
+    if tuned.computed:
+        raise RequestError("store: functions compute the grid, which no space file can hold; leave `store` out")
     file = store.resolve() / f"{space.name.rpartition('/')[2]}.yaml"
     space.to_yaml(file)
     return catalog.load(str(file))

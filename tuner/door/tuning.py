@@ -17,7 +17,7 @@ from tuner.door.device_names import device_name
 from tuner.door.goal import Goal
 from tuner.door.results import Row
 from tuner.door.session import Session
-from tuner.errors import RequestError
+from tuner.errors import OptionError, RequestError
 from tuner.measure.method import TIMEOUT, Method
 from tuner.quoting import quoted
 from tuner.search.pool_gp_strategy import PoolGPStrategy
@@ -77,6 +77,7 @@ def tune_kernel(
     devices: str | None = None,
     store: str | os.PathLike[str] | None = None,
     timeout: float = TIMEOUT,
+    fresh: bool = False,
 ) -> tuple[list[Row], dict[str, Any]]:
     """Tune a kernel as `kernel_tuner.tune_kernel` does, measured and verified by `tuner`.
 
@@ -85,13 +86,14 @@ def tune_kernel(
     Trials are kept, so the same call continues a run that was interrupted.
 
     Args:
-        budget: As `tune --budget`: a number of configurations or a time, such as "90s". Default: that of
-            `strategy_options`, or all configurations.
+        budget: As `tune --budget`: a number of configurations, a time such as "90s", or both: "100,90s". Default: that
+            of `strategy_options`, or all configurations.
         storage: The URL of a database in which several machines share the search. Default: this machine alone.
         devices: As `tune --device`: the names of several devices, or "all". Default: `device` and `platform`.
         store: A folder in which the space and its record are kept, so that `tuner.load` finds the kernel. Default:
             nothing is kept but the trials.
         timeout: Seconds that a configuration may take.
+        fresh: Whether to measure everything again, also what earlier runs or the cache file have.
 
     Returns the rows, a dictionary for each configuration, and a dictionary about the run. A row has the parameters,
     `time` and `times` in ms, the milliseconds of each stage, and the metrics; the row of a failed configuration has
@@ -100,7 +102,7 @@ def tune_kernel(
     Raises RequestError for arguments that are wrong or not supported, NoConfiguration if no configuration is valid, and
     DeviceError if the device cannot be used.
     """
-    beyond = ("budget", "storage", "devices", "store", "timeout")
+    beyond = ("budget", "storage", "devices", "store", "timeout", "fresh")
     given = {name: value for name, value in locals().items() if name not in ("beyond", *beyond)}
     if simulation_mode:
         measured: tuple[list[Row], dict[str, Any]] = SIMULATED(**given)
@@ -118,8 +120,12 @@ def tune_kernel(
         "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
         budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=0 if seed is None else int(seed),
         method=Method(repeats=iterations, objectives=(goal.searched,)), timeout=timeout,
+        fresh=fresh,
     )  # fmt: skip
-    return session.run(request, cache, None if store is None else Path(store))
+    try:
+        return session.run(request, cache, None if store is None else Path(store))
+    except OptionError as error:
+        raise RequestError(error.in_python) from None
 
 
 def _strategy(given: Any) -> str | None:
@@ -139,11 +145,10 @@ def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], 
         if name not in STRATEGY_OPTIONS:
             allowed = ", ".join(sorted(STRATEGY_OPTIONS))
             raise RequestError(f"strategy_options: {quoted(name)} is not supported; allowed: {allowed}; or {ELSEWHERE}")
-    if "time_limit" in options:
-        return f"{options['time_limit']}s"
-    if "max_fevals" in options:
-        return str(options["max_fevals"])
-    if strategy == "random_sample":
+    counts = [int(options["max_fevals"])] if "max_fevals" in options else []
+    if strategy == "random_sample" and ("fraction" in options or not options):
         combinations = math.prod(len(values) for values in call.parameters.values())
-        return str(math.ceil(options.get("fraction", RANDOM_FRACTION) * combinations))
-    return None
+        counts.append(math.ceil(options.get("fraction", RANDOM_FRACTION) * combinations))
+    limits = [str(min(counts))] if counts else []
+    limits += [f"{options['time_limit']}s"] if "time_limit" in options else []
+    return ",".join(limits) or None

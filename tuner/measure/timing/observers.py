@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,10 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.errors import RequestError
-from tuner.quoting import shown
+from tuner.quoting import described, quoted, shown
 
 if TYPE_CHECKING:
     from tuner.devices import Device
+
+CALLED = (
+    "register_device", "register_configuration", "before_start", "after_start", "during", "after_finish", "get_results",
+)  # fmt: skip
+REMEDY = "correct it and run the script again, or leave it out: what was measured is kept"
 
 
 class Observers:
@@ -31,12 +39,41 @@ class Observers:
             folders, pickled = pickle.loads(Path(file).read_bytes())  # noqa: S301  # the script's own objects
             sys.path += [folder for folder in folders if folder not in sys.path]
             self.each: list[Any] = pickle.loads(pickled)  # noqa: S301  # as above
-            backend = SimpleNamespace(name=device.name, max_threads=device.limits.max_threads, env=_environment(device))
-            for observer in self.each:
-                observer.register_device(backend)
         except Exception as error:
-            name = Path(file).stem
-            raise RequestError(f"observers: {name}: {type(error).__name__}: {shown(error)}; leave it out") from None
+            raise RequestError(f"observers: {Path(file).stem}: {described(error)}; leave it out") from None
+        backend = SimpleNamespace(name=device.name, max_threads=device.limits.max_threads, env=_environment(device))
+        for observer in self.each:
+            _guard(observer)
+            observer.register_device(backend)
+
+
+def _guard(observer: Any) -> None:
+    """Have each method that Kernel Tuner calls raise a RequestError that names the observer and the line."""
+    for name in CALLED:
+        if (method := getattr(observer, name, None)) is not None:
+            setattr(observer, name, functools.partial(_called, type(observer).__name__, method))
+    if (continuous := getattr(observer, "continuous_observer", None)) is not None:
+        _guard(continuous)
+
+
+def _called(name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    what = f"observers: {name}.{method.__name__}()"
+    try:
+        returned = method(*arguments)
+    except RequestError:  # of another observer, which this one calls
+        raise
+    except Exception as error:
+        raise RequestError(f"{what} raises {described(error)}{_place(error, method)}; {REMEDY}") from None
+    if method.__name__ == "get_results" and not isinstance(returned, dict):
+        raise RequestError(f"{what} returns {quoted(returned)}; return a dictionary")
+    return returned
+
+
+def _place(error: Exception, method: Callable[..., Any]) -> str:
+    """` at tune.py:12`: the innermost line of the error in the method's own file; empty if unknown."""
+    file = getattr(getattr(method, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" at {shown(Path(str(file)).name)}:{lines[-1]}" if lines else ""
 
 
 def _environment(device: Device) -> dict[str, str]:
