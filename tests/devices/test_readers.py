@@ -12,7 +12,9 @@ import pytest
 from helpers import spaces
 from tuner.catalog import catalog
 from tuner.devices.arguments import ArraySpec
-from tuner.devices.cuda.arrays import PlacedArray, Readers
+from tuner.devices.cuda import device as device_module
+from tuner.devices.cuda.arrays import CurrentStreams, PlacedArray, Readers
+from tuner.errors import ArgumentError
 from tuner.families.matrices import plans
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
@@ -86,3 +88,27 @@ def test_a_product_of_known_layouts_launches_by_addresses_alone(readers: Readers
     multiply(a, b, out, 1.0, 0.0)
     multiply(a, b, out, 2.0, 0.0)
     assert launched == [([256, 512, 1024], 7, {}), ([256, 512, 1024], 7, {"alpha": 2.0, "beta": 0.0})]
+
+
+def test_a_stream_that_no_graph_captures_has_a_lane_without_asking_the_driver(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def stream_id(context: object, stream: int) -> int:
+        asked.append(stream)
+        return 100 + stream
+
+    monkeypatch.setattr(device_module.driver, "stream_id", stream_id)
+    device: Any = SimpleNamespace(_streams=CurrentStreams(0), _context=None)
+
+    def lane(stream: Any, array: Any) -> object:
+        return device_module.CudaDevice.lane(device, stream, array)
+
+    first = lane(None, PlacedArray(4096, 0))
+    assert {lane(each, PlacedArray(4096, 5)) for each in (0, 1, SimpleNamespace(cuda_stream=0))} == {first}
+    assert not asked
+    assert [lane(None, Tensor(256)), lane(None, PlacedArray(4096, 2)), lane(9, Tensor(256))] == [107, 102, 109]
+    assert asked == [7, 2, 9]
+    with pytest.raises(ArgumentError, match="stream: of type str"):
+        lane("default", Tensor(256))

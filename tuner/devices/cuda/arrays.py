@@ -193,6 +193,19 @@ def current_stream(kind: type, number: int) -> Stream:
     return lambda array: array.__cuda_array_interface__.get("stream") or 0
 
 
+class CurrentStreams(dict[type, Stream]):
+    """Maps a type of array to a function that returns the handle of its library's current stream. An entry is created
+    when a type first occurs."""
+
+    def __init__(self, number: int) -> None:
+        """For the GPU with this number."""
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, kind: type) -> Stream:
+        return self.setdefault(kind, current_stream(kind, self._number))
+
+
 def stream_of(array: Any, number: int) -> Any:
     """The current stream of the library of `array`, for `stream_handle`. For CuPy it is CuPy's stream object, because
     CuPy destroys a stream without references."""

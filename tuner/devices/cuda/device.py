@@ -26,7 +26,7 @@ from tuner.devices.cuda import (
     tensor_maps,
     textures,
 )  # fmt: skip
-from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
+from tuner.devices.cuda.arrays import CurrentStreams, Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tuner.space.kinds.texture import Sampled
 
 MAX_CHECKED = 64  # sets of checked addresses that a launcher caches
+DEFAULT_STREAM = (0, 1)  # CU_STREAM_LEGACY, which no graph captures
+DEFAULT_LANE = -1  # no identifier of a stream
 
 
 class CudaDevice(Device):
@@ -55,6 +57,7 @@ class CudaDevice(Device):
         forking.use(self.kind)
         self._gpu, self._number = _gpu(number), number
         self._context = _context(self._gpu, number)
+        self._streams = CurrentStreams(number)
         get = self._gpu.attribute
         major, minor = self._gpu.compute_capability
         self.id, self.place = f"cuda:{number}", self._gpu.bus_id
@@ -180,8 +183,10 @@ class CudaDevice(Device):
         return [word for scalar in scalars for word in launches.words(scalar)]
 
     def lane(self, stream: Any, array: Any) -> Hashable:
-        handle = stream_handle(stream_of(array, self._number) if stream is None else stream)
-        return driver.stream_id(self._context, handle)
+        handle = self._streams[type(array)](array) if stream is None else stream_handle(stream)
+        if handle in DEFAULT_STREAM:  # without asking the driver, which takes longer than a launch
+            return DEFAULT_LANE
+        return driver.stream_id(self._context, stream_handle(handle))
 
     def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
         """Raise ArgumentError if an array is in another context than the kernel. Pooled memory has no context."""
