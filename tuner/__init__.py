@@ -20,6 +20,7 @@ from tuner.errors import (
     LaunchError,
     MisalignedArray,
     NoConfiguration,
+    OptionError,
     OutOfMemory,
     RequestError,
     ResourceError,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
-    "LaunchError", "MisalignedArray", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "Space",
-    "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load",
+    "LaunchError", "MisalignedArray", "NoConfiguration", "OptionError", "OutOfMemory", "RequestError", "ResourceError",
+    "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load",
     "matmul", "strategy", "tune", "warm_up",
 ]  # fmt: skip
 

@@ -105,16 +105,18 @@ def test_the_cache_file_has_each_row_at_once_and_outlives_a_process_that_is_kill
     assert (env["device_name"], env["kernel_name"]) == (json.loads(file.read_text())["device_name"], "scale")
 
 
-class Faulty(BenchmarkObserver):
-    def __init__(self, where: str) -> None:
-        self.where = where
+def faulty(where: str) -> BenchmarkObserver:
+    """An observer whose class is sent to the worker as it is, as are those of a script."""
 
-    def after_finish(self) -> None:
-        if self.where == "after_finish":
-            raise ValueError("broken")
+    class Faulty(BenchmarkObserver):
+        def after_finish(self) -> None:
+            if where == "after_finish":
+                raise ValueError("broken")
 
-    def get_results(self) -> Any:
-        return 7 if self.where == "result" else {}
+        def get_results(self) -> Any:
+            return 7 if where == "result" else {}
+
+    return Faulty()
 
 
 @pytest.mark.parametrize(
@@ -129,10 +131,10 @@ class Faulty(BenchmarkObserver):
 )
 def test_an_observer_that_fails_ends_the_run_with_its_class_and_line(where: str, message: str) -> None:
     with pytest.raises(RequestError) as caught:
-        scale(observers=[Faulty(where)], parameters=TWO)
+        scale(observers=[faulty(where)], parameters=TWO)
     assert re.match(rf"observers: Faulty\.{message}", str(caught.value)), caught.value
     assert "\n" not in str(caught.value)
-    assert not any("__error__" in row for row in scale(observers=[Faulty("")], parameters=TWO)[0])
+    assert not any("__error__" in row for row in scale(observers=[faulty("")], parameters=TWO)[0])
 
 
 def test_a_store_refuses_a_grid_that_functions_compute(tmp_path: Path) -> None:

@@ -33,5 +33,7 @@ def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
             )
     names = "-".join(type(observer).__name__ for observer in each)
     file = folder / f"{names}.observers"
-    file.write_bytes(sending.by_value(each, f"observers: {names}"))
+    # Code that is sent by value no longer says which file it is of.
+    pairs = [(observer, sending.file_of(type(observer))) for observer in each]
+    file.write_bytes(sending.by_value(pairs, f"observers: {names}"))
     return str(file)

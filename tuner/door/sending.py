@@ -29,6 +29,12 @@ def by_value(value: Any, what: str) -> bytes:
         ) from None
 
 
+def file_of(kind: type) -> str:
+    """The name of the file that defines a class; empty if unknown."""
+    codes = (getattr(member, "__code__", None) for member in vars(kind).values())
+    return next((code.co_filename.rpartition("/")[2] for code in codes if code is not None), "")
+
+
 def identity(function: Any) -> str:
     """A digest of what a function does, without the values that it captures.
 

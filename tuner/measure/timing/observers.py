@@ -38,42 +38,44 @@ class Observers:
         try:
             folders, pickled = pickle.loads(Path(file).read_bytes())  # noqa: S301  # the script's own objects
             sys.path += [folder for folder in folders if folder not in sys.path]
-            self.each: list[Any] = pickle.loads(pickled)  # noqa: S301  # as above
+            pairs: list[tuple[Any, str]] = pickle.loads(pickled)  # noqa: S301  # as above
         except Exception as error:
             raise RequestError(f"observers: {Path(file).stem}: {described(error)}; leave it out") from None
         backend = SimpleNamespace(name=device.name, max_threads=device.limits.max_threads, env=_environment(device))
-        for observer in self.each:
-            _guard(observer)
+        self.each = [observer for observer, _ in pairs]
+        for observer, script in pairs:
+            _guard(observer, script)
             observer.register_device(backend)
 
 
-def _guard(observer: Any) -> None:
-    """Have each method that Kernel Tuner calls raise a RequestError that names the observer and the line."""
+def _guard(observer: Any, script: str) -> None:
+    """Have each method that Kernel Tuner calls raise a RequestError that names the observer and the line of the script
+    that defines it."""
     for name in CALLED:
         if (method := getattr(observer, name, None)) is not None:
-            setattr(observer, name, functools.partial(_called, type(observer).__name__, method))
+            setattr(observer, name, functools.partial(_called, type(observer).__name__, script, method))
     if (continuous := getattr(observer, "continuous_observer", None)) is not None:
-        _guard(continuous)
+        _guard(continuous, script)
 
 
-def _called(name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+def _called(name: str, script: str, method: Callable[..., Any], *arguments: Any) -> Any:
     what = f"observers: {name}.{method.__name__}()"
     try:
         returned = method(*arguments)
     except RequestError:  # of another observer, which this one calls
         raise
     except Exception as error:
-        raise RequestError(f"{what} raises {described(error)}{_place(error, method)}; {REMEDY}") from None
+        raise RequestError(f"{what} raises {described(error)}{_place(error, script, method)}; {REMEDY}") from None
     if method.__name__ == "get_results" and not isinstance(returned, dict):
         raise RequestError(f"{what} returns {quoted(returned)}; return a dictionary")
     return returned
 
 
-def _place(error: Exception, method: Callable[..., Any]) -> str:
+def _place(error: Exception, script: str, method: Callable[..., Any]) -> str:
     """` at tune.py:12`: the innermost line of the error in the method's own file; empty if unknown."""
     file = getattr(getattr(method, "__code__", None), "co_filename", None)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f" at {shown(Path(str(file)).name)}:{lines[-1]}" if lines else ""
+    return f" at {shown(script)}:{lines[-1]}" if script and lines else ""
 
 
 def _environment(device: Device) -> dict[str, str]:
