@@ -187,7 +187,7 @@ def problem(
 ) -> tuple[Space, Any, dict[str, Elements]]:
     """A space whose z is `expression` of arrays, its scope, and the arrays' contents."""
     arguments = more.get("arguments", [array(name, "float32", ["n"]) for name in "xy"])
-    outputs = [array("z", "float32", more.get("shape", ["n"]), "out")]
+    outputs = [array("z", more.get("dtype", "float32"), more.get("shape", ["n"]), "out")]
     keys: dict[str, Any] = {"options": {"a": 1.7}, "parameters": {"wrong": [0]}, "grid": [1024], "block": [256]}
     space = catalog.load(str(written(folder, MAP, [*outputs, *arguments], expression, "opencl", **keys)))
     scope = scope_of(space, device, size)
@@ -301,6 +301,51 @@ def test_a_device_computes_what_numpy_computes_from_rows_neighbours_and_filters(
         found, right = both(space, scope, contents, device)
         assert np.abs(found[0] - right[0]).max() <= 1e-13 * np.abs(right[0]).max(), expression
         assert found[1] == right[1], expression
+
+
+WHOLE = {
+    "gray": ("(77 * p[:, :, 0] + 150 * p[:, :, 1] + 29 * p[:, :, 2] + 128) // 256", ["n", "n"], "uint8"),
+    "counts": ("c + bincount(p, minlength=256)", [256], "int32"),
+    "negative": ("-(s // 3) - abs(s) * 2 + max(s, -1)", ["n"], "int16"),
+    "running": ("cumsum(s)", ["n"], "int32"),
+    "sums": ("sum(p[:, :, 1], axis=0) - min(p[:, :, 2], axis=1)", ["n"], "uint32"),
+    "product": ("w @ transpose(w)", ["n", "n"], "int64"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_computes_integers_exactly(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
+    device: Device = request.getfixturevalue(kind)
+    monkeypatch.setattr(device, "on_processor", False)  # where the library on the host is faster
+    arguments = [
+        array("p", "uint8", ["n", "n", 3], fill={"integers": [0, 255]}),
+        array("c", "int32", [256], fill="zeros"),
+        array("s", "int8", ["n"], fill={"integers": [-128, 127]}),
+        array("w", "int32", ["n", "n"], fill={"integers": [-1000, 70000]}),
+    ]
+    for name, (expression, shape, dtype) in WHOLE.items():
+        (folder := tmp_path / name).mkdir()
+        space, scope, contents = problem(
+            folder, device, "211", expression, arguments=arguments, shape=shape, dtype=dtype
+        )
+        found, right = both(space, scope, contents, device)
+        assert found[0].dtype == right[0].dtype == np.int64
+        assert np.array_equal(found[0], right[0]), name
+        assert found[1] == right[1]
+    for expression in (
+        "s * 2 - 1",
+        "w[0] * 3 + s / 2",
+        "w[0] ** 2",
+        "w[0] * 1.5 // 1",
+    ):  # out of range, or real numbers
+        (folder := tmp_path / str(hash(expression))).mkdir()
+        space, scope, contents = problem(folder, device, "211", expression, arguments=arguments, dtype="int8")
+        form: Any = space.operation.reference
+        assert device_answers.answers(form, scope, contents, Placer(device)) is None, expression
 
 
 def test_not_a_number_and_infinity_are_those_of_numpy(

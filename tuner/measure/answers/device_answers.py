@@ -17,7 +17,7 @@ from tuner.errors import DeviceError, TunerError
 from tuner.measure.answers import formulas
 from tuner.measure.answers.formula_nodes import Input, NoFormula, Operands, Stored
 from tuner.measure.answers.placing import Placed, Placer
-from tuner.measure.answers.stored_nodes import Cumulated, Fold, Partial, StoredProduct
+from tuner.measure.answers.stored_nodes import Cumulated, Fold, Partial, Reduced, StoredProduct
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements
 
@@ -35,6 +35,7 @@ _DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
 _MANY = 1 << 17  # threads that keep a GPU busy
 _FEW_TERMS = 256  # that a thread combines at least
+_FIRST = np.zeros(1, np.int64)
 
 
 def answers(
@@ -60,22 +61,21 @@ def answers(
         ):
             return None
         for name, formula in found.items():
-            results[name] = Placed(placer, contents[name].shape, _Answer(formula, placer).compute)
+            results[name] = _placed(formula, contents[name], placer)
         read = {node.name for node in nodes if isinstance(node, Input)}
     except (NoFormula, TunerError, MemoryError):  # the host reports an error of the space file
         return None
     return results, frozenset(read)
 
 
-class _Answer:
-    """One answer, which `compute` writes into memory, repeatedly if necessary."""
-
-    def __init__(self, formula: Node, placer: Placer) -> None:
-        self._formula, self._placer = formula, placer
-
-    def compute(self, memory: Buffer) -> None:
-        """Raises DeviceError if the device has no matrix product, or computes other elements than the host."""
-        _Computation(self._placer).compute(self._formula, memory)
+def _placed(formula: Node, output: Elements, placer: Placer) -> Placed:
+    """One answer. Raises DeviceError if the device has no matrix product, or computes other elements than the host."""
+    dtype = output.element
+    if not dtype.is_exact:
+        return Placed(placer, output.shape, lambda memory: _Computation(placer).compute(formula, memory))
+    return Placed(
+        placer, output.shape, lambda memory: _Computation(placer).compute_whole(formula, memory, dtype), dtype
+    )
 
 
 class _Computation:
@@ -96,6 +96,21 @@ class _Computation:
                 self._cumulate(node, memory)
             case _:
                 self._evaluate(node, memory)
+
+    def compute_whole(self, node: Node, memory: Buffer, dtype: DType) -> None:
+        """Fill `memory` with the elements of a whole node, as integers of a type.
+
+        Also raises DeviceError if one is out of the type's range: the host then says which.
+        """
+        if node.most is None or node.most > min(-dtype.low, dtype.high):
+            least, greatest = (self._values(Reduced(kind, node, None, False), _FIRST)[0] for kind in ("min", "max"))
+            if not dtype.low <= least <= greatest <= dtype.high:
+                raise DeviceError(f"{self._placer.device.id}: out of the range of {dtype.name}")
+        operands = Operands()
+        text, sample = node.text("i", operands), _sample(node.size)
+        expected = node.at(sample, self._values)
+        self._placer.evaluate(text, self._arrays(operands), operands.numbers, memory, dtype)
+        self._compare(self._placer.doubles(memory, sample, dtype), expected, np.zeros(len(sample)))
 
     def _stored(self, node: Input | Stored) -> Buffer:
         """The memory of an array or a stored node, which is computed once."""

@@ -1,7 +1,7 @@
 """The nodes of formulas: the C text of any element, and its value on the host.
 
 The elements of most nodes have a C text, so that one kernel computes a whole tree of them. An `Operand` is read from
-memory. All nodes hold doubles.
+memory. All nodes hold doubles. A whole node holds integers, as NumPy would; doubles hold them exactly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.measure.kernels.element_text import value_text
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.values.elements import Elements
+from tuner.space.values.drawing import Drawn
+from tuner.space.values.elements import Elements, Held
 from tuner.space.values.rounded import Rounded
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 Values = Callable[["Node", "Array"], "Array"]  # the elements of a stored node that have these numbers
 MOST_TEXT = 1 << 15  # characters of a formula
+MOST_WHOLE = 2.0**53  # magnitude below which doubles hold all integers
 
 
 class NoFormula(Exception):
@@ -62,6 +65,13 @@ class Node(ABC):
 
     shape: tuple[int, ...]
     parts: tuple[Node, ...] = ()
+    most: float | None = None  # of a whole node, a magnitude that no element exceeds
+
+    def bounded(self, most: float | None) -> None:
+        """Set `most`. Raises NoFormula if doubles do not hold all integers up to it."""
+        if most is not None and not most < MOST_WHOLE:
+            raise NoFormula
+        self.most = most
 
     @property
     def size(self) -> int:
@@ -81,10 +91,17 @@ class Node(ABC):
 
 
 class Input(Node):
-    """An array of the problem."""
+    """An array of the problem. `least`: no element of an array of integers is less."""
+
+    least: float = -math.inf
 
     def __init__(self, name: str, elements: Elements) -> None:
         self.name, self.elements, self.shape = name, elements, elements.shape
+        if self.dtype.kind not in ("real", "integer"):
+            raise NoFormula
+        if self.dtype.is_exact:
+            self.least, greatest = _ends(elements)
+            self.bounded(max(-self.least, greatest))
 
     @property
     def dtype(self) -> DType:
@@ -97,7 +114,7 @@ class Input(Node):
         return self.elements.base if isinstance(self.elements, Rounded) else self.elements
 
     def text(self, index: str, operands: Operands) -> str:
-        value = f"(double){self.dtype.name}_value({operands.element(self, index)})"  # floats would be added as floats
+        value = value_text(self.dtype, operands.element(self, index))
         return f"rounded_to({value}, {self.elements.digits})" if isinstance(self.elements, Rounded) else value
 
     def at(self, index: Array, values: Values) -> Array:
@@ -119,8 +136,9 @@ class Stored(Node):
 class Number(Node):
     """A number that follows from sizes and options."""
 
-    def __init__(self, value: float) -> None:
-        self.value, self.shape = value, ()
+    def __init__(self, value: float | np.integer[Any] | np.floating[Any]) -> None:
+        self.value, self.shape = float(value), ()
+        self.bounded(abs(float(value)) if isinstance(value, int | np.integer) else None)
 
     def text(self, index: str, operands: Operands) -> str:
         return operands.number(self.value)
@@ -130,14 +148,21 @@ class Number(Node):
 
 
 class Elementwise(Node):
-    """A function of elements of the same number. `form` is its C text with {} for each of them."""
+    """A function of elements of the same number. `form` is its C text with {} for each of them.
 
-    def __init__(self, form: str, function: Callable[..., Any], *nodes: Node) -> None:
+    `whole` is the greatest magnitude of a result, given those of whole operands; None if the result is not whole.
+    """
+
+    def __init__(
+        self, form: str, function: Callable[..., Any], *nodes: Node, whole: Callable[..., float] | None = None
+    ) -> None:
         try:
             self.shape = np.broadcast_shapes(*(node.shape for node in nodes))
         except ValueError:
             raise NoFormula from None
         self._form, self._function = form, function
+        most = [node.most for node in nodes]
+        self.bounded(whole(*most) if whole is not None and None not in most else None)
         self.parts = tuple(_broadcast(node, self.shape) for node in nodes)
 
     def text(self, index: str, operands: Operands) -> str:
@@ -160,12 +185,12 @@ class View(Node):
     """
 
     def __init__(self, node: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> None:
-        self.parts, self.shape = (node,), tuple(shape)
-        self.strides, self._offset = tuple(strides), offset
+        self.parts, self.shape, self.most = (node,), tuple(shape), node.most
+        self._strides, self._offset = tuple(strides), offset
 
     def text(self, index: str, operands: Operands) -> str:
         (node,) = self.parts
-        moved = [(place, stride) for place, stride in zip(places_of(index, self.shape), self.strides, strict=True)]
+        moved = [(place, stride) for place, stride in zip(places_of(index, self.shape), self._strides, strict=True)]
         terms = [f"{place} * {stride}l" for place, stride in moved if place != "0l" and stride]
         return node.text(f"({' + '.join([f'{self._offset}l', *terms])})", operands)
 
@@ -173,7 +198,7 @@ class View(Node):
         (node,) = self.parts
         places = np.unravel_index(index, self.shape) if self.shape else ()
         return node.at(
-            sum((p * s for p, s in zip(places, self.strides, strict=True)), index * 0 + self._offset), values
+            sum((p * s for p, s in zip(places, self._strides, strict=True)), index * 0 + self._offset), values
         )
 
 
@@ -181,7 +206,7 @@ class Reshaped(Node):
     """The same elements in another shape."""
 
     def __init__(self, node: Node, shape: Sequence[int]) -> None:
-        self.parts, self.shape = (node,), tuple(shape)
+        self.parts, self.shape, self.most = (node,), tuple(shape), node.most
         if self.size != node.size:
             raise NoFormula
 
@@ -198,6 +223,10 @@ class Padded(Node):
     def __init__(self, node: Node, before: Sequence[int], after: Sequence[int], value: float) -> None:
         self.parts, self._before, self._value = (node,), before, value
         self.shape = tuple(b + extent + a for b, extent, a in zip(before, node.shape, after, strict=True))
+        if node.most is not None:
+            if not value.is_integer():  # NumPy would cut it off
+                raise NoFormula
+            self.bounded(max(node.most, abs(value)))
 
     def text(self, index: str, operands: Operands) -> str:
         (node,) = self.parts
@@ -212,6 +241,15 @@ class Padded(Node):
         inside = np.logical_and.reduce([(p >= 0) & (p < e) for p, e in zip(places, node.shape, strict=True)])
         number = sum(np.where(inside, p, 0) * s for p, s in zip(places, strides_of(node.shape), strict=True))
         return np.where(inside, node.at(np.asarray(number), values), self._value)
+
+
+def _ends(integers: Elements) -> tuple[float, float]:
+    """Numbers between which all elements of an array of integers lie."""
+    if isinstance(integers, Drawn):
+        return integers.draw.ends(integers.element)
+    if isinstance(integers, Held) and integers.size:
+        return int(integers.array().min()), int(integers.array().max())
+    return integers.element.low, integers.element.high
 
 
 def _broadcast(node: Node, shape: tuple[int, ...]) -> Node:

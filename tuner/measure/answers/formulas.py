@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from tuner.measure.answers.formula_nodes import (
     View,
     strides_of,
 )
-from tuner.measure.answers.stored_nodes import Correlated, Cumulated, Reduced, StoredProduct
+from tuner.measure.answers.stored_nodes import Bins, Correlated, Cumulated, Reduced, StoredProduct
 from tuner.space.expressions import array_expressions
 from tuner.space.expressions.array_functions import ARRAY_FUNCTIONS, whole
 from tuner.space.expressions.evaluator import names_in
@@ -39,19 +40,21 @@ _FUNCTIONS = {
         "rint", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
     )},
 }  # fmt: skip
-_OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("PLUS({}, {})", np.add),
-    ast.Sub: ("PLUS({}, -({}))", np.subtract),
-    ast.Mult: ("TIMES({}, {})", np.multiply),
-    ast.Div: ("({} / {})", np.divide),
-    ast.Pow: ("pow({}, {})", np.power),
+# By the operator, the C text, NumPy's function, and the greatest magnitude of the result for whole operands.
+_OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[..., Any], Callable[..., float] | None]] = {
+    ast.Add: ("PLUS({}, {})", np.add, operator.add),
+    ast.Sub: ("PLUS({}, -({}))", np.subtract, operator.add),
+    ast.Mult: ("TIMES({}, {})", np.multiply, operator.mul),
+    ast.Div: ("({} / {})", np.divide, None),
+    ast.Pow: ("pow({}, {})", np.power, None),
+    ast.FloorDiv: ("floor({} / {})", np.floor_divide, lambda left, _: left),
 }
 
 
 def formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elements]) -> Node:
     """The formula of the answer for `name`. Raises NoFormula if there is none."""
     output = contents.get(name)
-    if output is None or output.element.kind != "real":
+    if output is None:
         raise NoFormula
     try:
         node = _Translation(scope, contents).translate(tree)
@@ -60,6 +63,8 @@ def formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elem
         raise NoFormula from None
     if node.shape == () and output.size == 1:
         node = Reshaped(node, output.shape)
+    if output.element.kind != "real" and (output.element.kind != "integer" or node.most is None):
+        raise NoFormula
     if node.shape != output.shape or not any(isinstance(each, Input) for each in node.all()):
         raise NoFormula
     return node
@@ -90,18 +95,15 @@ class _Translation:
             return _number(self._value(tree))
         match tree:
             case ast.Name(id=name):
-                elements = self._contents[name]
-                if elements.element.kind != "real":
-                    raise NoFormula
-                return Input(name, elements)
+                return Input(name, self._contents[name])
             case ast.IfExp(test=test, body=body, orelse=other):
                 return self.translate(body if self._value(test) else other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return Elementwise("(-({}))", np.negative, self.translate(operand))
+                return Elementwise("(-({}))", np.negative, self.translate(operand), whole=abs)
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 return StoredProduct(self.translate(left), self.translate(right))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return Elementwise(*_OPERATORS[type(op)], self.translate(left), self.translate(right))
+                return _binary(op, self.translate(left), self.translate(right))
             case ast.Subscript(value=value, slice=index):
                 return self._sliced(self.translate(value), index.elts if isinstance(index, ast.Tuple) else [index])
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
@@ -128,8 +130,11 @@ class _Translation:
     def _call(self, name: str, args: Sequence[ast.expr], keywords: Mapping[str, Any]) -> Node:
         """The node of a function's call."""
         first = self.translate(args[0])
+        if name == "bincount" and len(args) == 1 and keywords.keys() == {"minlength"}:
+            return Bins(first, keywords["minlength"])
         if name in _FUNCTIONS and len(args) == 1 and not keywords:
-            return Elementwise(f"{_FUNCTIONS[name]}({{}})", ARRAY_FUNCTIONS[name].call, first)
+            whole_result = abs if name in ("abs", "ceil", "floor", "rint", "trunc") else None  # of integers
+            return Elementwise(f"{_FUNCTIONS[name]}({{}})", ARRAY_FUNCTIONS[name].call, first, whole=whole_result)
         if name in _SHAPED:
             return _SHAPED[name](first, *map(self._value, args[1:]), **keywords)
         if name in ("correlate", "convolve") and keywords == {"mode": "valid"}:
@@ -148,18 +153,29 @@ class _Translation:
         raise NoFormula
 
 
-def _number(value: Any) -> Number:
-    if not isinstance(value, int | float | np.number):
+def _binary(op: ast.operator, left: Node, right: Node) -> Node:
+    text, function, whole_result = _OPERATORS[type(op)]
+    if isinstance(op, ast.FloorDiv):  # of reals, a quotient just below an integer may be rounded to it
+        is_exact = left.most is not None and right.most is not None
+        if not is_exact or not isinstance(right, Number) or not right.value:
+            raise NoFormula
+    if isinstance(op, ast.Pow) and left.most is not None:  # NumPy's powers of integers are integers
         raise NoFormula
-    return Number(float(value))
+    return Elementwise(text, function, left, right, whole=whole_result)
+
+
+def _number(value: Any) -> Number:
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise NoFormula
+    return Number(value)
 
 
 def _larger(left: Node, right: Node) -> Node:
-    return Elementwise("larger({}, {})", np.maximum, left, right)
+    return Elementwise("larger({}, {})", np.maximum, left, right, whole=max)
 
 
 def _smaller(left: Node, right: Node) -> Node:
-    return Elementwise("(-larger(-({}), -({})))", np.minimum, left, right)
+    return Elementwise("(-larger(-({}), -({})))", np.minimum, left, right, whole=max)
 
 
 def _sum(node: Node, axis: int | None = None, keepdims: int = 0) -> Node:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.measure import turns
-from tuner.measure.kernels.device_kernels import MOST_BLOCKS, STORED, THREADS, Call, DeviceKernels
+from tuner.measure.kernels.device_kernels import MOST_BLOCKS, THREADS, Call, DeviceKernels
+from tuner.measure.kernels.element_text import STORED, value_text
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.drawing import Drawn
 from tuner.space.values.elements import Array, Elements
@@ -26,6 +27,7 @@ _WORD = 16  # bytes that a thread loads at once
 _SAMPLES, _RUN = 16, 64  # number of runs of drawn elements that are compared with the host, and elements of each
 _PER_THREAD = 4  # elements
 _MASK = (1 << 64) - 1
+_DOUBLE = DTYPES["float64"]
 
 
 class Placer:
@@ -72,22 +74,28 @@ class Placer:
         self.run(self._kernels.bind("largest", threads, arguments, REDUCED))
         return float(self._read(maxima, np.empty(maxima.nbytes // 8)).max())
 
-    def doubles(self, memory: Buffer, index: Array) -> Array:
-        """The doubles in `memory` at a few indices."""
+    def doubles(self, memory: Buffer, index: Array, dtype: DType = _DOUBLE) -> Array:
+        """The elements of a type in `memory` at a few indices, as doubles."""
         indices, gathered = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
-        arrays = [(memory, DTYPES["float64"]), (indices, DTYPES["int64"])]
-        self.evaluate("float64_value(a0[a1[i]])", arrays, [], gathered)
+        self.evaluate(value_text(dtype, "a0[a1[i]]"), [(memory, dtype), (indices, DTYPES["int64"])], [], gathered)
         return self._read(gathered, np.empty(index.size))
 
     def evaluate(
-        self, formula: str, arrays: Sequence[tuple[Buffer, DType]], scalars: Sequence[float], memory: Buffer
+        self,
+        formula: str,
+        arrays: Sequence[tuple[Buffer, DType]],
+        scalars: Sequence[float],
+        memory: Buffer,
+        dtype: DType = _DOUBLE,
     ) -> None:
-        """Fill `memory` with doubles: the value of a C formula for each element i.
+        """Fill `memory` with the value of a C formula for each element i, as doubles, or as integers of `dtype`.
 
         The formula may use the arrays a0, a1, ... and the scalars s0, s1, ... `memory` may be one of the arrays.
         """
         text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
-        count = memory.nbytes // 8
+        if dtype.is_exact:
+            text = f"#define WHOLE {STORED[dtype.itemsize]}\n{text}"
+        count = memory.nbytes // dtype.itemsize
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
         self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
 
@@ -190,25 +198,34 @@ class Placer:
 
 
 class Placed(Elements):
-    """Doubles in device memory. `compute` fills the memory, again if it has been overwritten."""
+    """Numbers in device memory: doubles, or integers of an output's type, which have 64 bits on the host.
 
-    def __init__(self, placer: Placer, shape: tuple[int, ...], compute: Callable[[Buffer], None]) -> None:
+    `compute` fills the memory, again if it has been overwritten.
+    """
+
+    def __init__(
+        self,
+        placer: Placer,
+        shape: tuple[int, ...],
+        compute: Callable[[Buffer], None],
+        element: DType = _DOUBLE,
+    ) -> None:
         """Raises DeviceError if memory does not suffice."""
-        self.shape, self.dtype, self.compute, self._placer = shape, np.dtype(np.float64), compute, placer
-        self.memory = placer.device.allocate(self.nbytes, guard=0)
+        self.shape, self.dtype, self.compute, self._placer, self._own = shape, element.wide, compute, placer, element
+        self.memory = placer.device.allocate(self.size * element.itemsize, guard=0)
         compute(self.memory)
 
     def part(self, start: int, stop: int) -> Array:
-        part = np.empty(stop - start)
+        part = np.empty(stop - start, self._own.numpy)
         self._placer.device.read(self.memory.handle, part, start * part.itemsize)
-        return part
+        return part.astype(self.dtype, copy=False)
 
     def at(self, index: Array) -> Array:
-        return self._placer.doubles(self.memory, index)
+        return self._placer.doubles(self.memory, index, self._own).astype(self.dtype, copy=False)
 
     @property
     def largest(self) -> float:
-        return self._placer.largest(self.memory)
+        return super().largest if self._own.is_exact else self._placer.largest(self.memory)
 
 
 def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:

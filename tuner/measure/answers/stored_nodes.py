@@ -24,6 +24,7 @@ class StoredProduct(Stored):
         if (batch, self.inner) != (other, depth):
             raise NoFormula
         self.parts, self.batch, self.shape = (left, right), math.prod(batch), (*batch, self.rows, self.columns)
+        self.bounded(_most_of_sum(self.inner, left, right))
 
     @property
     def work(self) -> int:
@@ -74,6 +75,7 @@ class Reduced(Fold):
         if not self.extent:
             raise NoFormula
         self.kind, self.parts = kind, (node,)
+        self.bounded(_most_of_sum(self.extent, node) if kind == "sum" else node.most)
 
     def term(self, output: str, number: str, operands: Operands) -> str:
         place = f"({output} * {self.extent}l + {number})"
@@ -98,6 +100,7 @@ class Correlated(Fold):
             raise NoFormula
         self.parts, self._is_flipped = (array, other), is_flipped
         self.shape, self.extent = tuple(a - o + 1 for a, o in pairs), other.size
+        self.bounded(_most_of_sum(self.extent, array, other))
 
     def term(self, output: str, number: str, operands: Operands) -> str:
         array, other = self.parts
@@ -114,6 +117,25 @@ class Correlated(Fold):
         place = sum((f + s) * stride for f, s, stride in zip(firsts, steps, strides_of(array.shape), strict=True))
         factor = self.extent - 1 - number if self._is_flipped else number
         return array.at(np.asarray(place), values) * other.at(factor, values)
+
+
+class Bins(Fold):
+    """How many elements of an array are 0, 1, and so on, below `length`. No element may be another number."""
+
+    kind = "sum"
+
+    def __init__(self, array: Node, length: int) -> None:
+        least, most = getattr(array, "least", -1), array.most
+        if most is None or not 0 <= least <= most < length or not array.size:
+            raise NoFormula
+        self.parts, self.extent, self.shape = (array,), array.size, (length,)
+        self.bounded(array.size)
+
+    def term(self, output: str, number: str, operands: Operands) -> str:
+        return f"({self.parts[0].text(number, operands)} == (double){output} ? 1.0 : 0.0)"
+
+    def terms_at(self, output: Array, number: Array, values: Values) -> Array:
+        return np.where(self.parts[0].at(number, values) == output, 1.0, 0.0)
 
 
 class Chunks(Fold):
@@ -164,4 +186,11 @@ class Cumulated(Stored):
         if len(node.shape) != 1 or not node.size:
             raise NoFormula
         self.shape, self.chunks = node.shape, Chunks(node, self.CHUNK)
+        self.bounded(_most_of_sum(node.size, node))
         self.parts = (node, self.chunks)
+
+
+def _most_of_sum(count: int, *factors: Node) -> float | None:
+    """The greatest magnitude of a sum of `count` products of whole numbers; None if a factor is not whole."""
+    most = [node.most for node in factors if node.most is not None]
+    return count * math.prod(most) if len(most) == len(factors) else None

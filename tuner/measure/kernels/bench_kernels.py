@@ -7,7 +7,8 @@ import numpy as np
 
 from tuner.devices.base import GUARD, Buffer, Device
 from tuner.measure.bound import Bound
-from tuner.measure.kernels.device_kernels import STORED, Call, DeviceKernels
+from tuner.measure.kernels.device_kernels import Call, DeviceKernels
+from tuner.measure.kernels.element_text import STORED
 from tuner.space.dtypes import DType
 
 _WORD = 16  # bytes that a thread loads at once

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 Call = Callable[[], None]
 THREADS, MOST_BLOCKS = 256, 2048
-STORED = {
-    1: "unsigned char",
-    2: "unsigned short",
-    4: "unsigned int",
-    8: "unsigned long",
-}  # unsigned types by size in bytes
+# unsigned types by size in bytes
 _C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes the code larger, not faster
 
 # The programs of each open device, by source text: an OpenCL driver takes about 0.1 s to load one from its source.

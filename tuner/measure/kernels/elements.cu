@@ -173,9 +173,17 @@ KERNEL void cumulate(GLOBAL double *sums, long count, GLOBAL const double *befor
 
 #else
 
-KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
+#ifdef WHOLE // the type of the bits of integers
+#define RESULT WHOLE
+#define RESULT_OF(x) (WHOLE)(long)(x)
+#else
+#define RESULT double
+#define RESULT_OF(x) (x)
+#endif
+
+KERNEL void evaluate(GLOBAL RESULT *answer, long count ARRAYS SCALARS) {
     for (long i = FIRST; i < count; i += STRIDE) {
-        answer[i] = EXPRESSION;
+        answer[i] = RESULT_OF(EXPRESSION);
     }
 }
 

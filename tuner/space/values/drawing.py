@@ -87,6 +87,15 @@ class Draw:
         unit = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return np.asarray(least + distance * unit)
 
+    def ends(self, dtype: DType) -> tuple[float, float]:
+        """Numbers between which all elements lie; those of the type if nothing closer is known."""
+        if self.kind == "table":
+            return min(self.values), max(self.values)
+        if self.kind == "integers":
+            first, count = map(int, self.values)
+            return first, first + count - 1
+        return dtype.low, dtype.high
+
     def table(self, dtype: DType) -> Array:
         """The entries of the table as `dtype`."""
         return np.array([dtype.scalar(value) for value in self.values], dtype.numpy)
