@@ -6,10 +6,18 @@ import json
 from pathlib import Path
 
 import kernel_tuner
+import numpy as np
 import pytest
 import yaml
 
 from helpers.scripts_of_kernel_tuner import ADD, SCALE
+from helpers.spaces import WIDEST
+from tuner import devices
+from tuner.devices.program import build
+from tuner.door import spaces
+from tuner.door.arguments import passed
+from tuner.door.call import Call
+from tuner.space.instance import Instance
 
 pytestmark = pytest.mark.slow
 
@@ -73,15 +81,38 @@ def test_a_written_file_tunes_after_its_answers(script: Path, tmp_path: Path, tu
 def test_the_folders_of_cupy_are_searched_where_it_is_installed(script: Path, tmp_path: Path, tune) -> None:
     """A stand-in is installed here: CuPy itself needs a driver."""
     own = tmp_path / "cupy" / "_core" / "include"
-    (own / "cupy" / "_cccl" / "cub").mkdir(parents=True)
+    own.mkdir(parents=True)
     (tmp_path / "cupy" / "__init__.py").write_text("raise ImportError('no driver')")
     text = script.read_text().replace('lang="C"', 'lang="cupy", compiler_options=["-I."]')
     script.write_text(text.replace('extern "C" float scale', "__global__ void scale").replace("return 1.0f", "//"))
     done = tune("new", "--from-script", script, "--output", tmp_path / "spaces")
     assert done.status == 0, done.err
     include = yaml.safe_load((tmp_path / "spaces" / "scale.yaml").read_text())["include"]
-    folders = [own / "cupy" / "_cccl" / "cub", Path.cwd(), own]
-    assert [(tmp_path / "spaces" / folder).resolve() for folder in include] == folders
+    assert [(tmp_path / "spaces" / folder).resolve() for folder in include] == [Path.cwd(), own]
+
+
+def test_the_library_that_cupy_comes_with_is_left_to_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A header that is included twice in different ways, as some of the library are: its text may not be joined."""
+    own = tmp_path / "cupy" / "_core" / "include" / "cupy" / "_cccl" / "cub"
+    (own / "cub").mkdir(parents=True)
+    (tmp_path / "cupy" / "__init__.py").touch()
+    (own / "cub" / "part.cuh").write_text("__device__ int NAME() { return 1; }\n")
+    source = """
+    #define NAME one
+    #include <cub/part.cuh>
+    #undef NAME
+    #define NAME other
+    #include <cub/part.cuh>
+    extern "C" __global__ void f(int *y) { y[0] = one() + other() + block_size_x; }
+    """
+    monkeypatch.syspath_prepend(tmp_path)
+    given = Call("f", source, 1, [np.zeros(1, np.int32)], {"block_size_x": [32]}, lang="cupy")
+    _, space = spaces.space(given, passed(given), {}, None, 0.0, (), (), tmp_path, "scripts/f")
+    scope = space.operation.scope(dict(space.operation.sizes), {}, "cuda", WIDEST, {})  # type: ignore[arg-type]
+    built = build(devices.compiler_for("cuda", "sm_90"), Instance(space, {"block_size_x": 32}, scope))
+    assert len(built.builds) == 1
 
 
 def test_nothing_is_written_over_and_a_script_without_a_call_is_named(script: Path, tmp_path: Path, tune) -> None:

@@ -34,23 +34,33 @@ def of(call: Call) -> tuple[list[str], list[str]]:
         folders.append(str(Path.cwd()))
     defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
     cpp = ["-xc++"] if call.language == "c" else []
-    library, own = _of_cupy() if (call.lang or "").upper() == "CUPY" else ([], [])
-    return [*cpp, *options, *defines], list(dict.fromkeys([*library, *folders, *own]))
+    own = [folder for folder in [_of_cupy(call)] if folder is not None]
+    return [*cpp, *options, *defines], list(dict.fromkeys([*folders, *map(str, own)]))
 
 
-def _of_cupy() -> tuple[list[str], list[str]]:
-    """The folders of headers that CuPy gives to its compiler, as far as they exist: those of the C++ library that it
-    comes with, which are searched first, and its own, which are searched last. CuPy is not imported: it may have no
-    driver here."""
+def of_library(call: Call) -> list[str]:
+    """The options that name the folders of the C++ library that CuPy comes with, which CuPy's compiler searches first.
+
+    They are no folders of a space, because these headers are not the user's: their text is not joined to a source.
+    """
+    own = _of_cupy(call)
+    folders = [] if own is None else [own / "cupy" / "_cccl" / name for name in ("cub", "thrust", "libcudacxx")]
+    return [f"-I{folder}" for folder in folders if folder.is_dir()]
+
+
+def _of_cupy(call: Call) -> Path | None:
+    """The folder of CuPy's headers, if the call is compiled by CuPy in Kernel Tuner, and CuPy is installed.
+
+    CuPy is not imported: it may have no driver here.
+    """
+    if (call.lang or "").upper() != "CUPY":
+        return None
     try:
         found = importlib.util.find_spec("cupy")
     except (ImportError, ValueError):
-        found = None
-    if found is None or not found.submodule_search_locations:
-        return [], []
-    own = Path(found.submodule_search_locations[0]) / "_core" / "include"
-    library = [own / "cupy" / "_cccl" / name for name in ("cub", "thrust", "libcudacxx")]
-    return [str(each) for each in library if each.is_dir()], [str(own)] if own.is_dir() else []
+        return None
+    folders = (found and found.submodule_search_locations) or ()
+    return next((own for folder in folders if (own := Path(folder) / "_core" / "include").is_dir()), None)
 
 
 def _definition(name: str, value: Any, call: Call) -> str:
