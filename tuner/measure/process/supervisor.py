@@ -69,7 +69,9 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
     """The message for a worker that died while it computed inputs and answers."""
     what = f"the inputs and answers of {space.operation_origin}"
     if died.reason == "timeout":
-        return f"{what} were not computed within {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
+        functions = " and ".join(map(str, space.operation.python_functions))
+        by = f", for which {shown(functions)} is called," if functions else ""
+        return f"{what}{by} were not computed within {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
     return f"{what} cannot be computed: {explained(space, died)}"
 
 
