@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from tuner.session.search import tune
     from tuner.session.tuned import Tuned
     from tuner.space.python.space import Space
+    from tuner.torch.decorated import autotune
     from tuner.tuning.several.misses import warm_up
 
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OptionError", "OutOfMemory", "RequestError", "ResourceError",
-    "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "best", "dispatch", "load",
-    "matmul", "strategy", "tune", "warm_up",
+    "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "autotune", "best",
+    "dispatch", "load", "matmul", "strategy", "tune", "warm_up",
 ]  # fmt: skip
 
 
@@ -59,6 +60,7 @@ _HOMES = {
     "Kernel": "tuner.launch.kernel",
     "Space": "tuner.space.python.space",
     "Tuned": "tuner.session.tuned",
+    "autotune": "tuner.torch.decorated",
     "best": "tuner.session.look_up",
     "dispatch": "tuner.families.dispatcher",
     "load": "tuner.launch.launcher",

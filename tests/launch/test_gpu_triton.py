@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import tuner
 from helpers.kernels import outcome_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.errors import ArgumentError
 
 pytestmark = [
     pytest.mark.gpu,
@@ -64,6 +66,50 @@ SPACE: dict[str, Any] = {
     "parameters": {"BLOCK": [256], "num_warps": [4], "BAD": [0, 1, 2, 3, 4]},
     "grid": ["ceil_div(n, BLOCK)"],
 }
+ROWS = """\
+import triton
+import triton.language as tl
+
+import tuner
+
+BLOCK = 128
+
+
+@tuner.autotune("rows.yaml", key=["columns"])
+@triton.jit
+def softmax(y, x, rows, columns, BLOCK: tl.constexpr = 128):
+    i = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * columns + i
+    v = tl.load(x + at, mask=i < columns, other=-float("inf"))
+    e = tl.exp(v - tl.max(v, axis=0))
+    tl.store(y + at, e / tl.sum(e, axis=0), mask=i < columns)
+
+
+@tuner.autotune("kernel.yaml")
+@triton.jit
+def scale(x, n, factor, stride, BLOCK: tl.constexpr, BAD: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i * stride, mask=i < n)
+    tl.store(x + i * stride, v * factor, mask=i < n)
+"""
+ROWS_SPACE: dict[str, Any] = {
+    "title": "softmax of short rows",
+    "operation": {
+        "sizes": {"rows": None, "columns": None},
+        "arguments": [
+            {"name": "y", "dtype": "float32", "shape": ["rows", "columns"], "role": "out"},
+            {"name": "x", "dtype": "float32", "shape": ["rows", "columns"], "role": "in"},
+            {"name": "rows", "dtype": "int32"},
+            {"name": "columns", "dtype": "int32"},
+        ],
+        "reference": "exp(x) / sum(exp(x), axis=1, keepdims=True)",
+    },
+    "kernel": "softmax",
+    "source": "rows.py",
+    "parameters": {"num_warps": [1, 2, 4]},
+    "derived": {"BLOCK": "128"},
+    "grid": ["rows"],
+}
 GOOD = {"BLOCK": 256, "num_warps": 4, "BAD": 0}
 
 
@@ -97,6 +143,42 @@ def test_each_fault_fails_one_configuration(file: str, cuda: Device) -> None:
     space = catalog.load(file)
     reasons = [outcome_of(space, cuda, "100000", {**GOOD, "BAD": bad}) for bad in range(5)]
     assert reasons == [None, "compile", "wrong result", "shared memory", "writes outside"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own compiler
+def test_a_decorated_kernel_is_called_as_before_also_in_compiled_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    (tmp_path / "rows.py").write_text(ROWS)
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(ROWS_SPACE))
+    (tmp_path / "kernel.yaml").write_text(yaml.safe_dump({**SPACE, "source": "rows.py"}))
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = importlib.import_module("rows")
+
+    def softmax(x: Any) -> Any:
+        y = torch.empty_like(x)
+        rows.softmax[lambda meta: (x.shape[0],)](y, x, *x.shape, BLOCK=rows.BLOCK)
+        return y
+
+    def scaled(x: Any) -> Any:
+        y = x.clone()
+        rows.scale[(-(-x.numel() // 256),)](y, x.numel(), 5.0, 1)
+        return y
+
+    for call, right in ((softmax, lambda x: torch.softmax(x, 1)), (scaled, lambda x: 5 * x)):
+        compiled = torch.compile(call, fullgraph=True, dynamic=True)
+        for shape in ((30, 100), (31, 101), (1, 7)):
+            x = torch.randn(shape, device="cuda")
+            assert torch.allclose(call(x), right(x), atol=1e-6)
+            assert torch.allclose(compiled(x), right(x), atol=1e-6)
+    x = torch.randn(30, 100, device="cuda")
+    with pytest.raises(ArgumentError, match=r"softmax: its grid is \(7,\), and .*rows.yaml says \(30, 1, 1\)"):
+        rows.softmax[(7,)](x, x.clone(), 30, 100)
+    with pytest.raises(ArgumentError, match=r"columns = 99: .* has 100 for these arrays"):
+        rows.softmax[(30,)](x, x.clone(), 30, 99)
+    with pytest.raises(ArgumentError, match="num_warps: tuner chooses it"):
+        rows.softmax[(30,)](x, x.clone(), 30, 100, num_warps=4)
 
 
 def test_the_exported_program_runs_without_python(file: str, tmp_path: Path) -> None:
