@@ -33,7 +33,7 @@ import triton
 import triton.language as tl
 from helper import twice
 
-FACTOR: tl.constexpr = 3
+FACTOR = tl.constexpr(3)
 
 
 @triton.jit
@@ -45,7 +45,7 @@ def scale(x, n, factor, stride, BLOCK: tl.constexpr, BAD: tl.constexpr = 0):
         v = tl.undefined(v)
     if BAD == 3:
         print_to_nobody(v)
-    tl.store(x + i * stride, twice(v) * factor, mask=i < n)
+    tl.store(x + i * stride, twice(v) * factor * (FACTOR - 2), mask=i < n)
 
 
 @triton.jit

@@ -26,6 +26,7 @@ NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
         ("ceil_div(7, 2)", 4),
         ("round_up(7, 4)", 8),
         ("is_power_of_two(b) and not is_power_of_two(a)", True),
+        ("next_power_of_2(1) + next_power_of_2(4) + next_power_of_2(5)", 13),
         ("len((1, 2, 3))", 3),
         ("language == 'cuda'", True),
         ("zero == 0 or a % zero == 1", True),

@@ -33,7 +33,7 @@ import triton.language as tl
 from helper import twice, unused  # beside this file
 
 DEVICE = triton.runtime.driver.active.get_active_torch_device()
-LIMIT: tl.constexpr = 4
+LIMIT = tl.constexpr(4)
 x = torch.rand(1000, device=DEVICE)
 
 
@@ -69,7 +69,7 @@ def twice(v):
 
 def unused(): ...
 """
-DEEPER = "import triton.language as tl\n\nDEEP: tl.constexpr = 2\nOTHER = 3\n"
+DEEPER = "import triton.language as tl\n\nDEEP = tl.constexpr(2)\nOTHER = 3\n"
 SPACE: dict[str, Any] = {
     "title": "scale",
     "operation": {
@@ -150,12 +150,12 @@ def test_the_compiler_gets_only_what_the_kernel_reaches_on_the_lines_of_the_file
     original = dict(enumerate(SCRIPT.splitlines(), start=1))
     assert all(original[number] == line for number, line in shown.items())
     text = "\n".join(shown.values())
-    for needed in ("from helper import twice", "LIMIT: tl.constexpr = 4", "def own(v):", "@triton.jit\ndef scale("):
+    for needed in ("from helper import twice", "LIMIT = tl.constexpr(4)", "def own(v):", "@triton.jit\ndef scale("):
         assert needed in text
     for left in ("import torch", "DEVICE", "autotune", "def plain", "print(", "1000"):
         assert left not in text
     assert "def twice" in head(step)["imports"]
-    assert "DEEP: tl.constexpr = 2" in head(step)["imports"]
+    assert "DEEP = tl.constexpr(2)" in head(step)["imports"]
     assert "OTHER" not in head(step)["imports"]
 
 
@@ -228,7 +228,7 @@ def test_the_identity_is_the_code_that_the_kernel_reaches(tmp_path: Path, space:
     assert of("around", "import os\n" + SCRIPT, HELPER + "\n\nunread = 5\n", DEEPER.replace("3", "4")) == same
     changes = [
         of("kernel", SCRIPT.replace("* factor", "/ factor")),
-        of("constant", SCRIPT.replace("= 4", "= 5")),
+        of("constant", SCRIPT.replace("(4)", "(5)")),
         of("helper", SCRIPT, HELPER.replace("DEEP *", "DEEP +")),
         of("deeper", SCRIPT, deeper=DEEPER.replace("2", "7")),
     ]
@@ -257,12 +257,12 @@ def test_a_module_of_a_package_is_read_with_its_relative_imports(tmp_path: Path)
     package.mkdir(parents=True)
     for folder in (package, package.parent):
         (folder / "__init__.py").write_text("")
-    (package.parent / "constants.py").write_text("import triton.language as tl\nDEEP: tl.constexpr = 2\n")
+    (package.parent / "constants.py").write_text("import triton.language as tl\nDEEP = tl.constexpr(2)\n")
     script = SCRIPT.replace("from helper import", "from .helper import")
     space = loaded(package, script)
     (package / "helper.py").write_text(HELPER.replace("from deeper", "from ..constants"))
     step = rendered(space)
-    assert "DEEP: tl.constexpr = 2" in head(step)["imports"]
+    assert "DEEP = tl.constexpr(2)" in head(step)["imports"]
     assert step.source.origin is not None
     assert (step.source.origin.root, step.source.origin.package) == (tmp_path, "mine.ops")
 
@@ -319,7 +319,8 @@ def test_a_constant_needs_a_value(tmp_path: Path) -> None:
 def test_a_number_of_the_file_must_be_a_constant(tmp_path: Path) -> None:
     script = SCRIPT.replace("x = torch", "SPEED = 2\nx = torch").replace("* factor,", "* factor * SPEED,")
     message = said(tmp_path, script)
-    assert "scale reads SPEED of line 10 of script.py, which is no tl.constexpr; write `SPEED: tl.constexpr" in message
+    assert "scale reads SPEED of line 10 of script.py, which Triton refuses of a plain variable" in message
+    assert "write `SPEED = tl.constexpr(...)` there" in message
 
 
 def test_a_file_that_is_no_python_has_its_line_in_the_message(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tuner.store import verdicts
 from tuner.store.record import Record
 
 LADDER_SIZE = "4096"  # the size at which most tutorials publish times
-GALLERY = "gallery"  # a family of unrelated kernels with different sizes, shown in a separate table
+# Families of unrelated kernels with different sizes, shown in separate tables.
+GALLERIES = ("gallery", "triton")
 
 
 @dataclass(frozen=True)
@@ -95,17 +96,17 @@ def ladder_table(table: list[ReportRow]) -> str:
 
 
 def gallery_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each device, with a row per kernel; empty without records.
+    """A Markdown table for each gallery and device, with a row per kernel; empty without records.
 
     It shows the largest problem, and for that problem the rate, the times in ms with the default and with the best
     configuration, the speedup and the best configuration. Another column has the speedups at smaller sizes.
     """
-    return "\n\n".join(_gallery(device, rows) for (_, device), rows in _families(table).items())
+    return "\n\n".join(_gallery(name, device, rows) for (name, device), rows in _families(table).items())
 
 
-def _gallery(device: str, table: list[ReportRow]) -> str:
+def _gallery(name: str, device: str, table: list[ReportRow]) -> str:
     header = [
-        f"{GALLERY} on {device}",
+        f"{name} on {device}",
         "largest problem",
         "rate",
         "tuning gains",
@@ -117,7 +118,7 @@ def _gallery(device: str, table: list[ReportRow]) -> str:
         *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
         gains = [f"{_speedup(r)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
         rows.append([
-            kernel.removeprefix(GALLERY + "/"),
+            kernel.removeprefix(f"{name}/"),
             problem_text(largest.sizes, {}),
             _work_rates(largest) + _origin(largest),
             _gain_cell(largest) if largest.default_ms else "",

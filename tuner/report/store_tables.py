@@ -10,7 +10,7 @@ from tuner.catalog.catalog import CatalogEntry
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.report import markdown
-from tuner.report.markdown import GALLERY, LADDER_SIZE, ReportRow, family
+from tuner.report.markdown import GALLERIES, LADDER_SIZE, ReportRow, family
 from tuner.space.texts import options_text, short_size
 from tuner.store.record import Record
 from tuner.store.store import Place, Store
@@ -72,13 +72,13 @@ def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[
 def tables(table: list[ReportRow]) -> dict[str, str]:
     """The Markdown tables by name: `results` and, if the store has records for them, `gains`, `ladder` and `gallery`.
 
-    Gallery kernels are only in `gallery`. Records of a cover are in none, unless the family has no others on the
+    Kernels of galleries are only in `gallery`. Records of a cover are in none, unless the family has no others on the
     device.
     """
     searched = {(family(row.kernel), row.record.device) for row in table if row.record.strategy != GIVEN}
     table = [r for r in table if r.record.strategy != GIVEN or (family(r.kernel), r.record.device) not in searched]
-    gallery = [row for row in table if family(row.kernel) == GALLERY]
-    stages = [row for row in table if family(row.kernel) != GALLERY]
+    gallery = [row for row in table if family(row.kernel) in GALLERIES]
+    stages = [row for row in table if family(row.kernel) not in GALLERIES]
     optional = {
         "gains": markdown.gains_table([row for row in stages if row.record.default_ms is not None]),
         "ladder": markdown.ladder_table([row for row in stages if short_size(row.record.sizes) == LADDER_SIZE]),

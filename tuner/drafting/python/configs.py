@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_VALUES = 1000
+# Functions of host code that expressions of a space have, too.
+CALLS = {"cdiv": "ceil_div", "min": "min", "max": "max", "next_power_of_2": "next_power_of_2"}
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 Config = dict[str, Any]
@@ -86,7 +88,7 @@ class _Subscripts(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = {"cdiv": "ceil_div", "min": "min", "max": "max"}.get(_name(node.func))
+        name = CALLS.get(_name(node.func))
         if name is None or node.keywords:
             self.is_plain = False
             return node

@@ -119,7 +119,7 @@ class PythonDraft:
             name = parameter.name
             if name in self.arrays:
                 role = "inout" if name in self.told.restored | self.told.zeroed else self.pointers.role(name)
-                fill = ", fill: 0" if name in self.told.zeroed else ""
+                fill = ", fill: zeros" if name in self.told.zeroed else ""
                 remark = "  # set to zero before each launch" if fill else ""
                 ask = asked(f"the extents of {name}?{' `dtype: real` is the type above' if first else ''}")
                 shape = ", ".join(self.sizes[:1])

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.drafting.python.configs import CALLS
+
 
 @dataclass(frozen=True)
 class PythonLaunch:
@@ -93,7 +95,7 @@ class _Translator(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        name = {"cdiv": "ceil_div", "min": "min", "max": "max"}.get(called)
+        name = CALLS.get(called)
         if name is None or node.keywords:
             self.is_plain = False
             return node

@@ -27,6 +27,11 @@ def is_power_of_two(a: int) -> bool:
     return a > 0 and a == int(a) and int(a) & (int(a) - 1) == 0
 
 
+def next_power_of_2(a: int) -> int:
+    """The smallest power of two that is not below `a`."""
+    return 1 << max(math.ceil(a) - 1, 0).bit_length()
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "ceil_div": ceil_div,
@@ -37,6 +42,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "log2": math.log2,
     "max": max,
     "min": min,
+    "next_power_of_2": next_power_of_2,
     "round_up": round_up,
     "sqrt": math.sqrt,
 }

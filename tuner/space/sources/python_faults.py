@@ -137,14 +137,24 @@ def _globals(number: int, step: Step, own: JitFunction) -> Iterator[Found]:
     tree = ast.parse(part.of(text, frozenset({step.kernel}), step.kernel).text)
     read = part.names_read(own.node)
     for node in tree.body:
-        if isinstance(node, ast.Assign) and _is_literal(node.value):
-            for target in node.targets:
-                if isinstance(target, ast.Name) and target.id in read:
-                    message = (
-                        f"{own.name} reads {target.id} of line {node.lineno} of {step.source.name}, which is no "
-                        f"tl.constexpr; write `{target.id}: tl.constexpr = ...` there, or make it an argument"
-                    )
-                    yield ("steps", number, "kernel"), message, True
+        for name in _plain_names(node):
+            if name in read:
+                message = (
+                    f"{own.name} reads {name} of line {node.lineno} of {step.source.name}, which Triton refuses of a "
+                    f"plain variable; write `{name} = tl.constexpr(...)` there, or make it an argument"
+                )
+                yield ("steps", number, "kernel"), message, True
+
+
+def _plain_names(node: ast.stmt) -> list[str]:
+    """The names to which a statement gives a literal, as no tl.constexpr."""
+    if isinstance(node, ast.AnnAssign):
+        targets: list[ast.expr] = [node.target]
+    else:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+    value = getattr(node, "value", None)
+    is_plain = isinstance(value, ast.expr) and _is_literal(value)
+    return [target.id for target in targets if isinstance(target, ast.Name)] if is_plain else []
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -1,0 +1,188 @@
+"""Kernels in Triton by tuner, beside Triton: the wall time of tuning the same configurations, and of a launch.
+
+    python benchmarks/triton_tuning.py                          # all of it; needs an NVIDIA GPU, torch and Triton
+    python benchmarks/triton_tuning.py --most 16 --kernels softmax
+
+Both tune from nothing, each in a process of its own with empty caches, and the time is that of the process: `tune` with
+its imports, verification and final round, and a script that calls the kernel under `@triton.autotune`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PROBLEMS = {"softmax": "16384x1000", "matmul": "4096x4096x4096"}
+OPTIONS = ("num_warps", "num_stages")
+
+
+def chosen(kernel: str, most: int) -> tuple[Any, Any, list[dict[str, Any]]]:
+    """The space, the problem, and at most `most` of its valid configurations, the default among them."""
+    from tuner.catalog import catalog
+    from tuner.space import chosen_types, parsing
+    from tuner.space.scope import Limits
+
+    space = catalog.load(f"triton/{kernel}")
+    op = space.operation
+    limits = Limits(compute_capability=9.0, max_shared_memory=227 << 10)
+    sizes = parsing.parse_size(PROBLEMS[kernel], op)
+    scope = op.scope(sizes, op.options, "cuda", limits, chosen_types.defaults(op))
+    valid = [config for config in space.walk() if space.valid(config, scope) and config != dict(space.default)]
+    others = min(most - 1, len(valid))
+    return space, scope, [dict(space.default), *(valid[number * len(valid) // others] for number in range(others))]
+
+
+def as_file(kernel: str, most: int, folder: Path) -> Path:
+    """A space file whose only valid configurations are those chosen."""
+    import yaml
+
+    _, _, configs = chosen(kernel, most)
+    data = yaml.safe_load((ROOT / f"spaces/triton/{kernel}.yaml").read_text())
+    code = {name: 1000**place for place, name in enumerate(configs[0])}  # of a configuration, as one number
+    codes = [sum(factor * int(config[name]) for name, factor in code.items()) for config in configs]
+    terms = " + ".join(f"{factor} * {name}" for name, factor in code.items())
+    data["derived"] = {**data.get("derived", {}), "code": terms}
+    half = len(codes) // 2  # an expression has a length
+    listed = f"code in ({', '.join(map(str, codes[:half]))}) or code in ({', '.join(map(str, codes[half:]))})"
+    data["restrictions"] = [*data.get("restrictions", []), {"that": listed, "because": "Triton tunes these"}]
+    data["source"] = str(ROOT / f"kernels/triton/{kernel}.py")
+    (folder / f"{kernel}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    return folder / f"{kernel}.yaml"
+
+
+def arguments(space: Any, scope: Any) -> list[Any]:
+    """Tensors and numbers in the order of the kernel."""
+    import torch
+
+    from tuner.space import operation
+
+    torch.manual_seed(1)
+    numbers = iter(operation.scalars(space.operation, scope))
+    return [
+        next(numbers).item()
+        if a.shape is None
+        else torch.rand(operation.shape(a, scope), device="cuda").to(getattr(torch, a.dtype))
+        for a in space.operation.arguments
+    ]
+
+
+def jit_of(kernel: str) -> Any:
+    """The kernel as Triton has it."""
+    spec = importlib.util.spec_from_file_location(kernel, ROOT / f"kernels/triton/{kernel}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[kernel] = module
+    spec.loader.exec_module(module)
+    return getattr(module, kernel)
+
+
+def autotuned(kernel: str, most: int) -> None:
+    """Tune a kernel by `@triton.autotune`, as a script does."""
+    import torch
+    import triton
+
+    space, scope, configs = chosen(kernel, most)
+    listed = [
+        triton.Config(
+            {n: v for n, v in config.items() if n not in OPTIONS}, **{n: config[n] for n in OPTIONS if n in config}
+        )
+        for config in configs
+    ]
+    tuned = triton.autotune(listed, key=[])(jit_of(kernel))
+    constants = {n: space.names(configs[0], scope)[n] for n in space.derived}
+    values = arguments(space, scope)
+    tuned[lambda meta: space.steps[0].blocks({**space.names(configs[0], scope), **meta})](*values, **constants)
+    torch.cuda.synchronize()
+    print(json.dumps({**tuned.best_config.kwargs, "num_warps": tuned.best_config.num_warps}))
+
+
+def seconds_of(command: list[str], folder: Path) -> tuple[float, str]:
+    """The wall time of a process with empty caches, and its last line."""
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "triton"), "TUNER_CACHE": str(folder / "cache")}
+    environment |= {"TUNER_STATE": str(folder / "state"), "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return time.perf_counter() - began, "; ".join(done.stdout.strip().splitlines()[-2:])
+
+
+def tuning(kernel: str, most: int) -> None:
+    """Print the wall time of both."""
+    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
+        file = as_file(kernel, most, Path(ours))
+        tune = [sys.executable, "-m", "tuner", str(file), PROBLEMS[kernel], "--budget", "1000"]
+        own, said = seconds_of([*tune, "--results", f"{ours}/results"], Path(ours))
+        script = [sys.executable, __file__, "--autotune", kernel, "--most", str(most)]
+        other, answered = seconds_of(script, Path(theirs))
+    print(f"{kernel} {PROBLEMS[kernel]}, at most {most} configurations")
+    print(f"  tuner            {own:6.1f} s   {said}")
+    print(f"  @triton.autotune {other:6.1f} s   {answered}   {other / own:.2f} x")
+
+
+def host_us(call: Callable[[], object], calls: int = 500) -> float:
+    """The host's time of a call in us: the best of several stretches, short enough for the driver's queue."""
+    import torch
+
+    best = float("inf")
+    for _ in range(7):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in itertools.repeat(None, calls):
+            call()
+        best = min(best, (time.perf_counter() - began) / calls)
+    return 1e6 * best
+
+
+def launching() -> None:
+    """Print the host's time of a launch of axpy."""
+    import torch
+
+    import tuner
+
+    n = 1000
+    y, x = torch.rand(2, n, device="cuda")
+    kernel = tuner.load("triton/axpy", n)
+    theirs = jit_of("axpy")
+    config, grid = kernel.config, (-(-n // int(kernel.config["BLOCK"])), 1, 1)
+    compiled = theirs.warmup(y, x, n, 2.0, grid=grid, **config)
+    compiled._init_handles()
+    run = compiled[grid]
+    print("the host's time of a launch of axpy, in us")
+    for name, call in {
+        "tuner: kernel(y, x)": lambda: kernel(y, x),
+        "tuner: bound": kernel.bind(y, x),
+        "Triton: kernel[grid](...)": lambda: theirs[grid](y, x, n, 2.0, **config),
+        "Triton: compiled[grid](...)": lambda: run(y, x, n, 2.0, config["BLOCK"]),
+    }.items():
+        print(f"  {name:28} {host_us(call):6.2f}")
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--most", type=int, default=24, help="configurations of each kernel")
+    parser.add_argument("--autotune", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.autotune:
+        autotuned(given.autotune, given.most)
+        return
+    for kernel in given.kernels:
+        tuning(kernel, given.most)
+    launching()
+
+
+if __name__ == "__main__":
+    main()

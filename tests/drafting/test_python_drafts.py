@@ -1,0 +1,133 @@
+"""Drafts of space files for kernels in Triton, from the text of their files alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from helpers.processes import Tune
+from tuner.drafting.python.draft import PythonDraft
+from tuner.errors import RequestError
+from tuner.space.file import reader
+
+SOFTMAX = """\
+import torch
+import triton
+import triton.language as tl
+
+WARPS = (4, 8)
+
+
+def configs():
+    return [triton.Config({"ROWS": r}, num_warps=w, num_stages=2) for r in [1, 2, 4] for w in WARPS if r * w < 32]
+
+
+@triton.autotune(configs=configs(), key=["columns"], reset_to_zero=["count"], prune_configs_by={"top_k": 3})
+@triton.heuristics({"EVEN": lambda args: args["columns"] % args["ROWS"] == 0})
+@triton.jit
+def softmax(y_ptr, x_ptr, count, y_stride, x_stride, rows, columns, scale, bias=None, ROWS: tl.constexpr = 1,
+            BLOCK: tl.constexpr = 128, EVEN: tl.constexpr = False):
+    first = tl.program_id(0) * ROWS
+    columns_of = tl.arange(0, BLOCK)
+    for row in tl.range(first, min(first + ROWS, rows)):
+        begin = x_ptr + row * x_stride
+        x = tl.load(begin + columns_of, mask=columns_of < columns, other=-float("inf"))
+        e = tl.exp((x - tl.max(x, axis=0)) * scale)
+        tl.store(y_ptr + row * y_stride + columns_of, e / tl.sum(e, axis=0), mask=columns_of < columns)
+    tl.atomic_add(count, 1)
+
+
+def run(x):
+    rows, columns = x.shape
+    y = torch.empty_like(x)
+    grid = lambda META: (triton.cdiv(rows, META["ROWS"]),)
+    softmax[grid](y, x, count, y.stride(0), x.stride(0), rows, columns, 1.0)
+    return y
+"""
+PAIR = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def inner(x):
+    return x + 1
+
+
+@triton.jit
+def add(x, n, eps, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(x + i, inner(v) + eps, mask=i < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64, "FOR_AMD": 1}), triton.Config({"BLOCK": 128}, num_warps=2)], ["n"],
+                 restore_value=["x"])
+@triton.jit
+def scale(x, n, BLOCK: tl.constexpr):
+    pass
+"""
+
+
+def drafted(folder: Path, text: str, entry: str | None = None) -> str:
+    (folder / "kernel.py").write_text(text)
+    return PythonDraft(folder / "kernel.py", entry, folder / "kernel.yaml").text()
+
+
+def test_decorators_and_launches_answer_most_questions(tmp_path: Path) -> None:
+    text = drafted(tmp_path, SOFTMAX)
+    data = yaml.safe_load(text)
+    operation = data["operation"]
+    assert operation["sizes"] == {"rows": None, "columns": None}
+    assert operation["options"] == {"scale": 1.0}
+    arguments = {each["name"]: each for each in operation["arguments"]}
+    assert [*arguments] == ["y_ptr", "x_ptr", "count", "y_stride", "x_stride", "rows", "columns", "scale"]
+    roles = {name: each.get("role") for name, each in arguments.items() if "role" in each}
+    assert roles == {"y_ptr": "out", "x_ptr": "in", "count": "inout"}
+    assert arguments["count"]["fill"] == "zeros"
+    assert data["grid"] == ["ceil_div(rows, ROWS)"]
+    assert data["parameters"] == {"ROWS": [1, 2, 4], "num_warps": [4, 8], "num_stages": [2]}
+    assert data["default"] == {"ROWS": 1, "num_warps": 4, "num_stages": 2}
+    assert data["derived"] == {"EVEN": "columns % ROWS == 0"}
+    assert "# @triton.autotune lists 5 of these 6 combinations." in text
+    assert "(prune_configs_by): say which under `restrictions:`" in text
+
+
+def test_an_answered_draft_is_a_space_file(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "kernel.py").write_text(SOFTMAX)
+    done = tune("new", str(tmp_path / "kernel.py"), "--json")
+    assert done.json["questions"] == len(re.findall(r"# \? ", (tmp_path / "kernel.yaml").read_text()))
+    text = re.sub(r"\n?(  )?# \?[^\n]*", "", (tmp_path / "kernel.yaml").read_text())
+    text = text.replace("shape: [rows]", "shape: [rows, columns]")
+    (tmp_path / "kernel.yaml").write_text(text)
+    space = reader.read(tmp_path / "kernel.yaml")
+    assert (space.written_in, space.kernels) == (("triton",), "softmax")
+
+
+def test_a_kernel_without_decorators_gets_questions_and_usual_options(tmp_path: Path) -> None:
+    text = drafted(tmp_path, PAIR, "add")
+    data = yaml.safe_load(text)
+    assert data["parameters"]["num_warps"] == [2, 4, 8]
+    assert "BLOCK: [64, 128, 256]  # ? which values may BLOCK have?" in text
+    assert "grid: [1]  # ? how many programs" in text
+    assert data["operation"]["options"] == {"eps": 0.00001}
+    assert data["operation"]["arguments"][0]["role"] == "inout"
+
+
+def test_configurations_of_other_gpus_are_left_out(tmp_path: Path) -> None:
+    data = yaml.safe_load(drafted(tmp_path, PAIR, "scale"))
+    assert data["parameters"] == {"BLOCK": [128], "num_warps": [2]}
+
+
+def test_a_file_with_several_kernels_asks_for_one_that_no_other_calls(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="its kernels are add, scale; name one with --entry"):
+        drafted(tmp_path, PAIR)
+    with pytest.raises(RequestError, match="there is no kernel 'other'; its kernels are add, scale"):
+        drafted(tmp_path, PAIR, "other")
+    with pytest.raises(RequestError, match=r"its kernels are none; decorate one with @triton.jit"):
+        drafted(tmp_path, "x = 1\n")
+    with pytest.raises(RequestError, match=r"kernel.py: not Python"):
+        drafted(tmp_path, "x = = 1\n")
