@@ -33,6 +33,7 @@ from tuner import devices, paths
 from tuner.cli import app
 from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
+from tuner.tuning.finals import final_round, selection
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,6 +68,22 @@ def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
+
+
+@pytest.fixture(autouse=True)
+def short_finals(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Finals of `tune` in this process end after a few rounds, because few tests are about the precision of times.
+
+    Those that are, and those about faults that show in one of many runs, ask for `whole_finals`.
+    """
+    if "whole_finals" not in request.fixturenames:
+        monkeypatch.setattr(final_round, "FINAL_SECONDS", 0.05)
+        monkeypatch.setattr(selection, "COMPARED_RUNS", 30)
+
+
+@pytest.fixture
+def whole_finals() -> None:
+    """Finals have as many rounds and compared runs as for a user."""
 
 
 @pytest.fixture

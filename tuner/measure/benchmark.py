@@ -32,7 +32,6 @@ from tuner.measure.results import (
 )
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
-    QUICK_SECONDS,
     START_UP_MS,
     StageWatch,
     Stopwatch,
@@ -218,7 +217,7 @@ class Bench:
     def finals(
         self,
         configs: Sequence[Config],
-        seconds: float | None = None,
+        seconds: float = FINAL_SECONDS,
         with_library: bool = True,
         sustained: float | None = None,
         quick: bool = False,
@@ -230,9 +229,8 @@ class Bench:
         they take leading dimensions. A configuration that fails has a Final with a `failure`. `found_wrong` is called
         at once for each one whose result is wrong.
 
-        `seconds` is the time for all rounds. `quick` runs fewer rounds and only the library's default algorithm. If
-        `sustained` is given, the best configuration and the library then run back to back, in periods of that many
-        seconds.
+        `seconds` is the time for all rounds. `quick` runs only the library's default algorithm. If `sustained` is
+        given, the best configuration and the library then run back to back, in periods of that many seconds.
         """
         self.renew()
         self._floor.prepare()
@@ -252,7 +250,7 @@ class Bench:
             algorithms = self._anchors.fastest if default is not None and not quick else ()
             libraries = [] if default is None else [default, *algorithms]
             contest = Contest(self._instruments, self.method, contestants, libraries, failures)
-            finals = contest.finals(seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), sustained)
+            finals = contest.finals(seconds, sustained)
             return replace(
                 finals,
                 launch_ms=self.launch_ms() if finals.shortest_ms < SHORT_MS else None,

@@ -199,6 +199,7 @@ class Supervisor:
     def finals(
         self,
         configs: Sequence[Config],
+        seconds: float = FINAL_SECONDS,
         with_library: bool = True,
         sustained: float | None = None,
         quick: bool = False,
@@ -209,13 +210,13 @@ class Supervisor:
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
-        seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        seconds += MOST_PERIODS * (1 + len(configs)) * (sustained or 0.0)
+        limit = LONGER * seconds + 2 * self.task.timeout * (len(configs) + 1)
+        limit += MOST_PERIODS * (1 + len(configs)) * (sustained or 0.0)
         request = {
-            "finals": self._completed(configs), "with_library": with_library, "sustained": sustained,
-            "quick": quick,
+            "finals": self._completed(configs), "seconds": seconds, "with_library": with_library,
+            "sustained": sustained, "quick": quick,
         }  # fmt: skip
-        return self._ask(Finals.from_json, request, seconds, found_wrong)
+        return self._ask(Finals.from_json, request, limit, found_wrong)
 
     def library(self) -> list[float]:
         """The vendor library's times in ms (see `Bench.library`). Raises as `measure` does."""

@@ -164,7 +164,7 @@ def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> 
         if "launch" in request:
             return {"ms": bench.launch_ms()}
         if "finals" in request:
-            options = {name: request[name] for name in ("with_library", "sustained", "quick")}
+            options = {name: request[name] for name in ("seconds", "with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
             return finals.to_json()
         return bench.measure(request["measure"], request["best"]).to_json()

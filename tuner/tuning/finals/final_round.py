@@ -18,6 +18,7 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated
+from tuner.measure.timing.clock import FINAL_SECONDS, QUICK_SECONDS
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.tuning.ledger.trial import Trial
 
@@ -46,7 +47,8 @@ class FinalRound:
     ) -> None:
         """`sustained` and `quick` are those of `Bench.finals`; `noted` is called with messages for the user."""
         self._worker, self._ledger, self._noted = worker, ledger, noted
-        self._finals = functools.partial(worker.finals, sustained=sustained, quick=quick)
+        seconds = QUICK_SECONDS if quick else FINAL_SECONDS
+        self._finals = functools.partial(worker.finals, seconds=seconds, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
 
     def measured(self, trials: Sequence[Trial]) -> Finals:
