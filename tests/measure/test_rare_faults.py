@@ -10,6 +10,8 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 
+pytestmark = pytest.mark.usefixtures("whole_finals")
+
 # `mode` 0 is right and slow; 1 is fast, and wrong in some calls: more than a quiet search and its rounds take.
 C = """
 #include <unistd.h>
