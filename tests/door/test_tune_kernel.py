@@ -200,6 +200,12 @@ def test_a_function_of_the_script_verifies() -> None:
     assert not any("__error__" in row for row in rows)
 
 
+def test_inputs_that_a_kernel_does_not_declare_constant_hold_what_they_held_where_a_function_verifies() -> None:
+    source = SCALE.replace("BODY", "").replace("const float", "float")
+    rows, _ = scale(source=source, verify=total_is_right)
+    assert not any("__error__" in row for row in rows)
+
+
 def test_what_cannot_be_sent_to_the_worker_is_one_message(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log, pytest.raises(RequestError, match="verify: the function cannot be sent"):
         scale(verify=lambda answer, result: log.write("x") > 0)

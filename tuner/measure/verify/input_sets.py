@@ -20,6 +20,7 @@ from tuner.space.model import Operation
 from tuner.space.scope import Scope
 from tuner.space.values.elements import Elements, Held
 from tuner.space.values.forms import ConfigReference, KernelReference, NoReference
+from tuner.space.values.python_derivation import PythonDerivation
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
@@ -70,7 +71,9 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], s
     seconds = time.perf_counter() - began
     bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
     outputs = frozenset(a.name for a in op.outputs)
-    read = names_read.intersection(a.name for a in op.outputs if a.role == "inout")
+    read = frozenset(a.name for a in op.outputs if a.role == "inout")
+    if not any(isinstance(each, PythonDerivation) for each in op.derive.values()):  # which may judge by what they held
+        read &= names_read
     return InputSet(seed, contents, answers, bounds, outputs, outputs - read, seconds)
 
 
