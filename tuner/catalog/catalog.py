@@ -170,9 +170,18 @@ def _near_file(path: Path) -> str:
 
 
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
-    """The entries with this name; if there are none, those whose names contain it."""
+    """The entries with this name; if there are none, those whose names contain it.
+
+    Our kernels in Triton count only if no others match: most have the name of one in CUDA and OpenCL.
+    """
     entries = list(entries)
-    return _named(entries, kernel) or [entry for entry in entries if kernel and kernel in entry.name]
+    parts = [entry for entry in entries if kernel and kernel in entry.name]
+    others = [entry for entry in parts if not _is_ours_in_triton(entry)]
+    return _named(entries, kernel) or others or parts
+
+
+def _is_ours_in_triton(entry: CatalogEntry) -> bool:
+    return entry.origin == "tuner" and entry.name.startswith("triton/")
 
 
 def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
