@@ -415,7 +415,7 @@ int main(int count, char **names) { f<float, 128><<<1, HOST_ONLY * 4>>>(0, 0, 0,
 
 def test_templates_casts_and_lambdas_leave_only_knobs_undeclared(tmp_path: Path, tune: Tune) -> None:
     parameters = data_of(drafted(tmp_path, tune, "f.cu", CPP))["parameters"]
-    assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP"]
+    assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP", "block_size_x"]
 
 
 CONSTANTS = """

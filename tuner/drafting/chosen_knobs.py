@@ -95,7 +95,10 @@ class ChosenKnobs(Facts):
         of_text = proposals.of_code(self.text, taken)
         found |= {name: knob for name, knob in of_text if name in self.numbers and self._is_used(name)}
         for name, is_truth in self._undeclared.items():
-            if name not in taken and name not in found:
+            if name in self._of_program and name not in taken and name not in found:
+                value = self._of_program[name]
+                found[name] = Knob(proposals.around(value) if self.launched.is_block(name) else (value,), value)
+            elif name not in taken and name not in found:
                 why = "the source does not define it"
                 found[name] = (
                     Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else proposals.guessed(name, why)
@@ -128,7 +131,17 @@ class ChosenKnobs(Facts):
         number = self.launched.number(name) if knob.question else None
         return knob if number is None else Knob(proposals.around(number), number)
 
-    @property
+    @cached_property
+    def _of_program(self) -> dict[str, int]:
+        """The undeclared names that are numbers in another file of the program."""
+        if self.program is None or not self._undeclared:
+            return {}
+        from tuner.drafting.host.scope import number_of
+
+        found = {name: number_of(self.program, name) for name in self._undeclared}
+        return {name: number for name, number in found.items() if number is not None}
+
+    @cached_property
     def _undeclared(self) -> dict[str, bool]:
         """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
         names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
@@ -174,15 +187,23 @@ class ChosenKnobs(Facts):
         if numbers:
             block += [""] * (len(numbers) - len(block))
             numbers += [1] * (len(block) - len(numbers))
-        return [self._on_axis(*each) for each in itertools.zip_longest(block, numbers, range(len(block)))]
+        is_said = bool(numbers)
+        return [self._on_axis(*each, is_said) for each in itertools.zip_longest(block, numbers, range(len(block)))]
 
-    def _on_axis(self, extent: str, number: int | None, axis: int) -> str:
+    def _on_axis(self, extent: str, number: int | None, axis: int, is_said: bool) -> str:
         """The block size on an axis: `extent` if the source tells it, unless the host has another number."""
-        if extent.isdecimal() and number not in (None, int(extent)):
+        known = int(extent) if extent.isdecimal() else self._of_program.get(extent) or self._of_launch(extent)
+        if known is not None and is_said and number != known:
             extent = ""
+        same = [name for name, value in self._of_program.items() if value == number and self.launched.is_block(name)]
+        extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:
             return "1"
         return extent or ("" if self.reads_threads else self._of_template(number))
+
+    def _of_launch(self, name: str) -> int | None:
+        """The number that launches pass for a template parameter."""
+        return self.launched.number(name) if name in self.templates.knobs else None
 
     def _of_template(self, number: int | None) -> str:
         """A number of threads, or the only template parameter for which all launches pass it."""

@@ -228,7 +228,8 @@ class Draft:
             )
             guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
             blocks = (guessed if reads else []) or ["1"]
-        is_free, is_told = self.facts.grids.steps_over(step), bool(inferred) and None not in inferred
+        is_free = self.facts.grids.steps_over(step) and not self.facts.waits(self.facts.steps[step])
+        is_told = bool(inferred) and None not in inferred
         over = "any number works with a grid-stride loop"
         if is_told:
             return f"[{', '.join(blocks)}]{f'  # {over}' * is_free}"

@@ -6,9 +6,11 @@ import keyword
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tuner.drafting.chosen_knobs import ChosenKnobs
+from tuner.drafting.host.terms import KernelNames
 from tuner.drafting.polynomials import Polynomial, added, times, written
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
@@ -33,7 +35,8 @@ class DraftedExtents:
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist, *facts.knobs, *facts.templates.types}
         taken |= {parameter.name for parameter in facts.parameters}
         blocks = [facts.block_of(step) for step in facts.steps] if facts.has_grid else [[] for _ in facts.steps]
-        return facts.launched.said(facts.sizes, blocks, taken)
+        names = KernelNames(facts.sizes, facts.numbers, facts.templates.knobs, facts.reached, taken)
+        return facts.launched.said(names, blocks)
 
     @cached_property
     def new_sizes(self) -> dict[str, int | None]:
@@ -58,7 +61,8 @@ class DraftedExtents:
     def sizes(self) -> list[str]:
         """The names of all sizes."""
         facts = self._facts
-        return [*self.new_sizes, *(n for n in facts.sizes if n not in self.values), *facts.size_macros]
+        taken = (n for n in facts.sizes if n not in self.values)
+        return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
     def shape(self, name: str) -> list[str] | None:
         """The shape of an array; None if nothing tells it."""
@@ -66,16 +70,21 @@ class DraftedExtents:
 
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
+        found = self._grid(step, self._without_new)
+        return [each if each is None or self._is_known(each) else None for each in found]
+
+    def _grid(self, step: int, plain: Callable[[str | None], str | None]) -> list[str | None]:
         block = self._facts.block_of(self._facts.steps[step])
         indexed = [self._renamed(each) if each else None for each in self._facts.grids.of(step, block)]
         said = self._said.grids[step]
         if not said:
             return indexed
-        while len(said) > max(1, len(indexed)) and said[-1] == "1":
+        while len(said) > max(1, len(indexed)) and said[-1] in ("1", None):
             said = said[:-1]
-        said, indexed = [*map(self._without_new, said)], [*indexed, *[None] * (len(said) - len(indexed))]
-        found = [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
-        return [each if each is None or self._is_known(each) else None for each in found]
+        said, indexed = [*map(plain, said)], [*indexed, *[None] * (len(said) - len(indexed))]
+        if self._facts.waits(self._facts.steps[step]) and None not in said:
+            return [*said]  # more blocks than the host launches might wait for ever
+        return [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
 
     def _without_new(self, blocks: str | None) -> str | None:
         """The extent of a grid with numbers in place of sizes that only the host has and no array."""
@@ -89,10 +98,14 @@ class DraftedExtents:
 
     def _blocks(self, indexed: str | None, said: str | None) -> str | None:
         """The extent of a grid: as the host says it, unless indices tell it for the same number of elements."""
+        if indexed and said is None and " + " in indexed:
+            return None  # the host may launch less
         if indexed is None or said is None:
             return indexed or said
         if set(_words(said)) & self._said.new.keys() and set(_words(indexed)) & {*self._facts.sizes, *self._renames}:
             return indexed
+        if set(_words(indexed)) == set(_words(said)) and not _numbers(said) <= _numbers(indexed):
+            return said  # fewer blocks, which take several elements each
         return indexed if set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} or said.isdecimal() else said
 
     def _used(self) -> set[str]:
@@ -106,10 +119,13 @@ class DraftedExtents:
         shapes = self._facts.shapes
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
         found = {name: self._shape(name) for name in arrays}
+        renamed = {
+            name: [self._renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
+        }
         plain = {
-            name: [self._numbered(self._renamed(shapes.number(each)), self._of_threads(name)) for each in shape]
-            for name, shape in found.items()
-            if shape
+            name: [self._numbered(each, self._of_threads(name)) for each in shape]
+            for name, shape in renamed.items()
+            if not self._follows_block(name, shape) and not self._is_guessed(name, shape)
         }
         return {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
 
@@ -119,12 +135,29 @@ class DraftedExtents:
         names = {*facts.sizes, *facts.size_macros, *facts.knobs, *self._said.new, *facts.shapes.new_sizes, "ceil_div"}
         return names.issuperset(_words(text))
 
+    @cached_property
+    def _blocks_of_draft(self) -> set[str]:
+        """The names in the block sizes of the steps."""
+        facts = self._facts
+        every = (each for step in facts.steps for each in facts.block_of(step)) if facts.has_grid else ()
+        return {word for each in every for word in _words(each)}
+
     def _of_threads(self, name: str) -> set[str]:
         """The block sizes, if an array is written alone: then it may have an element for each thread."""
-        facts = self._facts
-        (parameter,) = [each for each in facts.parameters if each.name == name]
-        blocks = {word for step in facts.steps for each in facts.block_of(step) for word in _words(each)}
-        return blocks if facts.has_grid and facts.role(parameter)[0] == "out" else set()
+        (parameter,) = [each for each in self._facts.parameters if each.name == name]
+        return self._blocks_of_draft if self._facts.role(parameter)[0] == "out" else set()
+
+    def _is_guessed(self, name: str, shape: list[str]) -> bool:
+        """Whether an extent would be a knob whose values are a guess."""
+        kept = self._of_threads(name)
+        knobs = (self._facts.knobs.get(word) for each in shape for word in _words(each) if word not in kept)
+        return any(knob is not None and knob.question for knob in knobs)
+
+    def _follows_block(self, name: str, shape: list[str]) -> bool:
+        """Whether the caller's array would have another size for each block size, but no element for each block."""
+        of_grids = {extent for grid in self._said.grids for extent in grid}
+        words = {word for each in shape if each not in of_grids for word in _words(each)}
+        return not words.isdisjoint(self._blocks_of_draft - self._of_threads(name))
 
     def _numbered(self, extent: str, kept: set[str]) -> str:
         """An extent with the numbers of the source's constants that are neither sizes nor knobs, nor `kept`."""
@@ -143,7 +176,9 @@ class DraftedExtents:
             return indexed
         if indexed and self._elements(indexed) == self._evaluated(count):
             return indexed
-        if indexed and self._contradicts(count, indexed):
+        if (indexed and self._contradicts(count, indexed)) or self._is_of_other_grid(name, count):
+            return None
+        if not indexed and self._is_of_host(name, count):
             return None
         if not self._facts.shapes.is_left_over(name) and self._is_only(count, indexed):
             return indexed
@@ -158,6 +193,30 @@ class DraftedExtents:
         less = added(count, product, -1)
         is_more = set(less.values()) <= {1} or _quotient(count, product) is not None
         return names <= {*self._facts.sizes, *self._facts.size_macros} and not is_more
+
+    def _is_of_host(self, name: str, count: Polynomial) -> bool:
+        """Whether host code tells a number that is right for its own numbers only.
+
+        It is one of the host's constants, though the kernel takes other sizes, or lacks a knob by which indices are
+        apart.
+        """
+        names = {each for product in count for each in product}
+        new = names & self._said.new.keys()
+        is_constant = bool(new) and new == names and all(self._said.new[each] is not None for each in new)
+        if is_constant and any(self._facts.launched.number(size) is None for size in self._facts.sizes):
+            return True
+        knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
+        apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
+        return bool(new) and not (apart & knobs) <= names
+
+    def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:
+        """Whether an array has an element for each block, but host code says another number than that of the blocks."""
+        for step in range(len(self._facts.steps)):
+            axis = self._facts.shapes.axis_of(name, step)
+            blocks = [] if axis is None else self._grid(step, lambda each: each)[axis : axis + 1]
+            if blocks not in ([], [None], [written(count)]):
+                return set(count) <= {()}
+        return False
 
     def _elements(self, extents: list[str]) -> Polynomial:
         return self._evaluated(_product(extents))
@@ -180,7 +239,8 @@ class DraftedExtents:
         if all(map(str.isdecimal, indexed or ["n"])):
             known = {name: number for name, number in self._said.new.items() if number is not None}
             return [*map(int, indexed or ())] == [known.get(written(count))]
-        return bool(indexed) and not names.isdisjoint(self._said.new) and not self._renames
+        is_new = not {*(indexed or ())}.isdisjoint(self._facts.shapes.new_sizes)
+        return bool(indexed) and not is_new and not names.isdisjoint(self._said.new) and not self._renames
 
     @cached_property
     def _renames(self) -> dict[str, str]:
@@ -202,6 +262,10 @@ class DraftedExtents:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\b\d+\b", text))
 
 
 def _product(extents: list[str]) -> Polynomial:

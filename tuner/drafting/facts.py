@@ -206,7 +206,9 @@ class Facts:
         """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in proposals.of_code(self.text, ()))
         numbers = {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
-        return {name: value for name, value in numbers.items() if not roles.is_case(name, self.body)}
+        hidden = {parameter.name for parameter in self.parameters}
+        own = {name: value for name, value in numbers.items() if name not in hidden}
+        return {name: value for name, value in own.items() if not roles.is_case(name, self.body)}
 
     @cached_property
     def body(self) -> str:
@@ -240,6 +242,11 @@ class Facts:
         functions = " ".join(step.body), self.text
         found = next(filter(None, (dynamic_arrays(text) for text in functions)), {})
         return found if "cuda" in self.languages else {}
+
+    def waits(self, step: Prototype) -> bool:
+        """Whether blocks of a step may wait for each other: an array is volatile."""
+        heads = re.findall(rf"\b{re.escape(step.name)}\s*\(([^(){{}}]*)\)\s*\{{", self.text)
+        return any(re.search(r"\bvolatile\b[^,]*\*", head) for head in heads)
 
     def parts(self, parameter: Parameter) -> int:
         """The scalars that an element occupies in memory: in OpenCL, a vector of 3 occupies 4."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
-from tuner.drafting.host.terms import Terms
+from tuner.drafting.host.terms import KernelNames, Terms
 from tuner.drafting.polynomials import Polynomial, written
 from tuner.space.sources.prototype import Parameter, Prototype
 
@@ -58,6 +58,11 @@ class HostLaunches:
         names = {name for each in every for name in _names(each)}
         return {name for name in self._numbers if any(re.search(rf":{name}#0\b", each) for each in names)}
 
+    def is_block(self, name: str) -> bool:
+        """Whether a launch's block size has a macro or constant of this name."""
+        every = (each for found in self._sites for site in found for each in site.block or ())
+        return any(f":{name}#0" in _names(each) for each in every)
+
     def block(self, step: int) -> list[int | None]:
         """The numbers of threads in x, y, z that all launches of a step have; None if unknown."""
         found = [[site.number_of(each) for each in site.block] for site in self._sites[step] if site.block]
@@ -75,12 +80,12 @@ class HostLaunches:
         every = [site for found in self._sites for site in found]
         return {name for site in every for name, value in site.scalars.items() if set(value) <= {()}}
 
-    def said(self, sizes: Sequence[str], blocks: Sequence[Sequence[str]], taken: Collection[str]) -> Said:
+    def said(self, names: KernelNames, blocks: Sequence[Sequence[str]]) -> Said:
         """What the launches say in the terms of the kernels, whose block sizes are `blocks`."""
         counts, new, grids = dict[str, Polynomial](), dict[str, int | None](), list[list[str | None]]()
         values = dict[str, set[str]]()
         for found, block in zip(self._sites, blocks, strict=True):
-            terms = [(site, Terms(site, sizes, self._numbers, block, taken)) for site in found]
+            terms = [(site, Terms(site, names, block)) for site in found]
             for name in dict.fromkeys(name for site in found for name in site.arrays):
                 each = [said for site, term in terms if name in site.arrays and (said := term.said(site.arrays[name]))]
                 if each and all(other == each[0] for other in each) and counts.setdefault(name, each[0]) != each[0]:
@@ -91,7 +96,7 @@ class HostLaunches:
             for _, term in terms:
                 new |= term.new
             for site, term in terms:
-                for name in sizes:
+                for name in names.sizes:
                     if name in site.scalars:
                         values.setdefault(name, set()).add(_written(term.value(name)))
         certain = {name: each.pop() for name, each in values.items() if len(each) == 1}
@@ -106,8 +111,8 @@ def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[str | None]:
     """The extents of a grid on which all launches agree; None for the others."""
     every = [(site.grid, term) for site, term in terms if site.grid]
     for axis in range(max((len(grid) for grid, _ in every), default=0)):
-        found = {_written(term.said(grid[axis], axis)) if axis < len(grid) else "1" for grid, term in every} - {""}
-        yield found.pop() if len(found) == 1 else None
+        found = {_written(term.blocks(grid[axis], axis)) if axis < len(grid) else "1" for grid, term in every}
+        yield found.pop() or None if len(found) == 1 else None
 
 
 def _names(value: Polynomial) -> Iterator[str]:

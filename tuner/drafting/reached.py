@@ -32,7 +32,10 @@ def reached(code: str, steps: Iterable[Prototype]) -> frozenset[str]:
         text, after = braced(code, head.end() - 1)
         for each in (head[1], *re.findall(r"^\s*(\w+)\s*$", after)):
             read[each].update(re.findall(r"[A-Za-z_]\w*", text))
-    first = {word for step in steps for word in (step.name, *step.body, *words(" ".join(step.block)))}
+    first = set[str]()
+    for step in steps:
+        own = {parameter.name for parameter in step.parameters or ()}  # they hide what is outside of the kernel
+        first.update((step.name, *({*step.body} - own), *words(" ".join(step.block))))
     first.update(word for step in steps for p in step.parameters or () for word in words(p.type))
     first.update(word for text in _DIRECTIVE.findall(code) for word in re.findall(r"[A-Za-z_]\w*", text))
     return closed(first, lambda name: read.get(name, ()))

@@ -98,6 +98,10 @@ class Shapes:
         extents = [each for each in self._faster.get(name, ()) if isinstance(each, str)]
         return [self.number(each) for each in extents] if len(extents) == len(self._faster.get(name, ())) else []
 
+    def strides(self, name: str) -> set[Monomial]:
+        """The products of names in the indices of an array."""
+        return {product for indices in self.indices for index in indices.accesses.get(name, ()) for product in index}
+
     def is_left_over(self, name: str) -> bool:
         """Whether the slowest extent of an array is only the size that no index has."""
         first = (self._found_extents.get(name) or [""])[0]
@@ -166,6 +170,9 @@ class Shapes:
         groups = self._groups(polynomial)
         strides = sorted({(), *groups}, key=len)
         extents: list[Extent] = []
+        every = [rest for rests in groups.values() for rest in rests]
+        if any(factor < 0 and every.count(rest) > 1 for rests in groups.values() for rest, factor in rests.items()):
+            return None  # i * n - i, as in a triangle
         for near, far in itertools.pairwise(strides):
             if Counter(near) - Counter(far):
                 return None

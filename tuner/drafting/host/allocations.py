@@ -75,7 +75,9 @@ def _of_helper(scope: HostScope, words: Sequence[str], steps: int) -> Allocation
     start = function.body.index("return")
     inside = HostScope(scope.program, scope.notes, function, start, scope, given)
     found = memory(inside, function.body[start + 1 : function.body.index(";", start)], steps + 1)
-    return found and _of_type(found, " ".join(word for word in words[2 : opening - 1] if word != ","))
+    if found is None or inside.is_own(found.amount):
+        return None
+    return _of_type(found, " ".join(word for word in words[2 : opening - 1] if word != ","))
 
 
 def _of_type(found: Allocation, element: str) -> Allocation:
@@ -101,7 +103,8 @@ def _by_helper(scope: HostScope, at: int, after: int, steps: int) -> Iterator[Al
         plain = _without_cast(each)
         if plain == ["&", *words] or (plain == words and "&" in types and "*" in types):
             inside = HostScope(scope.program, scope.notes, function, len(function.body), scope.at(at), given)
-            if (found := memory(inside, [parameter], steps + 1)) is not None:
+            found = memory(inside, [parameter], steps + 1)
+            if found is not None and not inside.is_own(found.amount):
                 yield _of_type(found, scope.function.type_of(body[at]))
 
 

@@ -15,6 +15,9 @@ from tuner.space.sources.prototype import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _REAL = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d*\.\d*(?:[eE][-+]?\d+)?[fF]?)\)?[ \t]*$", re.MULTILINE)
+_SUM = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()*+<>/-]+\)|[\w \t()]+[*+</-][\w \t()*+<>/-]+)$", re.MULTILINE
+)
 _OF_DEVICES = {"__global__", "__device__", "__kernel", "kernel"}
 _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
 _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
@@ -196,11 +199,13 @@ class HostProgram:
 
     numbers: the macros and constants that are whole numbers.
     reals: the tokens of the macros that are other numbers.
+    sums: the tokens of the macros that are sums, products or shifts, perhaps with casts.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
         code = "\n".join(map(without_comments, texts))
         self.reals = {name: (text,) for name, text in _REAL.findall(code)}
+        self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         every = [word for word in words(code) if word != "#"]
         self.functions = [

@@ -5,6 +5,7 @@ A name that is assigned a number, or something that is no sum or product, stays 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ class HostScope:
             padded: list[Polynomial] = [*extents, {(): 1}, {(): 1}]
             return padded[AXES.index(member)]
         assignment, count = self.function.last(name, self.position)
+        if self.function is self.program.file and len(self.function.assignments.get(name, ())) == 1:
+            count = 0  # as functions name it
         own = f"{self.function.name}:{name}#{count}" if member or self.function.is_whole(base) else f"{name} is no size"
         if assignment is None or not self.function.is_certain(assignment, self.position):
             return atom(own)
@@ -131,7 +134,9 @@ class HostScope:
             found = self.at(assignment.position).extents(assignment.words) or []
         for axis, letter in enumerate(AXES):
             member, _ = self.function.last(f"{name}.{letter}", self.position)
-            if member is not None and member.words and self.function.is_certain(member, self.position):
+            if member is not None:
+                if not member.words or not self.function.is_certain(member, self.position):
+                    return None
                 found += [{(): 1}] * (axis + 1 - len(found))
                 found[axis] = self.at(member.position).polynomial(member.words)
         return found or None
@@ -153,12 +158,34 @@ class HostScope:
             return known[0] if len(known) == 1 else None  # the other is a limit of the device
         if len(given) == 1 and (function in ("ceil", "ceilf") or is_type_word(function)):
             part = self.polynomial(given[0], depth)
-            (only, *more) = [*part] or [()]
-            is_quotient = not more and len(only) == 1 and part[only] == 1 and only[0] in self.quotients
-            if is_quotient and function.startswith("ceil"):
-                return self.ceiling(*self.quotients[only[0]])
-            return part if is_type_word(function) else None
+            return part if is_type_word(function) else self._rounded_up(given[0], part)
         return self._returned(function, given, depth)
+
+    def _rounded_up(self, words: Sequence[str], part: Polynomial) -> Polynomial | None:
+        """The value of ceil() of an expression whose value is `part`; None if that is no quotient."""
+        parts = self._quotient(part)
+        if parts is None or not any(map(self._is_real, words)):
+            return part if parts is not None else None  # integers are divided before
+        dividend, divisor = parts
+        while (inner := self._quotient(dividend)) is not None:
+            if not self._is_real_throughout(words):
+                return None
+            dividend, divisor = inner[0], times(divisor, inner[1])
+        return self.ceiling(dividend, divisor)
+
+    def _quotient(self, value: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+        (only, *more) = [*value] or [()]
+        return self.quotients.get(only[0]) if not more and len(only) == value[only] == 1 else None
+
+    def _is_real(self, word: str) -> bool:
+        is_real = word in ("float", "double") or re.fullmatch(r"\d*\.\d*[fF]?", word) is not None
+        return is_real or (word.isidentifier() and not self.function.is_whole(word))
+
+    def _is_real_throughout(self, words: Sequence[str]) -> bool:
+        """Whether no two integers are divided: a real number is before or in each quotient in brackets."""
+        groups = [words[at : matching(words, at)] for at, word in enumerate(words) if word == "("]
+        first = words[: words.index("/") + 2] if "/" in words else ()
+        return all(any(map(self._is_real, group)) for group in [*(g for g in groups if "/" in g), first])
 
     def _multiple(self, name: str, given: Sequence[Sequence[str]], depth: int) -> Polynomial | None:
         """The value of a function that rounds one argument up to a multiple of the other; None if it is none."""
@@ -200,7 +227,14 @@ class HostScope:
         end = next((at for at in range(start, len(body)) if body[at] == ";"), len(body))
         inside = HostScope(self.program, self.notes, found[0], start, self, given)
         value = inside.polynomial(body[start + 1 : end], depth + 1)
-        return value if self.is_clear(value) else None
+        return value if self.is_clear(value) and not inside.is_own(value) else None
+
+    def is_own(self, value: Polynomial) -> bool:
+        """Whether a value has variables of this function, which differ from call to call."""
+        names = {name for product in value for name in product}
+        parts = [part for name in names for part in (*self.notes.ceilings.get(name, ()), *self.quotients.get(name, ()))]
+        own = {name for name in names if name.startswith(f"{self.function.name}:") and self.function.name}
+        return bool(own - self.notes.numbers.keys()) or any(map(self.is_own, parts))
 
     def _of_caller(self, name: str, base: str, member: str, depth: int) -> Polynomial:
         """The value of a parameter, or of a member of one, in the calling function."""
@@ -217,6 +251,9 @@ class HostScope:
         if name in self.program.numbers:
             self.notes.numbers[own] = self.program.numbers[name]
             return atom(own)
+        if name in self.program.sums:
+            outside = HostScope(self.program, self.notes, self.program.file, 0)
+            return self._expanded(own, self.program.sums[name], outside, depth)
         assigned = self.program.file.assignments.get(name, [])
         if len(assigned) != 1 or self.function is self.program.file:
             return atom(own)
@@ -304,6 +341,15 @@ class HostScope:
         name = f"rest({text(dividend)}, {text(divisor)})"
         self.notes.rests[name] = dividend, divisor
         return self._rounded(added(less, atom(name)))
+
+
+def number_of(program: HostProgram, name: str) -> int | None:
+    """The number of a macro or constant; None if it is none."""
+    notes = Notes()
+    found = HostScope(program, notes, program.file, len(program.file.body)).named(name, 0)
+    numbers = [factor * math.prod(notes.numbers.get(each, 0) for each in product) for product, factor in found.items()]
+    is_known = all(each in notes.numbers for product in found for each in product)
+    return sum(numbers) if is_known else None
 
 
 def chains(

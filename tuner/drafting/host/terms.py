@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from tuner.drafting.host.sites import Site
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times, written
@@ -12,35 +13,57 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
 
 _NAME = re.compile(r"\w*:([\w.]+)#\d+")
+_QUOTIENT = re.compile(r"ceil_div\(([^(),]*), [^(),]*\)|(?<!\w)\(([^(),]*?)(?: // [^(),]*)?\)")
 _ONE: Polynomial = {(): 1}
 MOST_NEW = 3  # sizes that no kernel takes
+
+
+@dataclass(frozen=True)
+class KernelNames:
+    """The names of kernels that mean something to their host code.
+
+    sizes: the scalars that are sizes.
+    numbers: macros and constants that are whole numbers.
+    templates: template parameters that are numbers.
+    read: all names that the kernels read.
+    taken: names that a new size must not have.
+    """
+
+    sizes: Sequence[str]
+    numbers: Collection[str] = ()
+    templates: Collection[str] = ()
+    read: Collection[str] = ()
+    taken: Collection[str] = ()
 
 
 class Terms:
     """The terms of a kernel at one launch.
 
-    sizes: the kernel's scalars that are sizes.
-    own: names that mean the same in the kernel: macros and constants, with their numbers.
+    names: the names of the kernels.
     block: the block size of the draft in x, y, z.
-    taken: names that a new size must not have.
     new: the new sizes, with their numbers on the host; None if unknown.
     """
 
-    def __init__(
-        self, site: Site, sizes: Sequence[str], own: Collection[str], block: Sequence[str], taken: Collection[str]
-    ) -> None:
-        self._site, self._own, self._taken = site, own, taken
+    def __init__(self, site: Site, names: KernelNames, block: Sequence[str]) -> None:
+        self._site, self._names = site, names
         self._quotients, self._ceilings = site.scope.notes.quotients, site.scope.notes.ceilings
         self.new = dict[str, int | None]()
         self._new_atoms = dict[str, str]()
         self._known, self._products = dict[str, Polynomial](), list[tuple[Monomial, str]]()
         self._shared = dict[str, list[str]]()  # names of the host that are passed as several sizes
         self._block = [*zip(site.block or (), block, strict=False)]
-        self._axis = 0
+        self._of_draft = block
+        self._axis, self._is_grid, self._is_doubtful = 0, False, False
         self._sums = dict[str, Polynomial]()  # scalars that are sums of names
+        self._multiples = dict[Monomial, list[tuple[str, int]]]()  # scalars that are a multiple of a product
+        self._passed = dict[str, str]()  # the variables that are passed as sizes, by their bare names
         for name, value in site.scalars.items():
-            if name in sizes:
+            if name in names.sizes:
                 self._add(name, value)
+            elif name in names.templates and len(value) == 1:
+                ((only, factor),) = value.items()
+                if factor == len(only) == 1:
+                    self._known.setdefault(only[0], {(name,): 1})
         for extent, name in self._block:
             self._add_block(name, extent)
 
@@ -49,9 +72,13 @@ class Terms:
         (only, *more) = [*terms] or [()]
         if more and self._site.scope.is_clear(value):
             self._sums[name] = value
+        if only and not more and not number and terms[only] > 1:
+            self._multiples.setdefault(only, []).append((name, terms[only]))
         if not only or more or terms[only] != 1:
             return
         if len(only) == 1:
+            if match := _NAME.fullmatch(only[0]):
+                self._passed.setdefault(match[1].rpartition(".")[2], only[0])
             self._shared.setdefault(only[0], []).append(name)
             self._known.setdefault(only[0], {(name,): 1, **({(): -number} if number else {})})
         elif not number:
@@ -63,6 +90,28 @@ class Terms:
         if len(only) == 1 and not more and extent[only] == 1:
             self._known.setdefault(only[0], {(): int(name)} if name.isdecimal() else {(name,): 1})
 
+    def blocks(self, value: Polynomial, axis: int) -> Polynomial | None:
+        """The extent of a grid over the kernel's names; None if it cannot be said, or is right for one block only."""
+        host, draft = next(iter(self._block[axis : axis + 1]), (None, "".join(self._of_draft[axis : axis + 1])))
+        number = self._site.number_of(value)
+        if draft and not draft.isdecimal():
+            is_clear = host is not None and self._site.scope.is_clear(host)
+            is_known = self._site.number_of(host) is not None if host is not None else number == 1
+            if number is not None and not is_known:
+                return None
+            for name in self._names.sizes if host is not None and is_clear else ():
+                if self._site.scalars.get(name) == times(value, host or {}):
+                    return {(f"ceil_div({name}, {draft})",): 1}
+        self._is_grid, self._is_doubtful = True, False
+        found = self.said(value, axis)
+        self._is_grid = False
+        if found is None:
+            return None
+        threads = set(re.findall(r"[A-Za-z_]\w*", " ".join(self._of_draft)))
+        is_of_block = not threads.isdisjoint(re.findall(r"\w+", written(found)))
+        is_block = not threads.isdisjoint(re.findall(r"\w+", _dividends(written(found))))
+        return None if is_block or (self._is_doubtful and not is_of_block) else found
+
     def said(self, value: Polynomial, axis: int = 0) -> Polynomial | None:
         """A polynomial of the host over the kernel's names; None if it cannot be said. `axis` is that of a grid."""
         same = [name for name, given in self._sums.items() if given == value]
@@ -71,6 +120,10 @@ class Terms:
         total: Polynomial = {}
         self._axis = axis
         for product, factor in value.items():
+            same_product = self._multiples.get(product, [])
+            if len(same_product) == 1 and factor % same_product[0][1] == 0:
+                total = added(total, {(same_product[0][0],): factor // same_product[0][1]})
+                continue
             part = self._product(product)
             if part is None:
                 return None
@@ -119,13 +172,21 @@ class Terms:
         match = _NAME.fullmatch(name)
         if match is None or not self._site.scope.is_clear({(name,): 1}):
             return None
-        if name.startswith(":") and match[1] in self._own:
+        if name.startswith(":") and match[1] in self._names.numbers:
             return {(match[1],): 1}
+        number = self._site.number(name)
+        if number is not None and name.startswith(":") and match[1] in self._names.read:
+            return {(): number}  # another number would be another kernel
         return self._new(name, match[1].rpartition(".")[2])
 
     def _new(self, atom: str, name: str) -> Polynomial | None:
-        """A new size for a name of the host; None if the name is taken, or if there are too many."""
-        if self._new_atoms.get(name, atom) != atom or name in self._taken or len(self._new_atoms) >= MOST_NEW:
+        """A new size for a name of the host; None if the name is taken, or if there are too many.
+
+        A variable of another function with the name of one that is passed may have the same value.
+        """
+        if self._passed.get(name, atom) != atom:
+            return None
+        if self._new_atoms.get(name, atom) != atom or name in self._names.taken or len(self._new_atoms) >= MOST_NEW:
             return {(name,): 1} if self._new_atoms.get(name) == atom else None
         self._new_atoms[name] = atom
         self.new[name] = self._site.number(atom)
@@ -136,6 +197,9 @@ class Terms:
         if above is None or below is None:
             return None
         one, other = written(above), written(below)
+        threads = {word for _, name in self._block for word in re.findall(r"[A-Za-z_]\w*", name)}
+        if self._is_grid and threads.intersection(re.findall(r"\w+", _dividends(one))):
+            return None  # the size would follow from the block
         if is_up:
             return {(f"ceil_div({one}, {other})",): 1}
         return {(f"({_bracketed(one)} // {_bracketed(other)})",): 1}
@@ -146,11 +210,33 @@ class Terms:
         found = next((name for extent, name in axes if self._is_same(extent, divisor)), "")
         if found:
             return {(): int(found)} if found.isdecimal() else {(found,): 1}
-        return self.said(divisor, self._axis)
+        is_grid, self._is_grid = self._is_grid, False
+        said = self.said(divisor, self._axis)
+        self._is_grid = is_grid
+        own = {*self._names.sizes, *self._names.numbers, *self._names.templates}
+        if said is not None and not any(name in own for product in said for name in product):
+            self._is_doubtful = self._is_doubtful or self._may_be_of_block(divisor)
+        return said
+
+    def _may_be_of_block(self, divisor: Polynomial) -> bool:
+        """Whether a number that divides a size may follow from the block, which the draft varies."""
+        host, draft = next(iter(self._block[self._axis : self._axis + 1]), ({}, "1"))
+        number, threads = self._site.number_of(divisor), self._site.number_of(host)
+        if draft.isdecimal() or not threads or number in (None, 0, 1):
+            return False
+        return threads % number == 0 or number % threads == 0
 
     def _is_same(self, one: Polynomial, other: Polynomial) -> bool:
         """Whether two expressions are equal, or numbers that are equal."""
         return one == other or (None is not self._site.number_of(one) == self._site.number_of(other) not in (0, 1))
+
+
+def _dividends(text: str) -> str:
+    """An expression without the divisors of its quotients."""
+    count = 1
+    while count:
+        text, count = _QUOTIENT.subn(lambda match: match[1] or match[2] or "", text)
+    return text
 
 
 def _bracketed(text: str) -> str:

@@ -47,7 +47,9 @@ def _elements(scope: HostScope, name: str, axes: int) -> list[Polynomial] | None
         found = scope.at(whole.position).extents(whole.words) or []
     for axis in range(axes):
         each, _ = function.last(f"{name}[{axis}]", scope.position)
-        if each is not None and each.words and function.is_certain(each, scope.position):
+        if each is not None:
+            if not each.words or not function.is_certain(each, scope.position):
+                return None
             found += [{(): 1}] * (axis + 1 - len(found))
             found[axis] = scope.at(each.position).polynomial(each.words)
     return found[:axes] or None

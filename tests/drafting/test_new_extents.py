@@ -1,0 +1,172 @@
+"""Extents and grids that `tune new` reads from host code hold for all sizes and blocks, or are asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.drafts import guessed
+from helpers.processes import Tune
+from tuner.space.file.yamlfile import read
+
+ASKED = "asked"
+KERNEL = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+BLUR = f"__global__ void blur(float *image, int pixels) {{ {KERNEL} if (i < pixels) image[i] *= 0.5f; }}"
+SPREAD = f"__global__ void spread(float *heat, int steps) {{ {KERNEL} heat[i] += steps; }}"
+LATER = f"__global__ void spread(float *heat, const int *source, int cells) {{ {KERNEL} heat[i] = source[i % cells]; }}"
+
+PROGRAMS: dict[str, tuple[str, dict[str, list[str | int] | str]]] = {
+    "a grid whose axes are set in a condition": (
+        """__global__ void spread(float *heat, int steps) { heat[blockIdx.x * blockDim.x + threadIdx.x] += steps; }
+        void run(bool wide, int cells, float *heat) { cudaMalloc(&heat, cells * 4);
+            dim3 grid(1, 1), block(64); if (wide) grid.x = cells / 64; spread<<<grid, block>>>(heat, 3); }""",
+        {"grid": ASKED},
+    ),
+    "quotients of real numbers that are rounded up once": (
+        f"""__global__ void spread(float *heat, int cells, int each) {{ {KERNEL} heat[i] = cells * each; }}
+        void run(int cells, int each, float *heat) {{ size_t threads = 128;
+            size_t blocks = ceil((double(cells) / double(each)) / double(threads));
+            spread<<<blocks, threads>>>(heat, cells, each); }}""",
+        {"grid": ["ceil_div(cells, block_size_x * each)"]},
+    ),
+    "integers that are divided before they are rounded up": (
+        f"""__global__ void spread(float *heat, int cells) {{ {KERNEL} heat[i] = cells; }}
+        void run(int cells, float *heat) {{ spread<<<ceil(cells / 128), 128>>>(heat, cells); }}""",
+        {"grid": ["(cells // block_size_x)"]},
+    ),
+    "two products that one function returns": (
+        f"""__global__ void spread(float *heat, int cells) {{ {KERNEL} heat[i / cells * cells] = i; }}
+        int product(int from) {{ int all = 1; for (int k = from; k < 3; k++) all *= extent[k]; return all; }}
+        void run(float *heat) {{ cudaMalloc(&heat, product(0) * sizeof(float));
+            spread<<<product(1), 128>>>(heat, product(1)); }}""",
+        {"heat": ASKED},
+    ),
+    "as many threads as a scalar says": (
+        f"""constexpr int GROUPS = 24, EACH = 128; const int ALL = GROUPS * EACH;
+        __global__ void spread(float *heat, int all) {{ {KERNEL} heat[i] += heat[all + i]; }}
+        void run(float *heat) {{ cudaMalloc(&heat, 2 * ALL * sizeof(float)); spread<<<GROUPS, EACH>>>(heat, ALL); }}""",
+        {"heat": ["2 * all"], "grid": ["ceil_div(all, block_size_x)"]},
+    ),
+    "an input with an element for each thread": (
+        f"""__global__ void spread(float *heat, const float *source) {{ {KERNEL} heat[i] = source[i]; }}
+        void run(float *heat, float *source) {{ const int groups = 24, each = 128;
+            cudaMalloc(&heat, groups * each * 4); cudaMalloc(&source, groups * each * 4);
+            spread<<<groups, each>>>(heat, source); }}""",
+        {"source": ASKED},
+    ),
+    "a size that is made of the block": (
+        f"""__global__ void spread(float *heat) {{ {KERNEL} heat[i] += 1; }}
+        void run(int each, float *heat) {{ int cells = each * each * each; cudaMalloc(&heat, cells / 8 * 4);
+            spread<<<cells / 8 / each, each>>>(heat); }}""",
+        {"heat": ASKED, "grid": ASKED},
+    ),
+    "a divisor that may be the number of warps": (
+        """__global__ void spread(float *heat, int rows) {
+            int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; if (row < rows) heat[row] = rows; }
+        void run(int rows, float *heat) { spread<<<(rows + 7) / 8, 256>>>(heat, rows); }""",
+        {"grid": ASKED},
+    ),
+    "a divisor of the kernel's template": (
+        """template <int each> __global__ void spread(float *heat, int cells) {
+            for (int k = 0; k < each; k++) heat[blockIdx.x * each + k] = cells; }
+        void run(int cells, float *heat) { const int per_block = 32;
+            spread<per_block><<<(cells + per_block - 1) / per_block, 64>>>(heat, cells); }""",
+        {"grid": ["ceil_div(cells, each)"]},
+    ),
+    "macros with casts and shifts": (
+        f"""#define SIDE ((int)24)
+        #define ALL ((int)SIDE * SIDE)
+        #define SEEDS (1 << 12)
+        __global__ void spread(float *heat, const int *seeds, int steps)
+        {{ {KERNEL} heat[i % (SIDE * SIDE)] = seeds[(i * steps) & (SEEDS - 1)]; }}
+        void run(float *heat, int *seeds, int steps) {{ cudaMalloc(&heat, ALL * sizeof(float));
+            cudaMalloc(&seeds, SEEDS * sizeof(int)); spread<<<steps, 64>>>(heat, seeds, steps); }}""",
+        {"heat": [576], "seeds": [4096]},
+    ),
+    "a variable of another function with the name of one that is passed": (
+        f"""{SPREAD}
+        void launch(float *heat, int units) {{ int pieces = read(units); spread<<<64, 64>>>(heat, pieces); }}
+        void run(float *heat) {{ int pieces = count(); cudaMalloc(&heat, pieces * sizeof(float));
+            launch(heat, 8); }}""",
+        {"heat": ASKED},
+    ),
+    "an element for each block, where another launch has another number of blocks": (
+        """__global__ void total(const float *heat, float *sums, int cells) { float sum = 0;
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x) sum += heat[i];
+            sums[blockIdx.x] = sum; }
+        void run(float *heat, float *sums, int cells) { cudaMalloc(&sums, 96 * sizeof(float));
+            total<<<96, 64>>>(heat, sums, cells); total<<<1, 64>>>(sums, heat + 1, 96); }""",
+        {"sums": ["ceil_div(cells, block_size_x)"], "grid": ["ceil_div(cells, block_size_x)"]},
+    ),
+    "blocks that wait for each other": (
+        """__global__ void settle(volatile int *state, int cells) {
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x)
+                while (state[i] < 0) state[i] = state[(i + 1) % cells]; }
+        void run(int *state, int cells) { cudaMalloc(&state, cells * 4); settle<<<24, 64>>>(state, cells); }""",
+        {"state": ["cells"], "grid": [24]},
+    ),
+    "a number of blocks beside an unknown block": (
+        f"""{SPREAD}
+        void run(float *heat, const int *sides) {{ spread<<<256, sides[1] / 8>>>(heat, 3); }}""",
+        {"grid": ASKED},
+    ),
+    "rows of a number of blocks": (
+        """#define ROWS 16
+        __global__ void sums(const float *heat, float *out, int width)
+        { out[blockIdx.y * width + threadIdx.x] = heat[blockIdx.y * ROWS + threadIdx.x]; }
+        void run(float *heat, float *out, int cells, int width) { int blocks = cells / ROWS;
+            cudaMalloc(&heat, cells * 4); cudaMalloc(&out, blocks * ROWS * 4);
+            dim3 grid(1, blocks), block(16); sums<<<grid, block>>>(heat, out, width); }""",
+        {"out": ["(cells // 16) * 16"], "grid": [1, "(cells // 16)"]},
+    ),
+}
+
+
+def told(folder: Path) -> dict[str, list[str | int] | str]:
+    """Of each array of a draft, its shape, and the grid; ASKED where the draft asks for it."""
+    text, data = (folder / "f.yaml").read_text(), read(folder / "f.yaml").data
+    arguments: list[dict[str, Any]] = data["operation"]["arguments"]
+    found: dict[str, list[str | int] | str] = {a["name"]: a["shape"] for a in arguments if "shape" in a}
+    found |= dict.fromkeys(guessed(text), ASKED)
+    return found | {"grid": ASKED if re.search(r"^grid:.*# \?", text, re.MULTILINE) else data["grid"]}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_host_code_tells_is_right_for_every_size_and_block(program: str, tmp_path: Path, tune: Tune) -> None:
+    code, expected = PROGRAMS[program]
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu").status == 0
+    found = told(tmp_path)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_parameter_hides_a_constant_of_its_name(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    static const int EACH = 96, most = 128, all = EACH * 64;
+    __global__ void spread(float *heat, const int *near, int all, int most) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < all) for (int k = 0; k < most; k++) heat[i] += near[k * all + i]; }
+    """
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu").status == 0
+    data: dict[str, Any] = read(tmp_path / "f.yaml").data
+    assert (list(data["operation"]["sizes"]), list(data["parameters"])) == (["all", "most"], ["block_size_x"])
+
+
+def test_a_number_that_only_another_file_of_the_program_defines_is_asked_of_nobody(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cu").write_text(
+        "__global__ void spread(float *heat) { heat[blockIdx.x * THREADS + threadIdx.x] += WEIGHT; }"
+    )
+    (tmp_path / "main.cu").write_text("""
+    #define THREADS 64
+    #define WEIGHT 13
+    #include "f.cu"
+    void run(float *heat, int cells) { spread<<<cells / THREADS, THREADS>>>(heat); }
+    """)
+    assert tune("new", tmp_path / "f.cu").status == 0
+    data: dict[str, Any] = read(tmp_path / "f.yaml").data
+    assert data["parameters"] == {"WEIGHT": [13], "THREADS": [16, 32, 64, 128, 256]}
+    assert not re.search(r"^  (?:WEIGHT|THREADS):.*# \?", (tmp_path / "f.yaml").read_text(), re.MULTILINE)
