@@ -122,6 +122,60 @@ PROGRAMS: dict[str, tuple[str, dict[str, list[str | int] | str]]] = {
             dim3 grid(1, blocks), block(16); sums<<<grid, block>>>(heat, out, width); }""",
         {"out": ["(cells // 16) * 16"], "grid": [1, "(cells // 16)"]},
     ),
+    "a number that is the threads of a block along another axis by chance": (
+        """__global__ void relax(float *heat, float *rest) {
+            int row = blockIdx.x * blockDim.x + threadIdx.x, at = blockIdx.y * blockDim.y + threadIdx.y;
+            rest[row * CELLS / 2 + at] = heat[row * CELLS + at]; }
+        #define CELLS 640
+        void run(float *heat, float *rest) { cudaMalloc(&rest, (CELLS / 2 + 2) * CELLS * sizeof(float));
+            dim3 block(64, 2), grid(CELLS / 64, CELLS / 2); relax<<<grid, block>>>(heat, rest); }""",
+        {"rest": ["(CELLS // 2) * CELLS + 2 * CELLS"]},
+    ),
+    "an element for each block, where the host has others": (
+        """__global__ void total(const float *heat, float *sums, int cells) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < cells) atomicAdd(&sums[blockIdx.x], heat[i]); }
+        void run(float *heat, float *sums, int cells) { int blocks = (cells + 127) / 128;
+            cudaMalloc(&sums, blocks * 128 / (4 * 128) * 4); total<<<blocks, 128>>>(heat, sums, cells); }""",
+        {"sums": ["ceil_div(cells, block_size_x)"], "grid": ["ceil_div(cells, block_size_x)"]},
+    ),
+    "blocks that wait for each other, of an unknown number": (
+        """__global__ void settle(volatile int *state, int cells) {
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x)
+                while (state[i] < 0) state[i] = state[(i + 1) % cells]; }
+        void run(int *state, int cells) { cudaMalloc(&state, cells * 4); settle<<<fitting(), 64>>>(state, cells); }""",
+        {"state": ["cells"], "grid": ASKED},
+    ),
+    "a macro of the host's block, half of which is the block": (
+        """#define ROWS 8
+        __global__ void relax(float *heat, int cells) { int row = 2 * (blockIdx.y * blockDim.y + threadIdx.y);
+            heat[row * cells + blockIdx.x * blockDim.x + threadIdx.x] += 1; }
+        void run(float *heat, int cells) { dim3 block(32, ROWS / 2);
+            dim3 grid((cells + 31) / 32, (cells + ROWS - 1) / (2 * ROWS)); relax<<<grid, block>>>(heat, cells); }""",
+        {"grid": ASKED},
+    ),
+    "threads that go over two arrays, one after the other": (
+        f"""__global__ void join(const float *heat, float *both, int firsts, int others) {{ {KERNEL}
+            if (i >= firsts + others) return; if (i < firsts) both[i] = heat[i]; }}
+        void run(float *heat, float *both, const int *sides) {{
+            join<<<sides[3], 64>>>(heat, both, sides[0], sides[1]); }}""",
+        {"grid": ASKED},
+    ),
+    "fewer elements than a size": (
+        f"""__global__ void spread(float *heat, int cells, int halo) {{ {KERNEL}
+            if (i < cells - halo + 1) heat[i] = cells; }}
+        void run(float *heat, int cells, int halo) {{
+            int each = 128, all = cells - halo + 1; spread<<<(all + each - 1) / each, each>>>(heat, cells, halo); }}""",
+        {"grid": ["ceil_div(cells - halo + 1, block_size_x)"]},
+    ),
+    "as many rows as fit into what the host has": (
+        """__global__ void relax(float *heat, int width, int step) { __shared__ float tile[256];
+            int at = blockIdx.x * 256 + threadIdx.x; tile[threadIdx.x] = heat[at ^ step];
+            if (tile[0] < width) heat[at] = tile[threadIdx.x ^ width]; }
+        void run(float *heat, int step) { const unsigned ALL = 65536;
+            for (unsigned width = 64; width <= ALL; width *= 2) { unsigned rows = ALL / width;
+                relax<<<rows * width / 256, 256>>>(heat, width, step); } }""",
+        {"grid": ASKED},
+    ),
 }
 
 

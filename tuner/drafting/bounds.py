@@ -24,7 +24,7 @@ class IndexBounds:
         self._moduli, self._sizes, self._unsteady = indices.moduli, sizes, indices.unsteady
         self.less = list[tuple[Polynomial, list[str]]]()
         self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
-        self._compared = set[Key]()
+        self._compared, self._in_sums = set[Key](), set[Key]()
         for index, words in indices.bounds:
             limit = indices.polynomial(words)
             self._compare(index, limit)
@@ -47,6 +47,9 @@ class IndexBounds:
 
     def _bound(self, index: Polynomial, limit: Polynomial) -> None:
         """Record `index < limit`."""
+        terms = bare(limit)
+        if len(terms) > 1 and all(factor > 0 and {*names} <= {*self._sizes} for names, factor in terms.items()):
+            self._in_sums.add(_key(index))
         if (extents := self._product(limit)) is not None:
             number = index.get((), 0) - limit.get((), 0)
             self.less.append((added(bare(index), {(): number}), extents))
@@ -79,6 +82,10 @@ class IndexBounds:
     def is_compared(self, index: Polynomial) -> bool:
         """Whether an index is compared with anything except 0 and 1, which could be its extent."""
         return _key(index) in self._compared
+
+    def is_in_sum(self, index: Polynomial) -> bool:
+        """Whether an index reaches over several arrays, such as `i < n + m`: then a bound is that of a part."""
+        return _key(index) in self._in_sums
 
     def _product(self, limit: Polynomial, number: int | None = None) -> list[str] | None:
         """The factors of a product of sizes plus a constant (`number`, if given); None for anything else."""

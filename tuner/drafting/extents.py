@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tuner.drafting.chosen_knobs import ChosenKnobs
-from tuner.drafting.host.terms import KernelNames
+from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import Polynomial, added, times, written
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
@@ -70,7 +70,8 @@ class DraftedExtents:
 
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
-        found = self._grid(step, self._without_new)
+        kept = {*self._facts.knobs}
+        found = [self._numbered(each, kept) if each else None for each in self._grid(step, self._without_new)]
         return [each if each is None or self._is_known(each) else None for each in found]
 
     def _grid(self, step: int, plain: Callable[[str | None], str | None]) -> list[str | None]:
@@ -82,7 +83,7 @@ class DraftedExtents:
         while len(said) > max(1, len(indexed)) and said[-1] in ("1", None):
             said = said[:-1]
         said, indexed = [*map(plain, said)], [*indexed, *[None] * (len(said) - len(indexed))]
-        if self._facts.waits(self._facts.steps[step]) and None not in said:
+        if self._facts.waits(self._facts.steps[step]):
             return [*said]  # more blocks than the host launches might wait for ever
         return [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
 
@@ -91,8 +92,8 @@ class DraftedExtents:
         known = {word for shape in self._shapes.values() for each in shape for word in _words(each)}
         for name in set(_words(blocks or "")) & self._said.new.keys() - known:
             number = self._said.new[name]
-            if not number:
-                return None
+            if not number or re.search(rf"\b{name} // [A-Za-z_]", blocks or ""):
+                return None  # how many times a size fits into what the host has
             blocks = re.sub(rf"\b{name}\b", str(number), blocks or "")
         return blocks
 
@@ -106,7 +107,9 @@ class DraftedExtents:
             return indexed
         if set(_words(indexed)) == set(_words(said)) and not _numbers(said) <= _numbers(indexed):
             return said  # fewer blocks, which take several elements each
-        return indexed if set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} or said.isdecimal() else said
+        if not set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} and not said.isdecimal():
+            return said
+        return said if " + " in said and set(_words(said)) - set(_words(indexed)) else indexed
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
@@ -215,7 +218,7 @@ class DraftedExtents:
             axis = self._facts.shapes.axis_of(name, step)
             blocks = [] if axis is None else self._grid(step, lambda each: each)[axis : axis + 1]
             if blocks not in ([], [None], [written(count)]):
-                return set(count) <= {()}
+                return True
         return False
 
     def _elements(self, extents: list[str]) -> Polynomial:

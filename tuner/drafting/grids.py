@@ -46,6 +46,9 @@ class Grids:
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
         found = set[str]()
         for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
+            names = {name for product in polynomial for name in product}
+            if names & {f"globalIdx.{axis}", f"blockIdx.{axis}"} and self._shapes.bounds(indices).is_in_sum(polynomial):
+                return None
             more = max(0, -polynomial.get((), 0))  # i - 1 < n means i < n + 1
             extent = " * ".join(map(self._shapes.number, extents)) + f" + {more}" * (more > 0)
             polynomial = self._loop_start(indices, polynomial)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
-from tuner.drafting.host.terms import KernelNames, Terms
+from tuner.drafting.host.terms import Terms
 from tuner.drafting.polynomials import Polynomial, written
 from tuner.space.sources.prototype import Parameter, Prototype
 

@@ -28,7 +28,7 @@ def text(polynomial: Polynomial) -> str:
 def written(value: Polynomial) -> str:
     """A polynomial as an expression of a space file; products come before numbers."""
     parts = list[str]()
-    for product, factor in sorted(value.items(), key=lambda each: (-len(each[0]), each[0])):
+    for product, factor in sorted(value.items(), key=lambda each: (-len(each[0]), each[1] < 0, each[0])):
         text = " * ".join([*([str(abs(factor))] if abs(factor) != 1 or not product else []), *product])
         parts.append(f"- {text}" if factor < 0 else f"+ {text}")
     return " ".join(parts).removeprefix("+ ") or "0"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.sites import Site
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times, written
 from tuner.space.dtypes import DTYPES
@@ -15,25 +15,8 @@ from tuner.space.sources.prototype import Parameter
 _NAME = re.compile(r"\w*:([\w.]+)#\d+")
 _QUOTIENT = re.compile(r"ceil_div\(([^(),]*), [^(),]*\)|(?<!\w)\(([^(),]*?)(?: // [^(),]*)?\)")
 _ONE: Polynomial = {(): 1}
+LEAST_BLOCK = 32  # threads; a smaller number that divides an array's size may be that of a block by chance
 MOST_NEW = 3  # sizes that no kernel takes
-
-
-@dataclass(frozen=True)
-class KernelNames:
-    """The names of kernels that mean something to their host code.
-
-    sizes: the scalars that are sizes.
-    numbers: macros and constants that are whole numbers.
-    templates: template parameters that are numbers.
-    read: all names that the kernels read.
-    taken: names that a new size must not have.
-    """
-
-    sizes: Sequence[str]
-    numbers: Collection[str] = ()
-    templates: Collection[str] = ()
-    read: Collection[str] = ()
-    taken: Collection[str] = ()
 
 
 class Terms:
@@ -206,16 +189,20 @@ class Terms:
 
     def _divisor(self, divisor: Polynomial) -> Polynomial | None:
         """A divisor: the block size of the axis, of another axis, or another expression."""
-        axes = [*self._block[self._axis : self._axis + 1], *self._block]
-        found = next((name for extent, name in axes if self._is_same(extent, divisor)), "")
+        own = self._block[self._axis : self._axis + 1]
+        same = [name for extent, name in [*own, *self._block] if extent == divisor and set(extent) != {()}]
+        number, least = self._site.number_of(divisor) or 0, 2 if self._is_grid else LEAST_BLOCK
+        same += [name for extent, name in own if least <= number == self._site.number_of(extent)]
+        found = next(iter(same), "")
         if found:
             return {(): int(found)} if found.isdecimal() else {(found,): 1}
         is_grid, self._is_grid = self._is_grid, False
         said = self.said(divisor, self._axis)
         self._is_grid = is_grid
-        own = {*self._names.sizes, *self._names.numbers, *self._names.templates}
-        if said is not None and not any(name in own for product in said for name in product):
-            self._is_doubtful = self._is_doubtful or self._may_be_of_block(divisor)
+        known = {*self._names.sizes, *self._names.numbers, *self._names.templates}
+        is_own = said is not None and any(name in known for product in said for name in product)
+        if said is not None and (self._is_of_other_block(divisor) or (not is_own and self._may_be_of_block(divisor))):
+            self._is_doubtful = True
         return said
 
     def _may_be_of_block(self, divisor: Polynomial) -> bool:
@@ -226,9 +213,16 @@ class Terms:
             return False
         return threads % number == 0 or number % threads == 0
 
-    def _is_same(self, one: Polynomial, other: Polynomial) -> bool:
-        """Whether two expressions are equal, or numbers that are equal."""
-        return one == other or (None is not self._site.number_of(one) == self._site.number_of(other) not in (0, 1))
+    def _is_of_other_block(self, divisor: Polynomial) -> bool:
+        """Whether a divisor has a macro of the host's block, such as BY / 2, but another one than the draft's."""
+        host, draft = next(iter(self._block[self._axis : self._axis + 1]), ({}, "1"))
+        names = {match[1] for name in _atoms(divisor) & _atoms(host) if (match := _NAME.fullmatch(name))}
+        return not draft.isdecimal() and bool(names - {*re.findall(r"\w+", draft)})
+
+
+def _atoms(value: Polynomial) -> set[str]:
+    """The names in a polynomial, also those in its quotients."""
+    return set(re.findall(r"[\w.]*:[\w.]+#\d+", " ".join(name for product in value for name in product)))
 
 
 def _dividends(text: str) -> str:
