@@ -58,7 +58,8 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
         copy.write_text(text)
         command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
         command += ["--most", str(options.most)] if options.most else []
-        variables = {**os.environ, "TUNER_STATE": state, "TUNER_CACHE": f"{state}/cache"}  # nothing is resumed or built
+        caches = {"TUNER_CACHE": f"{state}/cache", "POCL_CACHE_DIR": f"{state}/pocl"}
+        variables = {**os.environ, "TUNER_STATE": state, **caches}  # nothing is resumed, and nothing is built
         try:
             done = subprocess.run(
                 command,

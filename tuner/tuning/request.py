@@ -42,7 +42,7 @@ class TuningRequest:
     sustained: bool = False  # whether the best also runs back to back for some seconds
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
-    quick: bool = False  # fewer rounds in the finals
+    quick: bool = False  # fewer rounds in the finals, which measure nothing again as in the search
 
     def command(self, kernel: str, device: str) -> str:
         """The command line of this request, such as `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`.

@@ -78,8 +78,9 @@ def select(
     the search was misled, and trials outside the finals now look better, the finals are repeated with these trials.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
-    is given, only its configurations can be finalists. If `others` is given, its configurations can be runners-up.
-    `sustained` and `quick` are those of `Bench.finals`. Raises EnvironmentTrouble if the machine stays in trouble.
+    is given, only its configurations can be finalists; if not, `quick` finals measure nothing again as in the search.
+    If `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
+    Raises EnvironmentTrouble if the machine stays in trouble.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
@@ -97,7 +98,8 @@ def select(
             result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
         rounds, known = rounds + 1, set(earlier)
-        finalists = _again(final_round, finalists, earlier, noted)
+        if not quick or among is not None:
+            finalists = _again(final_round, finalists, earlier, noted)
         misled = [each for each in finalists if config_key(each.trial.config) not in known and _was_misled(each)]
         if misled and rounds < MOST_ROUNDS and _has_better(finalists, _ranked(worker, ledger, several, among)):
             noted("the search's times were wrong; comparing the best again")
