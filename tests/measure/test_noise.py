@@ -71,6 +71,7 @@ def test_times_that_differ_too_much_are_looked_at_again_by_the_next_command(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_finals")
 def test_times_that_are_noise_bring_more_rounds_and_a_word(tune: Tune, stage: Stage) -> None:
     # The naps have no period: a time that comes back with one set of inputs would count as the work of that set.
     body = f"state = state * 1664525u + 1013904223u; usleep(100 << (state >> 29)); {MULTIPLY}"
