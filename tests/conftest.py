@@ -77,7 +77,7 @@ def short_finals(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
     Those that are, and those about faults that show in one of many runs, ask for `whole_finals`.
     """
     if "whole_finals" not in request.fixturenames:
-        monkeypatch.setattr(final_round, "FINAL_SECONDS", 0.05)
+        monkeypatch.setattr(final_round, "FINAL_SECONDS", 0.1)
         monkeypatch.setattr(selection, "COMPARED_RUNS", 30)
 
 

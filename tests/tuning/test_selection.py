@@ -16,6 +16,8 @@ from tuner.measure.process import attempts
 from tuner.tuning import driver
 from tuner.tuning.finals.selection import runners_up
 
+pytestmark = pytest.mark.usefixtures("whole_finals")
+
 
 @pytest.mark.slow
 def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:

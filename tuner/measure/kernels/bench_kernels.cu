@@ -392,6 +392,35 @@ FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int 
 
 #define LARGEST 1.7976931348623157e308 // the error of a right element is finite
 
+#if !defined(__OPENCL_VERSION__) && !defined(__CUDACC__) && PARTS == 1
+#define BLOCK 256
+
+// Whether all elements of a block are finite and within `limit`; if so, raises `worst` to the largest error. Without
+// branches, a compiler vectorises it. NaN, and so the poison, is in no block of this kind.
+FUNCTION int is_close_block(const STORED *output, const double *reference, double limit, double *worst) {
+    int far = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        const double error = fabs(REAL(output[i]) - reference[i]);
+        far |= !(error <= limit);
+    }
+    if (far) {
+        return 0;
+    }
+    double most[8] = {0.0};
+    for (int i = 0; i < BLOCK; i += 8) {
+        for (int k = 0; k < 8; k++) {
+            const double error = fabs(REAL(output[i + k]) - reference[i + k]);
+            most[k] = error > most[k] ? error : most[k];
+        }
+    }
+    for (int k = 0; k < 8; k++) {
+        *worst = most[k] > *worst ? most[k] : *worst;
+    }
+    return 1;
+}
+
+#endif
+
 // An element is right if it is within its bound and does not hold the poison, which is NaN. An element that holds the
 // poison is unwritten.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
@@ -400,6 +429,13 @@ KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *refere
     double worst = 0.0;
     const int uniform = rtol == 0.0 && ulp == 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
+#ifdef BLOCK
+        if (uniform && i % BLOCK == 0 && i + BLOCK <= count &&
+            is_close_block(output + i, reference + i, atol < LARGEST ? atol : LARGEST, &worst)) {
+            i += BLOCK - 1;
+            continue;
+        }
+#endif
 #if PARTS == 2
         const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
         const double a = reference[2 * i], b = reference[2 * i + 1], length = hypot(a, b);
