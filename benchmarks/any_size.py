@@ -110,7 +110,7 @@ def drawn_of_grid(seed: int, count: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def drawn_of_models(seed: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """Shapes as in language models: tokens times weights."""
+    """Shapes of the linear layers of transformers: M rows of activations, N x K weights."""
     numbers = random.Random(seed)  # noqa: S311
 
     def one(low: int, high: int, step: int) -> int:

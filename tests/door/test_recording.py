@@ -110,7 +110,7 @@ def test_the_library_that_cupy_comes_with_is_left_to_the_compiler(
     monkeypatch.syspath_prepend(tmp_path)
     given = Call("f", source, 1, [np.zeros(1, np.int32)], {"block_size_x": [32]}, lang="cupy")
     _, space = spaces.space(given, passed(given), {}, None, 0.0, (), (), tmp_path, "scripts/f")
-    scope = space.operation.scope(dict(space.operation.sizes), {}, "cuda", WIDEST, {})  # type: ignore[arg-type]
+    scope = space.operation.scope({n: v for n, v in space.operation.sizes.items() if v}, {}, "cuda", WIDEST, {})
     built = build(devices.compiler_for("cuda", "sm_90"), Instance(space, {"block_size_x": 32}, scope))
     assert len(built.builds) == 1
 

@@ -178,17 +178,13 @@ def _smaller(left: Node, right: Node) -> Node:
     return Elementwise("(-larger(-({}), -({})))", np.minimum, left, right, whole=max)
 
 
-def _sum(node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
-    return Reduced("sum", node, axis, bool(keepdims))
-
-
-def _extreme(kind: str, node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
+def _reduced(kind: str, node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
     return Reduced(kind, node, axis, bool(keepdims))
 
 
 def _mean(node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
     count = node.size if axis is None else node.shape[axis]
-    return Elementwise("({} / {})", np.divide, _sum(node, axis, keepdims), Number(count))
+    return Elementwise("({} / {})", np.divide, _reduced("sum", node, axis, keepdims), Number(count))
 
 
 def _variance(node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
@@ -201,12 +197,12 @@ def _deviation(node: Node, axis: int | None = None, keepdims: int = 0) -> Node:
 
 
 _REDUCTIONS: Mapping[str, Callable[..., Node]] = {
-    "sum": _sum,
+    "sum": partial(_reduced, "sum"),
     "mean": _mean,
     "var": _variance,
     "std": _deviation,
-    "max": partial(_extreme, "max"),
-    "min": partial(_extreme, "min"),
+    "max": partial(_reduced, "max"),
+    "min": partial(_reduced, "min"),
     "cumsum": Cumulated,
 }
 

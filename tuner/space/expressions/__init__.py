@@ -4,7 +4,8 @@
 """
 
 import ast
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ from tuner.errors import ExpressionError
 from tuner.quoting import quoted, shown
 from tuner.space.expressions.evaluator import (
     Evaluator,
+    PythonCall,
     check_tree,
     checked,
     evaluator_of,
@@ -90,6 +92,33 @@ class ArrayExpression(Expression):
         from tuner.space.expressions import array_expressions
 
         return array_expressions.value_of(self.tree, scope, self.text)
+
+
+@dataclass(frozen=True)
+class CallExpression(Expression):
+    """One call of a function, which `text` names. `reads` are the names whose values it gets."""
+
+    reads: tuple[str, ...]
+
+    @property
+    def tree(self) -> ast.expr:
+        """One call, whose arguments are the names that the function reads."""
+        parts: dict[str, Any] = {"call": self._of_values, "args": [ast.Name(name) for name in self.reads]}
+        return PythonCall(**parts)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a Python function, whose text only names it."""
+        return True
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the function reads."""
+        return frozenset(self.reads)
+
+    @abstractmethod
+    def _of_values(self, values: Sequence[Any]) -> Any:
+        """The value, given those of `reads`. Raises ExpressionError if there is none."""
 
 
 def parse(text: object) -> Expression:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.quoting import described, quoted
-from tuner.space.expressions import Expression
-from tuner.space.expressions.evaluator import PythonCall, unknown_name, value_of
+from tuner.space.expressions import CallExpression
+from tuner.space.expressions.evaluator import unknown_name, value_of
 from tuner.space.expressions.function_names import origin
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
 
 
 @dataclass(frozen=True)
-class FunctionExpression(Expression):
+class FunctionExpression(CallExpression):
     """A function that decides about a configuration. `text` names it; `reads` are the names whose values it gets.
 
     takes_all: it takes the configuration as one dictionary, in place of a parameter for each name.
@@ -26,25 +25,8 @@ class FunctionExpression(Expression):
     """
 
     function: Callable[..., Any]
-    reads: tuple[str, ...]
     takes_all: bool = False
     by_position: frozenset[str] = frozenset()
-
-    @property
-    def tree(self) -> ast.expr:
-        """One call, whose arguments are the names that the function reads."""
-        parts: dict[str, Any] = {"call": self._called, "args": [ast.Name(name) for name in self.reads]}
-        return PythonCall(**parts)
-
-    @property
-    def is_python(self) -> bool:
-        """Whether it is a Python function, whose text only names it."""
-        return True
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that the function reads."""
-        return frozenset(self.reads)
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """Whether the function accepts these values. Raises ExpressionError, which names it, if it raises anything."""
@@ -55,9 +37,9 @@ class FunctionExpression(Expression):
             values = [names[name] for name in self.reads]
         except KeyError as error:
             raise ExpressionError(unknown_name(str(error.args[0]), names)) from None
-        return self._called(values)
+        return self._of_values(values)
 
-    def _called(self, values: Sequence[Any]) -> bool:
+    def _of_values(self, values: Sequence[Any]) -> bool:
         named = dict(zip(self.reads, values, strict=True))
         positional = [named] if self.takes_all else [named[name] for name in self.reads if name in self.by_position]
         keywords = {} if self.takes_all else {n: value for n, value in named.items() if n not in self.by_position}
@@ -91,14 +73,14 @@ def restriction(
     takes_all = not reads and len(unknown) <= 1 and any(p.kind is not p.KEYWORD_ONLY for p in signature)
     if takes_all:
         if any(p.kind is p.VAR_KEYWORD for p in signature) and not unknown:
-            return FunctionExpression(text, function, tuple(parameters))
-        return FunctionExpression(text, function, tuple(parameters), takes_all=True)
+            return FunctionExpression(text, tuple(parameters), function)
+        return FunctionExpression(text, tuple(parameters), function, takes_all=True)
     if unknown:
         raise ExpressionError(f"`{text}`: {unknown_name(unknown[0].name, names)}")
     if any(p.kind is p.VAR_KEYWORD for p in signature):
         reads = tuple(dict.fromkeys([*reads, *parameters]))
     by_position = frozenset(p.name for p in named if p.kind is p.POSITIONAL_ONLY)
-    return FunctionExpression(text, function, reads, by_position=by_position)
+    return FunctionExpression(text, reads, function, by_position=by_position)
 
 
 def _truth(result: Any) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.devices.cuda import driver
+from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct
 
 WORKSPACE = 32 << 20  # bytes, as cuBLAS has on an H100 and an H200
@@ -40,23 +41,10 @@ class _Offer(ctypes.Structure):
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
-    """cuBLASLt's shared library; None if it is not installed."""
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-    except ImportError:
-        return None
-    try:
-        return ctypes.CDLL(str(load_nvidia_dynamic_lib("cublasLt").abs_path))
-    except (RuntimeError, OSError):  # it or a dependency is missing
-        return None
-
-
-@functools.cache
 def _handle(context: int) -> ctypes.c_void_p | None:
     """The handle of the current context, with this number, which lives as long as the process; None if there is none.
     Threads share it."""
-    cublas_lt, handle = _library(), ctypes.c_void_p()
+    cublas_lt, handle = shared_library("cublasLt"), ctypes.c_void_p()
     if cublas_lt is None or cublas_lt.cublasLtCreate(ctypes.byref(handle)):
         return None
     return handle
@@ -67,7 +55,7 @@ class ChosenAlgorithm:
 
     def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
         """Raises ValueError if cuBLASLt cannot describe the product."""
-        cublas_lt: Any = _library()
+        cublas_lt: Any = shared_library("cublasLt")
         self._lt, self._handle, self._made = cublas_lt, handle, list[ctypes.c_void_p]()
         self._offers: dict[tuple[int, ...], _Offer | None] = {}
         self._asking = threading.Lock()  # the preference is of one question at a time

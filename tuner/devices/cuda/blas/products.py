@@ -15,6 +15,7 @@ from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
+from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
 
@@ -31,7 +32,7 @@ def launch(
     """A function that enqueues `product` in `context` on arrays that meet `specs` and that `readers` read. It
     accumulates in float32, or in float64 for doubles. None if cuBLAS does not support these dtypes and sizes, or is not
     installed."""
-    if not gemm.has(*product.dtypes) or not gemm.fits(product) or _library() is None:
+    if not gemm.has(*product.dtypes) or not gemm.fits(product) or shared_library("cublas") is None:
         return None
     algorithm, handles = chosen_algorithm.of(product, context), _handles(context.handle.value or 0)
     if algorithm is None:
@@ -40,19 +41,6 @@ def launch(
         except DeviceError:
             return None
     return _call(product, algorithm, address_check(specs), readers, context, handles)
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    """cuBLAS's shared library; None if it is not installed. If another package has loaded it, that copy is used."""
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-    except ImportError:
-        return None
-    try:
-        return ctypes.CDLL(str(load_nvidia_dynamic_lib("cublas").abs_path))
-    except (RuntimeError, OSError):  # it or a dependency is missing
-        return None
 
 
 def _call(
@@ -103,7 +91,7 @@ def _by_default(
     product: MatrixProduct, addresses: Sequence[int], handle: int, factors: Sequence[float]
 ) -> Callable[[], int]:
     """The call for C, A and B at these addresses, for which cuBLAS chooses an algorithm each time."""
-    cublas: Any = _library()
+    cublas: Any = shared_library("cublas")
     # Arguments in ctypes' own form, which it passes on as they are. Objects such as c_int(1) take 0.4 us more in all.
     pointer, integer, stride = ctypes.c_void_p.from_param, ctypes.c_int.from_param, ctypes.c_longlong.from_param
     kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
@@ -174,7 +162,7 @@ class _PerStream(threading.local):
 
 def _new_handle(stream: int, context: driver.Context) -> int:
     """A cuBLAS handle. Raises DeviceError if cuBLAS cannot create one."""
-    cublas: Any = _library()
+    cublas: Any = shared_library("cublas")
     handle = ctypes.c_void_p()
     with context.apart_from_capture(), context.active():
         status = cublas.cublasCreate_v2(ctypes.byref(handle))
