@@ -92,12 +92,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.fixture
 def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A context of the stand-in."""
-    for module, name in ((driver, "library"), (launches, "library"), (products, "_library")):
-        monkeypatch.setattr(module, name, lambda: library)
+    for module in (driver, launches):
+        monkeypatch.setattr(module, "library", lambda: library)
     handles, workspaces = (products._PerStream(make, {}) for make in (products._new_handle, products._new_workspace))
     monkeypatch.setattr(products, "_handles", lambda number: handles)
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
-    monkeypatch.setattr(chosen_algorithm, "_library", lambda: library)
+    for module in (products, chosen_algorithm):
+        monkeypatch.setattr(module, "shared_library", lambda name: library)
     ctypes.c_long.in_dll(library, "offered").value = 0  # algorithms of cuBLASLt
     monkeypatch.setattr(chosen_algorithm, "_handle", chosen_algorithm._handle.__wrapped__)
     return driver.Context(0x1234, 0)
@@ -191,6 +192,6 @@ def test_the_hosts_times_are_measured_once_and_kept(
     launched = ctypes.c_long.in_dll(library, "launched").value
     assert host_times.of(device, context) == times
     assert ctypes.c_long.in_dll(library, "launched").value == launched
-    monkeypatch.setattr(products, "_library", lambda: None)
+    monkeypatch.setattr(products, "shared_library", lambda name: None)
     device.name = "another, without cuBLAS"
     assert host_times.of(device, context) is None
