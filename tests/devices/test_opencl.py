@@ -56,6 +56,19 @@ def test_pocl_compiles_each_kernel_once_for_the_block_that_it_is_launched_with(
     assert "0-0-0" not in {shape for shapes in programs.values() for shape in shapes}, "for any block"
 
 
+@pytest.mark.slow
+def test_what_is_compiled_ahead_for_pocl_is_what_runs_on_large_grids(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PoCL compiles one code for grids up to 65,534 work-items on an axis, and another for larger ones."""
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
+    (tmp_path / "pocl").mkdir()
+    assert tune("gallery/vector_add", "131072", "--device", "opencl", "--budget", "4").status == 0
+    compiled = [code.parents[1] for code in (tmp_path / "pocl").glob("**/vector_add/*/vector_add.so")]
+    assert len(compiled) == len(set(compiled)) == 4, "each program is compiled once"
+
+
 def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:
     space = catalog.load("sgemm/03_naive")
     sizes = parsing.parse_size(64, space.operation)

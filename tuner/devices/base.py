@@ -124,6 +124,10 @@ class Device(ABC):
     def function(self, program: Any, kernel: str, geometry: Geometry) -> Function:
         """The kernel of a program, ready to launch; `kernel` is its name in the source. Raises LaunchError."""
 
+    def sample_grid(self, _: Geometry) -> tuple[int, int, int]:
+        """A small part of the grid whose launch makes the driver compile the code that the whole grid runs."""
+        return 1, 1, 1
+
     def self_timed(self, function: Function) -> Function:
         """The same function, whose float result is its time in ms, and is what timers of this device then measure.
 

@@ -33,7 +33,7 @@ class Built:
     instance: Instance
     steps: tuple[StepSource, ...]
     builds: Mapping[Source, Build]
-    is_trial: bool = False  # whether each step is launched once, with one block, whatever the loops of the space say
+    is_trial: bool = False  # whether each step is launched once, with few blocks, whatever the loops of the space say
 
     @property
     def launched(self) -> list[StepSource]:

@@ -28,6 +28,10 @@ from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 from tuner.space.step import Geometry
 
+POCL_LARGE_GRID = (
+    65_535  # work-items on an axis from which PoCL runs other code (3.1, `grid_width_specialization_limit`)
+)
+
 if TYPE_CHECKING:
     from tuner.space.kinds.image import Texels
     from tuner.space.kinds.sampler import Sampler
@@ -140,6 +144,15 @@ class OpenCLDevice(Device):
             message = f"loading {kernel}: {threads} work-items per group; this kernel allows at most {most}"
             raise LaunchError(message, "too many resources")
         return Function(program, kernel, geometry)
+
+    def sample_grid(self, geometry: Geometry) -> tuple[int, int, int]:
+        if self.compiles_at_launch:
+            for axis in range(2):
+                block = geometry.block[axis]
+                if geometry.grid[axis] * block >= POCL_LARGE_GRID:
+                    blocks = -(-POCL_LARGE_GRID // block)
+                    return (blocks, 1, 1) if axis == 0 else (1, blocks, 1)
+        return 1, 1, 1
 
     def bind(
         self, work: Work, handles: Sequence[Any] = (), stream: cl.CommandQueue | None = None, keep: object = None

@@ -97,11 +97,12 @@ def _limit(resource_id: int, most: int, initial: tuple[int, int]) -> None:
 
 
 def _launch_once(device: Device, built: Built) -> None:
-    """Launch one block of each step, because the driver compiles part of a kernel at its first launch.
+    """Launch a few blocks of each step, because the driver compiles part of a kernel at its first launch.
 
     The arrays have their full sizes, which may be compiled in; memory that is never touched costs nothing.
     """
-    steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
+    few = [replace(step.geometry, grid=device.sample_grid(step.geometry)) for step in built.steps]
+    steps = tuple(replace(step, geometry=geometry) for step, geometry in zip(built.steps, few, strict=True))
     with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
         program = Program(device, replace(built, steps=steps, is_trial=True))
         arrays = program.space.operation.arrays
