@@ -146,6 +146,20 @@ def test_the_time_of_a_budget_starts_with_the_first_question() -> None:
         assert search.ask() is not None
 
 
+@pytest.mark.parametrize(("earlier", "left"), [(3, 7), (8, 5)])
+def test_what_precedes_the_first_question_counts_up_to_half_of_the_time(
+    earlier: float, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    with Search("random", Pool(PARAMETERS, VALID), Budget(seconds=10), began=now - earlier) as search:
+        monkeypatch.setattr(strategies.time, "monotonic", lambda: now)
+        assert search.ask() is not None
+        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left - 0.1)
+        assert not search.is_late()
+        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left)
+        assert search.is_late()
+
+
 def test_without_a_name_all_are_tried_unless_the_budget_forbids_it() -> None:
     assert strategies.choose(None, Budget(), 100) == "brute_force"
     assert strategies.choose(None, Budget(evaluations=100), 100) == "brute_force"

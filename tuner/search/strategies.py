@@ -184,14 +184,16 @@ class Search:
         hints: Hints = NO_HINTS,
         objectives: int = 1,
         say: Callable[[str], None] = lambda _: None,
+        began: float | None = None,
     ) -> None:
-        """The time of the budget starts at the first `ask`. `say` receives a message if the strategy fails and random
+        """The time of the budget starts at `began`, a time of `time.monotonic`, or at the first `ask`; from there at
+        least half of it is left. `say` receives a message if the strategy fails and random
         configurations replace it. Raises RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
         self._remaining = min(budget.evaluations or len(pool), len(pool))
-        self._seconds, self._deadline = budget.seconds, math.inf
+        self._seconds, self._began, self._deadline = budget.seconds, began, math.inf
         warm = pool.rows_of(hints.warm)
         # The best known configuration is measured first: in a race against it, slow ones are stopped early.
         leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
@@ -226,7 +228,9 @@ class Search:
     def ask(self) -> Config | None:
         """The next configuration. None: first tell outstanding results; if none is outstanding, the search is over."""
         if self._seconds is not None and self._deadline == math.inf:
-            self._deadline = time.monotonic() + self._seconds
+            now = time.monotonic()
+            began = now if self._began is None else self._began
+            self._deadline = max(began + self._seconds, now + self._seconds / 2)
         while not self.ready():
             self.wait(POLL_SECONDS)
         if self._is_spent():

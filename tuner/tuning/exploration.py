@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -138,6 +139,7 @@ def explored(
     An interrupt loses no finished trial: the same request continues from the ledger. However the block ends,
     look-ups learn which configurations failed verification. Raises as `driver.tune` does.
     """
+    began = time.monotonic()
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
     signature, unknown = identity.of(space), identity.unknown(space)
@@ -193,7 +195,9 @@ def explored(
         )
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
-            Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
+            Search(
+                strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted, began
+            ) as search,
         ):
             ledger.is_kept = unknown is None
             kernel_names.remember(space)

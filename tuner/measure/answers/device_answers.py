@@ -33,7 +33,7 @@ _SAMPLES = 16  # elements that the host recomputes
 _CLOSE = 1e-12  # relative tolerance of these elements, which use the same operations, given what is stored
 _DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
-_MANY = 1 << 17  # threads that keep a GPU busy
+_MANY = 1 << 20  # threads that keep a GPU busy
 _FEW_TERMS = 256  # that a thread combines at least
 _FIRST = np.zeros(1, np.int64)
 
@@ -164,11 +164,12 @@ class _Computation:
         """Combine each `length` terms of an element; `chunks` results for each element are written."""
         operands = Operands()
         text = fold.term("o", "k", operands)
-        extents = chunks, length, fold.extent
+        step = 1 if self._placer.device.on_processor else chunks  # each core of a processor reads on in its part
+        extents = chunks, length, step, fold.extent
         self._placer.fold(fold.kind, text, self._arrays(operands), operands.numbers, extents, memory)
         sample = _sample(fold.size * chunks)
         output, chunk = np.divmod(sample, chunks)
-        number = chunk[:, None] * length + np.arange(length)
+        number = chunk[:, None] * (length if step == 1 else 1) + np.arange(length) * step
         inside = number < fold.extent
         terms = fold.terms_at(np.broadcast_to(output[:, None], number.shape), np.where(inside, number, 0), self._values)
         with np.errstate(all="ignore"):

@@ -105,13 +105,14 @@ class Placer:
         formula: str,
         arrays: Sequence[tuple[Buffer, DType]],
         scalars: Sequence[float],
-        extents: tuple[int, int, int],
+        extents: tuple[int, int, int, int],
         memory: Buffer,
     ) -> None:
         """Fill `memory` with doubles, each of which combines terms: the values of a C formula for element o, term k.
 
         kind: "sum", "max" or "min".
-        extents: the parts into which the terms of an element are divided, the terms of a part, and all its terms.
+        extents: the parts into which the terms of an element are divided, the terms of a part, their distance (1, or
+            the number of parts), and all terms of the element.
         """
         text = f"#define {kind.upper()}\n" + formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8

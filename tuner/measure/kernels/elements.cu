@@ -135,13 +135,14 @@ FUNCTION double square(double a) { return TIMES(a, a); }
 
 #if defined(SUM) || defined(MAX) || defined(MIN)
 
-// Element o of the result combines `extent` terms. Each thread combines `length` of them, and stores the result.
-KERNEL void fold(GLOBAL double *found, long count, long chunks, long length, long extent ARRAYS SCALARS) {
+// Element o of the result combines `extent` terms. Each thread combines `length` of them, and stores the result: a
+// thread of a GPU begins beside its neighbour and steps over the others, so that a warp reads what lies together.
+KERNEL void fold(GLOBAL double *found, long count, long chunks, long length, long step, long extent ARRAYS SCALARS) {
     for (long t = FIRST; t < count; t += STRIDE) {
-        const long o = t / chunks, first = t % chunks * length;
-        const long last = first + length < extent ? first + length : extent;
+        const long o = t / chunks, first = t % chunks * (step == 1 ? length : 1);
+        const long end = first + length * step, last = end < extent ? end : extent;
         double total = 0.0, lost = 0.0; // Kahan's sum
-        for (long k = first; k < last; k++) {
+        for (long k = first; k < last; k += step) {
             const double term = EXPRESSION;
 #ifdef SUM
             const double next = term - lost, sum = total + next, excess = (sum - total) - next;
