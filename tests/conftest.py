@@ -24,7 +24,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from helpers import ROOT, trimmed_pocl
+from helpers import ROOT, modules, trimmed_pocl
 from helpers.databases import Server
 from helpers.folders import common
 from helpers.kernels import Stage
@@ -42,6 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if vendors := trimmed_pocl.vendors(config.cache.mkdir("pocl")):
         os.environ["OCL_ICD_VENDORS"] = str(vendors)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """In a new clone, each worker first imports its share of the test modules: what pytest makes of their assertions is
+    written to files, which the others then read. Else each of them would do it for all modules, at the same time."""
+    config = session.config
+    if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and config.args_source is config.ArgsSource.TESTPATHS:
+        files = sorted(ROOT.joinpath("tests").rglob("test_*.py"))
+        modules.load(files[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])], config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
