@@ -13,9 +13,8 @@ from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.pool import Pool
 from tuner.search.strategies import Hints, Search
-from tuner.space.config import Config
+from tuner.space.config import MAX_VALUES, Config
 from tuner.space.expressions.arithmetic import MAX_NUMBER
-from tuner.space.model import MAX_VALUES
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names of the block's dimensions
 

@@ -18,8 +18,9 @@ from tuner.space.config import Config
 from tuner.space.default import first_valid
 from tuner.space.expressions import evaluator
 from tuner.space.file import yamlfile
-from tuner.space.file.schema import Allowed, Formula, Identifier, StrictModel
+from tuner.space.file.schema import StrictModel
 from tuner.space.file.validation import validated
+from tuner.space.file.value_types import Allowed, Formula, Identifier
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation, Space
 from tuner.space.scope import COMMON_GPU, Limits

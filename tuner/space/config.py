@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+MAX_VALUES = 10_000  # of a parameter
 Value = int | float | bool | str
 Config = dict[str, Value]
 ConfigKey = tuple[tuple[str, bool, Value], ...]

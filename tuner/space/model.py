@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tuner.space.values.python_function import PythonFunction
 
 
-MAX_VALUES = 10_000  # of a parameter
 MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import math
 import mmap
 import os
@@ -26,12 +25,11 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.conditions import Conditions
-from tuner.devices.host import BACKEND, arithmetic, openmp
+from tuner.devices.host import BACKEND, arithmetic, calls, openmp
 from tuner.devices.host.compiler import CODE, HostCompiler, default, processor, version
 from tuner.devices.settings import MEMORY
-from tuner.devices.work import Action, Copy, Function, Move, Passed, Run, Series, While, Work, Zero
+from tuner.devices.work import Function, Passed, Work
 from tuner.errors import ArgumentError, DeviceError, EnvironmentTrouble, LaunchError, OutOfMemory
-from tuner.space import dtypes
 from tuner.space.scope import Limits
 from tuner.space.sources.source import Source
 from tuner.space.step import Geometry
@@ -39,19 +37,8 @@ from tuner.space.step import Geometry
 _ALIGNMENT = 64  # bytes of a cache line
 _LARGE = 4 << 20  # bytes from which on NumPy asks for large pages
 _DONT_NEED = 4  # MADV_DONTNEED
-_memmove: Callable[[int, int, int], Any] = ctypes.memmove
-_memset: Callable[[int, int, int], Any] = ctypes.memset
 # What the loader says of a kernel; anything else that it says is of files, folders and memory.
 _OF_KERNEL = re.compile(r"undefined symbol|static TLS|executable stack|unsupported version|relocation|not found")
-_REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by size in bytes
-
-
-def _pair(kind: type) -> type[ctypes.Structure]:
-    """A struct of two numbers, which the C calling convention passes like a complex number."""
-    return type("Pair", (ctypes.Structure,), {"_fields_": [("real", kind), ("imaginary", kind)]})
-
-
-_PAIRS = {8: _pair(ctypes.c_float), 16: _pair(ctypes.c_double)}
 
 
 class HostDevice(Device):
@@ -129,10 +116,10 @@ class HostDevice(Device):
     def bind(
         self, work: Work, handles: Sequence[Any] = (), stream: None = None, keep: object = None
     ) -> Callable[[], None]:
-        values = _c_values(work.arguments)
+        values = calls.c_values(work.arguments)
         for position, handle in zip(work.positions(Passed), handles, strict=True):
-            values[position] = ctypes.c_void_p(_address(handle))
-        actions = [_prepared(action)(values) for action in work.actions]
+            values[position] = ctypes.c_void_p(calls.address(handle))
+        actions = [calls.prepared(action)(values) for action in work.actions]
         live = forking.live(self.kind)
 
         def call(_keep: object = (work, keep)) -> None:
@@ -147,9 +134,9 @@ class HostDevice(Device):
         return call
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        fixed = _c_values(work.arguments)
+        fixed = calls.c_values(work.arguments)
         changing, scalar = work.positions(Passed), work.scalars
-        actions = [*map(_prepared, work.actions)]
+        actions = [*map(calls.prepared, work.actions)]
         live = forking.live(self.kind)
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any, _keep: object = work) -> None:
@@ -168,7 +155,7 @@ class HostDevice(Device):
         return call
 
     def packed(self, scalars: Sequence[Any]) -> list[Any]:
-        return _c_values(scalars)
+        return calls.c_values(scalars)
 
     def synchronize(self) -> None:
         """Does nothing: a call has finished when it returns."""
@@ -202,8 +189,8 @@ class HostDevice(Device):
 
     def vacate(self, buffer: Buffer) -> None:
         """Give the pages of a guarded buffer back to the system."""
-        first = -(-_address(buffer.whole) // mmap.PAGESIZE) * mmap.PAGESIZE
-        size = _address(buffer.whole) + buffer.nbytes + 2 * GUARD - first
+        first = -(-calls.address(buffer.whole) // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = calls.address(buffer.whole) + buffer.nbytes + 2 * GUARD - first
         ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), _DONT_NEED)
 
     def adopt(self) -> None:
@@ -214,13 +201,13 @@ class HostDevice(Device):
         return arithmetic.plain()
 
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
-        ctypes.memmove(_address(target) + offset, data.ctypes.data, data.nbytes)
+        ctypes.memmove(calls.address(target) + offset, data.ctypes.data, data.nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        ctypes.memmove(data.ctypes.data, _address(target) + offset, data.nbytes)
+        ctypes.memmove(data.ctypes.data, calls.address(target) + offset, data.nbytes)
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        ctypes.memset(_address(target), byte, nbytes)
+        ctypes.memset(calls.address(target), byte, nbytes)
 
     @property
     def last_cache(self) -> int | None:
@@ -253,101 +240,6 @@ def _mapped(size: int) -> Array:
         with contextlib.suppress(OSError):  # the system has no large pages
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(mapping, np.uint8)
-
-
-def _address(target: Any) -> int:
-    """The address of a buffer's `handle`, which is an address already, or of its `whole`."""
-    return target if isinstance(target, int) else int(target.ctypes.data)
-
-
-def _c_values(arguments: Sequence[Any]) -> list[Any]:
-    """Convert addresses and scalars to C types. Passed arguments remain, for `bind` or a launch to replace."""
-    return [
-        _c_scalar(a) if isinstance(a, np.generic) else a if isinstance(a, Passed) else ctypes.c_void_p(_address(a))
-        for a in arguments
-    ]
-
-
-def _prepared(action: Action) -> Callable[[Sequence[Any]], Callable[[], None]]:
-    """A function from the C values of the work's arguments to a function that runs one action."""
-    match action:
-        case Run(function, arguments):
-            return lambda values: functools.partial(function.handle, *(values[position] for position in arguments))
-        case Copy(target, source, nbytes):
-            return lambda values: functools.partial(_memmove, _address(target), values[source].value, nbytes)
-        case Zero(target, nbytes):
-            return lambda values: functools.partial(_memset, _address(target), 0, nbytes)
-        case Move(to, source, nbytes):
-            return lambda values: functools.partial(_memmove, values[to].value, values[source].value, nbytes)
-        case Series():
-            return _prepared_series(action)
-        case While():
-            return _prepared_while(action)
-
-
-def _prepared_series(series: Series) -> Callable[[Sequence[Any]], Callable[[], None]]:
-    changes = series.changes(_c_scalar)  # once, because there may be many
-
-    def bound(values: Sequence[Any]) -> Callable[[], None]:
-        runs = [(run.function.handle, [values[position] for position in run.arguments]) for run in series.runs]
-
-        def call() -> None:
-            for number in series.order:
-                run, own = changes[number]
-                handle, arguments = runs[run]
-                for index, value in own:
-                    arguments[index] = value
-                handle(*arguments)
-
-        return call
-
-    return bound
-
-
-def _prepared_while(action: While) -> Callable[[Sequence[Any]], Callable[[], None]]:
-    passes, moves = [*map(_prepared_series, action.passes)], [*map(_prepared, action.moves)]
-
-    def bound(values: Sequence[Any]) -> Callable[[], None]:
-        starts, moving = [each(values) for each in passes], [each(values) for each in moves]
-        number = ctypes.c_int32.from_address(values[action.flag].value)
-
-        def start(which: int) -> bool:
-            number.value = 0
-            starts[which]()
-            return bool(number.value)
-
-        def move() -> None:
-            for each in moving:
-                each()
-
-        return lambda: action.run(start, move)
-
-    return bound
-
-
-@functools.cache
-def _c_type(dtype: np.dtype[Any]) -> Any:
-    """The ctypes type of a struct or of one of its fields, with C's own layout."""
-    if dtype.subdtype is not None:
-        element, shape = dtype.subdtype
-        return _c_type(element) * math.prod(shape)
-    if dtype.fields is None:
-        return _PAIRS[dtype.itemsize] if dtype.kind == "c" else np.ctypeslib.as_ctypes_type(dtype)
-    fields = [(name, _c_type(dtype.fields[name][0])) for name in dtype.names or ()]
-    return type("Struct", (ctypes.Structure,), {"_fields_": fields})
-
-
-def _c_scalar(scalar: np.generic) -> Any:
-    """Convert a scalar to a ctypes value that the C calling convention passes like the scalar's type."""
-    if isinstance(scalar, np.void):
-        return _c_type(scalar.dtype).from_buffer_copy(scalar.tobytes())
-    dtype, content = dtypes.of(scalar.dtype), scalar.tobytes()
-    if dtype.kind == "complex":
-        return _PAIRS[dtype.itemsize].from_buffer_copy(content)
-    if dtype.kind == "real" and not dtype.foreign:  # float16 is passed in the low bits of a float's register
-        kind = _REALS.get(dtype.itemsize, ctypes.c_float)
-        return kind.from_buffer_copy(content.ljust(ctypes.sizeof(kind), b"\0"))
-    return np.ctypeslib.as_ctypes_type(dtype.bits if dtype.foreign else dtype.numpy).from_buffer_copy(content)
 
 
 class _ClockTimer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
-from tuner.space.model import MAX_VALUES
+from tuner.space.config import MAX_VALUES
 
 _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"
 

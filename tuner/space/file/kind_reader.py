@@ -9,7 +9,8 @@ from tuner.space import kinds
 from tuner.space.argument import Kind
 from tuner.space.expressions import parse
 from tuner.space.file.name_check import check_names
-from tuner.space.file.schema import ArgumentModel, is_by_parameter
+from tuner.space.file.schema import ArgumentModel
+from tuner.space.file.value_types import is_by_parameter
 from tuner.space.file.yamlfile import Document, Where
 from tuner.space.model import Operation
 

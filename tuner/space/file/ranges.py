@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from tuner.quoting import quoted, shown
-from tuner.space.model import MAX_VALUES
+from tuner.space.config import MAX_VALUES
 
 _SHAPES = "write {from: 128, to: 1024, step: 64}, {powers_of_two: [16, 1024]}, or a list of values"
 

@@ -1,6 +1,5 @@
 """The keys of space and operation files as pydantic models, and the JSON Schema for editors."""
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -10,214 +9,39 @@ from pydantic import (
     Field,
     FiniteFloat,
     WithJsonSchema,
-    WrapValidator,
     create_model,
 )
 
-from tuner.errors import ExpressionError
-from tuner.languages import LANGUAGES, PYTHON_LANGUAGES
-from tuner.quoting import quoted, shown
 from tuner.space import expressions, kinds
 from tuner.space.argument import Key
-from tuner.space.dtypes import ALIASES, DTYPES, canonical
-from tuner.space.expressions import Expression, braces
-from tuner.space.file import loop_values, ranges
-from tuner.space.model import MAX_VALUES
-from tuner.space.routines import ROUTINES
-from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
-from tuner.space.values.tolerance import TERMS
+from tuner.space.file.value_types import (
+    FORMULA,
+    RANGES,
+    Allowed,
+    CompilerName,
+    Condition,
+    Derivation,
+    DTypeName,
+    Extents,
+    Fill,
+    Formula,
+    Formulas,
+    Identifier,
+    KernelName,
+    KindName,
+    LanguageName,
+    MutantName,
+    Option,
+    Reference,
+    Repeat,
+    RoutineName,
+    Tolerances,
+    Types,
+    Values,
+    WrittenName,
+)
 
 MAX_STEPS = 32
-MAX_KERNEL = 300  # characters of a kernel's name
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
-
-
-def _expression(value: object) -> Expression:
-    try:
-        return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _tolerance(value: object) -> object:
-    """An expression, expressions by term or output, or mappings of terms by output."""
-    if not isinstance(value, dict):
-        return _expression(value)
-    if not value:
-        raise ValueError(f"an empty mapping; write an expression, or some of {', '.join(TERMS)}")
-    parsed: dict[str, object] = {}
-    for name, inner in value.items():
-        try:
-            parsed[str(name)] = _tolerance(inner)
-        except ValueError as error:
-            raise ValueError(f"{shown(name)}: {error}") from None
-    return parsed
-
-
-def _expressions(value: object) -> list[Expression]:
-    return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
-
-
-def _value(value: object) -> object:
-    """A parameter's value. It becomes source text, so a word must be a C identifier."""
-    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
-        raise ValueError(
-            f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
-        )
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{quoted(value)} is not a number, true, false, or a word")
-    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{quoted(value)} does not fit 64 bits")
-    return value
-
-
-def _dtype(value: object) -> object:
-    return canonical(value) if isinstance(value, str) else value
-
-
-def _restriction(value: object) -> object:
-    return {"that": value} if isinstance(value, str) or callable(value) else value
-
-
-def _condition(value: object) -> object:
-    """An expression; or a function, which only a space in Python can have, and which is examined with its names."""
-    return value if callable(value) else _expression(value)
-
-
-def _values(value: object) -> object:
-    return ranges.expanded(value) if isinstance(value, dict) else value
-
-
-def _kernel(value: object) -> object:
-    if isinstance(value, str) and (len(value) > MAX_KERNEL or not braces.KERNEL.fullmatch(value)):
-        raise ValueError(f"{quoted(value)} is not the name of a kernel, such as add, ns::add or add<{{threads}}>")
-    return value
-
-
-def _option(value: object) -> object:
-    """A compiler option. -I is rejected: the names of cached builds would not depend on the headers that it finds."""
-    if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
-        raise ValueError(f"{quoted(value)}: name folders of your own headers in `include:`, a key of the space")
-    return value
-
-
-_FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
-Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
-Condition = Annotated[Any, BeforeValidator(_condition), WithJsonSchema(_FORMULA)]
-Formulas = Annotated[
-    Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
-]
-Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
-DTypeName = Annotated[
-    Identifier, BeforeValidator(_dtype), WithJsonSchema({"anyOf": [{"enum": [*DTYPES, *ALIASES]}, {"type": "string"}]})
-]
-Types = dict[Identifier, Annotated[list[DTypeName], Field(min_length=1, max_length=len(DTYPES))]]
-_RANGES: list[dict[str, Any]] = [
-    {
-        "type": "object",
-        "description": "numbers, both ends included",
-        "properties": {name: {"type": "number"} for name in ("from", "to", "step")},
-        "required": ["from", "to"],
-        "additionalProperties": False,
-    },
-    {
-        "type": "object",
-        "description": "the first and the last value",
-        "properties": {"powers_of_two": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}},
-        "required": ["powers_of_two"],
-        "additionalProperties": False,
-    },
-]
-_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
-_BOUNDS: dict[str, Any] = {"type": "array", "items": _FORMULA, "minItems": 2, "maxItems": 2}
-_FILL: dict[str, Any] = {
-    "description": "the contents of an input during tuning; random numbers if omitted",
-    "anyOf": [
-        {"enum": [*SEQUENCES, None]},
-        {
-            "type": "object",
-            "properties": {
-                "choice": _NUMBERS,
-                **dict.fromkeys(DISTRIBUTIONS, _BOUNDS),
-                "file": {"type": "string"},
-                "fit": {"const": "tile"},
-                "drawn": {"type": "boolean"},
-                "python": {"type": "string"},
-            },
-            "additionalProperties": False,
-        },
-    ],
-}
-_EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
-_PYTHON: dict[str, Any] = {
-    "type": "object",
-    "properties": {"python": {"type": "string"}},
-    "required": ["python"],
-    "additionalProperties": False,
-}
-_REFERENCE: dict[str, Any] = {
-    "description": "the expected output as a NumPy expression; `tune schema --functions` lists its functions. Or what "
-    "computes it: a Python function, a kernel or a configuration; or `none`",
-    "anyOf": [
-        _FORMULA,
-        {"const": "none"},
-        *(
-            {"type": "object", "properties": keys, "required": [*keys][:1], "additionalProperties": False}
-            for keys in (
-                {"python": {"type": "string"}},
-                {
-                    "kernel": {"type": "string"},
-                    "source": {"type": "string"},
-                    "arguments": {"type": "array", "items": {"type": "string"}},
-                    "grid": _EXTENTS,
-                    "block": _EXTENTS,
-                },
-                {"config": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
-            )
-        ),
-        {"type": "object", "additionalProperties": _FORMULA},
-    ],
-}
-
-
-_TERMS: dict[str, Any] = {
-    "type": "object",
-    "properties": dict.fromkeys(TERMS, _FORMULA),
-    "additionalProperties": False,
-}
-_TOLERANCE: dict[str, Any] = {
-    "description": "one for all outputs, or one for each output by name",
-    "anyOf": [_FORMULA, _TERMS, {"type": "object", "additionalProperties": {"anyOf": [_FORMULA, _TERMS]}}],
-}
-Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
-MutantName = Literal["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
-
-BY_PARAMETER = r"^\{\w+\}$"  # a kind that a parameter chooses
-
-
-def is_by_parameter(kind: object) -> bool:
-    """Whether `kind:` names a parameter, in braces, whose value is the kind."""
-    return isinstance(kind, str) and re.match(BY_PARAMETER, kind) is not None
-
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    LanguageName: TypeAlias = str
-    WrittenName: TypeAlias = str
-    CompilerName: TypeAlias = str
-    RoutineName: TypeAlias = str
-    KindName: TypeAlias = str
-else:  # the names in the tables
-    LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
-    WrittenName = Literal[(*LANGUAGES, *PYTHON_LANGUAGES)]
-    CompilerName = Literal[tuple(name for language in LANGUAGES.values() for name in language.compilers)]
-    _KINDS = ("array", *kinds.table())
-    KindName = Annotated[
-        Literal[_KINDS],
-        WrapValidator(lambda value, check: value if is_by_parameter(value) else check(value)),
-        WithJsonSchema({"anyOf": [{"enum": list(_KINDS)}, {"type": "string", "pattern": BY_PARAMETER}]}),
-    ]
 
 
 class StrictModel(BaseModel):
@@ -264,7 +88,7 @@ class PlainArgumentModel(StrictModel):
         None,
         description="of a scalar that is neither size nor option; or the elements of an array that no caller passes",
     )
-    fill: Annotated[Any, WithJsonSchema(_FILL)] = None
+    fill: Fill = None
     kind: KindName | None = Field(
         None, description="how it is passed to the kernel, unless it is a plain array or scalar"
     )
@@ -329,9 +153,9 @@ class OperationModel(StrictModel):
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; divided by `grid_divisors`")
     arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
-    reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
+    reference: Reference
     tolerance: Tolerances | None = Field(None, description="the largest allowed error; `epsilon` is the unit round-off")
-    derive: dict[Identifier, Annotated[Any, WithJsonSchema({"anyOf": [_FORMULA, _PYTHON]})]] = Field(
+    derive: dict[Identifier, Derivation] = Field(
         {}, description="name: an expression or a Python function of outputs, which is compared in their place"
     )
     accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
@@ -340,8 +164,6 @@ class OperationModel(StrictModel):
     library: RoutineName | None = Field(None, description="the vendor routine to compare with")
 
 
-KernelName = Annotated[str, BeforeValidator(_kernel)]
-Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
 _KERNEL = "entry point in the source; {NAME} stands for the value of a parameter, as in add<{threads}>"
 _SOURCE = "kernel file, relative to this one"
 
@@ -352,7 +174,7 @@ class GeometryModel(StrictModel):
     grid_divisors: DivisorsModel | None = Field(None, description="the number of blocks, as divisors of `extent`")
     grid: Extents | None = Field(None, description="blocks in x, y, z")
     block: list[Formula] = Field([], max_length=3, description="threads of a block in x, y, z")
-    shared_memory: Annotated[Formula, WithJsonSchema({**_FORMULA, "description": "bytes of dynamic shared memory"})] = (
+    shared_memory: Annotated[Formula, WithJsonSchema({**FORMULA, "description": "bytes of dynamic shared memory"})] = (
         expressions.parse(0)
     )
     cluster: Extents | None = Field(None, description="blocks of a cluster; CUDA, compute capability 9.0")
@@ -360,7 +182,6 @@ class GeometryModel(StrictModel):
 
 
 MOST_WHILE = 1_000_000  # passes
-Repeat = Annotated[Any, BeforeValidator(loop_values.parsed), WithJsonSchema(loop_values.json_schema(_FORMULA))]
 
 
 class StepModel(GeometryModel):
@@ -393,6 +214,10 @@ class StepModel(GeometryModel):
     )
 
 
+def _restriction(value: object) -> object:
+    return {"that": value} if isinstance(value, str) or callable(value) else value
+
+
 class SpaceModel(GeometryModel):
     """A space: a kernel, or several steps, and its possible configurations."""
 
@@ -407,9 +232,9 @@ class SpaceModel(GeometryModel):
     languages: Annotated[list[WrittenName], Field(min_length=1)] | None = Field(
         None, description="of the source; determined by its suffix if omitted"
     )
-    parameters: dict[
-        Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
-    ] = Field(min_length=1, max_length=100, description="name: its possible values, as a list or a range")
+    parameters: dict[Identifier, Values] = Field(
+        min_length=1, max_length=100, description="name: its possible values, as a list or a range"
+    )
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field(
         [], max_length=1000, description="conditions that each configuration must meet"
     )
@@ -424,9 +249,7 @@ class SpaceModel(GeometryModel):
         None,
         description="of C: returned if the function returns its time in ms, as a float; a clock times it otherwise",
     )
-    compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
-        {}, description="language: options of its compiler"
-    )
+    compile_options: dict[LanguageName, list[Option]] = Field({}, description="language: options of its compiler")
     extent: Extents | None = Field(None, description="replaces that of the operation")
     arguments: list[ArgumentModel] | None = Field(None, description="replaces that of the operation")
     types: Types = Field({}, description="replaces that of the operation")
@@ -441,7 +264,7 @@ def json_schema() -> dict[str, Any]:
     schema = published.model_json_schema()
     parameters = schema["properties"]["parameters"]["patternProperties"]
     for pattern, values in parameters.items():
-        parameters[pattern] = {"anyOf": [values, *_RANGES]}
+        parameters[pattern] = {"anyOf": [values, *RANGES]}
     restrictions = schema["properties"]["restrictions"]
     restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}
