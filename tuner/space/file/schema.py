@@ -14,6 +14,7 @@ from pydantic import (
 
 from tuner.space import expressions, kinds
 from tuner.space.argument import Key
+from tuner.space.file import loop_values
 from tuner.space.file.value_types import (
     FORMULA,
     RANGES,
@@ -33,7 +34,6 @@ from tuner.space.file.value_types import (
     MutantName,
     Option,
     Reference,
-    Repeat,
     RoutineName,
     Tolerances,
     Types,
@@ -182,6 +182,7 @@ class GeometryModel(StrictModel):
 
 
 MOST_WHILE = 1_000_000  # passes
+Repeat = Annotated[Any, BeforeValidator(loop_values.parsed), WithJsonSchema(loop_values.json_schema(FORMULA))]
 
 
 class StepModel(GeometryModel):

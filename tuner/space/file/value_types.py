@@ -12,7 +12,7 @@ from tuner.space import expressions, kinds
 from tuner.space.config import MAX_VALUES
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression, braces
-from tuner.space.file import loop_values, ranges
+from tuner.space.file import ranges
 from tuner.space.routines import ROUTINES
 from tuner.space.values.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.values.tolerance import TERMS
@@ -177,7 +177,6 @@ _TOLERANCE: dict[str, Any] = {
 Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
 KernelName = Annotated[str, BeforeValidator(_kernel)]
 Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
-Repeat = Annotated[Any, BeforeValidator(loop_values.parsed), WithJsonSchema(loop_values.json_schema(FORMULA))]
 Fill = Annotated[Any, WithJsonSchema(_FILL)]
 Reference = Annotated[Any, WithJsonSchema(_REFERENCE)]
 Derivation = Annotated[Any, WithJsonSchema({"anyOf": [FORMULA, _PYTHON]})]
