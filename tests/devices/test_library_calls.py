@@ -64,6 +64,8 @@ int cublasLtMatmul(long handle, long it, float *alpha, long a, long la, long b, 
 int cuMemAlloc_v2(long *address, long size) { *address = 1 << 30 | ++allocated << 25; return 0; }
 int cublasCreate_v2(long *handle) { *handle = ++handles; return 0; }
 int cublasSetStream_v2(long handle, void *stream) { return 0; }
+long mode = 0;
+int cublasSetMathMode(long handle, int given) { mode = given; return 0; }
 int cuCtxGetCurrent(long *context) { *context = current; return 0; }
 int cuCtxSetCurrent(long context) { current = context; return 0; }
 int cuCtxPushCurrent_v2(long context) { return 0; }
@@ -137,6 +139,7 @@ def test_where_cublaslt_offers_nothing_a_call_passes_the_product_and_each_thread
     assert len({used["first"], used["another stream"], used["another thread"]}) == 3
     launch(arrays(0, 1 << 20), None, 1.0, 0.0)
     assert numbers(library)[10] == 1 << 20
+    assert ctypes.c_long.in_dll(library, "mode").value == 16, "no sum in 16 bits"
 
 
 def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: ctypes.CDLL, context: Any) -> None:
@@ -162,6 +165,7 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert result == last
     assert values("description", 5) == [68, 0, 0, 1, 0], "sums in float32, and the left operand is transposed"
     assert values("alignments", 9)[5:] == [256, 16, 256, 256]
+    assert values("alignments", 9)[3] == 2, "sums that are split are added up as they are computed"
     assert size == chosen_algorithm.WORKSPACE
     launch(arrays(8), None, 1.0, 0.0)
     assert values("given", 13)[10] == workspace

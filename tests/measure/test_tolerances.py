@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.kernels import outcome_of
@@ -14,8 +15,13 @@ from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
+from tuner.measure.bound import bound
 from tuner.measure.method import Method
+from tuner.space.chosen_types import defaults
+from tuner.space.dtypes import DTYPES
+from tuner.space.scope import Limits, Scope
 from tuner.space.sources import rendering
+from tuner.space.values.elements import Held
 
 TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint8": "unsigned char", "int64": "long"}
 BEFORE = {"c": "#include <math.h>\n#define GLOBAL\n#define KERNEL\n", "opencl": '#include "portable.h"\n'}
@@ -142,6 +148,31 @@ def test_the_error_of_a_relative_tolerance_is_counted_in_bounds(host: Device, tm
     assert measured(4) == (1.0, 4.0)
     error, bound = measured({"rtol": 0.1})
     assert (round(error, 6), bound) == (0.2, 1.0)
+
+
+@pytest.mark.parametrize("depth", [128, 4096])
+@pytest.mark.parametrize("real", ["float16", "bfloat16"])
+def test_a_product_in_16_bits_may_be_rounded_once_but_its_partial_sums_may_not(real: str, depth: int) -> None:
+    operation, dtype = catalog.load("gemm16/mma_any").operation, DTYPES[real]
+    random, parts = np.random.default_rng(depth), 16
+    a, b = (random.choice([-1, 1], shape) * random.uniform(0.5, 1.5, shape) for shape in ((64, depth), (depth, 64)))
+    a, b = (x.astype(dtype.numpy).astype(np.float32) for x in (a, b))
+    terms = [x @ y for x, y in zip(np.split(a, parts, axis=1), np.split(b, parts), strict=True)]
+    answer = a.astype(float) @ b.astype(float)
+    sizes = {"M": 64, "N": 64, "K": depth, "batch": 1}
+    scope = Scope(sizes, {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(), {**defaults(operation), "real": real})
+    limits = bound(operation, scope, "C", dtype, Held(answer)).limits(answer)
+
+    def is_right(sums: Any) -> bool:
+        return bool((np.abs(sums.astype(dtype.numpy).astype(float) - answer) <= limits).all())
+
+    one_wrong = sum(terms)
+    one_wrong[5, 7] += 2 * limits[5, 7] + np.float32(dtype.epsilon) * abs(answer[5, 7])
+    assert is_right(sum(terms))
+    assert not is_right(sum(term.astype(dtype.numpy).astype(np.float32) for term in terms))
+    assert not is_right(sum(terms[1:]))
+    assert not is_right(a[:, 1:] @ b[1:])
+    assert not is_right(one_wrong)
 
 
 PARTIALS = """

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.devices.cuda import driver
+from tuner.devices.cuda.blas import gemm
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct
 
@@ -25,7 +26,7 @@ SUMMED_32F, SUMMED_64F = 68, 70
 _TRANSPOSED = 1  # cublasOperation_t
 _TRANSPOSE_LEFT, _TRANSPOSE_RIGHT = 3, 4  # cublasLtMatmulDescAttributes_t
 _BATCH, _STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
-_WORKSPACE_BYTES, _ALIGNMENTS = 1, (5, 6, 7, 8)  # cublasLtMatmulPreferenceAttributes_t
+_WORKSPACE_BYTES, _SCHEMES, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulPreferenceAttributes_t
 
 
 class _Offer(ctypes.Structure):
@@ -77,6 +78,7 @@ class ChosenAlgorithm:
         )
         self._preference = self._new("MatmulPreference")
         self._set("MatmulPreference", self._preference, _WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
+        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.SCHEMES))
 
     def call(
         self, addresses: Sequence[int], stream: int, factors: Sequence[float], workspace: Callable[[], int]

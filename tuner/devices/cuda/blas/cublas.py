@@ -61,6 +61,8 @@ class _Gemm:
             if error.status != cublas.Status.ALLOC_FAILED:
                 raise
             raise OutOfMemory(f"cuda: {error}; end other programs on the device, or try a smaller size") from None
+        # A sum that is split is otherwise added up in the type of C, 16 bits wide.
+        cublas.set_math_mode(handle, cublas.Math.DISALLOW_REDUCED_PRECISION_REDUCTION)
         self.name = f"cuBLAS {version_text(cublas.get_version(handle))}"
         self._factors = factors(product)
         alpha, beta = map(ctypes.addressof, self._factors)

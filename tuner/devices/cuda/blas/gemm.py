@@ -16,6 +16,9 @@ from tuner.space.routines import ROUTINES
 TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 _HALVES = ("float16", "bfloat16")
 MOST = (1 << 31) - 1
+# How cuBLASLt may add up a split sum: in float32 or float64 in the workspace, never in C or in C's type, since partial
+# sums that are rounded to 16 bits are off by more than the one rounding of C. A bit of cublasLtReductionScheme_t.
+SCHEMES = 2
 
 
 def has(a: str, b: str, c: str) -> bool:

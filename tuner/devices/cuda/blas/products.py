@@ -22,6 +22,7 @@ from tuner.errors import DeviceError, LaunchError
 _KIND = "cuda"
 _DEFAULT = -1  # cublasGemmAlgo_t
 _PLAIN, _TRANSPOSED = 0, 1  # cublasOperation_t
+_SUMS_AS_COMPUTED = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: no split sum is added up in 16 bits
 PER_THREAD = 2  # CU_STREAM_PER_THREAD: stands for a different stream in each thread
 MOST_KEPT = 256  # prepared calls per thread: sets of addresses with a stream and factors
 
@@ -167,6 +168,7 @@ def _new_handle(stream: int, context: driver.Context) -> int:
     with context.apart_from_capture(), context.active():
         status = cublas.cublasCreate_v2(ctypes.byref(handle))
         status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
+        status = status or cublas.cublasSetMathMode(handle, ctypes.c_int(_SUMS_AS_COMPUTED))
     if status:
         raise DeviceError(f"cuBLAS: status {status} when creating a handle; free memory on cuda:{context.number}")
     return handle.value or 0
