@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import Tune
+from tuner import paths
 from tuner.catalog import catalog
-from tuner.space.sources import device_code
+from tuner.space.sources import device_code, source_text
 from tuner.space.sources.includes import inlined
 from tuner.space.sources.rendering import code
 
@@ -185,3 +186,13 @@ def test_a_shipped_kernel_has_no_host_code(name: str) -> None:
     for path in space.sources:
         text = inlined(path, space.include)
         assert device_code.of(text, (".*",)) == text
+
+
+def test_a_shipped_kernel_is_one_by_whatever_links_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation may consist of links. The text of other kernels is read, to find their host code."""
+    kernel, folder = paths.shipped("kernels") / "sgemm/06_tiled.cu", tmp_path / "linked"
+    folder.symlink_to(paths.shipped("kernels"))
+    assert source_text.is_shipped(folder / "sgemm/06_tiled.cu")
+    monkeypatch.setattr(paths, "shipped", lambda name: folder)
+    assert source_text.is_shipped(kernel)
+    assert not source_text.is_shipped(tmp_path / "06_tiled.cu")

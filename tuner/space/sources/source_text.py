@@ -103,8 +103,9 @@ def is_shipped(path: Path) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _is_within(path: Path, folder: Path) -> bool:
-    """Whether a file is in a folder. It is cached, because a choice at a new size asks several times."""
-    return Path(os.path.normpath(path)).is_relative_to(folder)
+    """Whether a file is in a folder, by whatever links to it. It is cached, because a choice at a new size asks several
+    times."""
+    return Path(os.path.normpath(path)).is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
 
 
 def defined_in(space: Space, path: Path, generated: Path | None = None) -> Definitions | None:
