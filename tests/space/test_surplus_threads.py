@@ -182,6 +182,5 @@ def test_no_shipped_space_is_warned_of() -> None:
         types = chosen_types.defaults(space.operation)
         scopes = [(language, COMMON_GPU) for language in space.languages]
         scopes += [("cuda", limits) for limits in devices.common_limits() if "cuda" in space.languages]
-        for language, limits in scopes:
-            scope = Scope(sizes, space.operation.options, language, limits, types)
-            assert list(surplus_threads.warnings(space, scope)) == []
+        problems = (Scope(sizes, space.operation.options, language, limits, types) for language, limits in scopes)
+        assert list(surplus_threads.warnings(space, *problems)) == []

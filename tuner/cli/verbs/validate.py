@@ -61,10 +61,9 @@ def command(
         lines.append(output.UNVERIFIED)
     from tuner.space.sources import agreement, surplus_threads
 
-    data["warnings"] = list(agreement.missing_headers(space))
-    for language in space.languages:
-        data["warnings"] += surplus_threads.warnings(space, replace(scope, language=language))
-    data["warnings"] = list(dict.fromkeys(data["warnings"]))
+    scopes = [replace(scope, language=language) for language in space.languages]
+    warnings = (*agreement.missing_headers(space), *surplus_threads.warnings(space, *scopes))
+    data["warnings"] = list(dict.fromkeys(warnings))
     for warning in data["warnings"]:
         output.say(f"warning: {warning}")
     if compiles:

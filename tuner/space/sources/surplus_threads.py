@@ -34,28 +34,38 @@ _GLOBAL_ID = "global_index_of_this_axis"
 _CAST = r"(?:\( (?:\w+ )+\) |static_cast < [\w ]+ > )?"
 
 
-def warnings(space: Space, scope: Scope) -> Iterator[str]:
-    """A message for each axis of a step whose threads grow with a parameter without need, for one problem."""
+def warnings(space: Space, *scopes: Scope) -> Iterator[str]:
+    """A message for each axis of a step whose threads grow with a parameter without need, for each problem."""
     if not any(extent.names for step in space.steps for extent in (*step.grid, *step.block)):
         return
     if space.python_language is not None:  # its compiler divides the elements among the threads
         return
     try:
-        base = declared_or_first(space, scope)
-        texts = [(step, _text(space, step)) for step in space.steps]
-    except (SpaceError, NoConfiguration):
-        return  # reported where the search lists its configurations, or the source is rendered
-    for number, (step, text) in enumerate(texts):
+        suspects = [*_suspects(space)]
+    except SpaceError:
+        return  # reported where the source is rendered
+    for scope in scopes if suspects else ():
+        try:
+            base = declared_or_first(space, scope)
+        except (SpaceError, NoConfiguration):
+            continue  # reported where the search lists its configurations
+        for number, axis, name, is_read in suspects:
+            if (growth := _growth(_threads(space, scope, base, name, number, axis), is_read)) is not None:
+                yield _message(space, number, axis, name, growth)
+
+
+def _suspects(space: Space) -> Iterator[tuple[int, int, str, bool]]:
+    """Each step, by its number, and axis of it whose threads depend on a parameter that the kernel does not use, that
+    parameter, and whether the kernel reads the axis. Raises SpaceError if the source cannot be rendered."""
+    for number, step in enumerate(space.steps):
+        text = _text(space, step)
         for axis in range(3) if text and not _ELSEWHERE.search(text) else ():
             rest = _without_global_index(text, step, axis)
             names = space.parameters_behind([*step.grid[axis].names, *step.block[axis].names])
             for name in names if rest is not None else ():
-                if _is_used(space, name, str(rest)):
-                    continue
-                found = _threads(space, scope, base, name, number, axis)
-                is_read = rest != text or not _INDEX.search(text)  # without any index, it is meant to be serial
-                if (growth := _growth(found, is_read)) is not None:
-                    yield _message(space, number, axis, name, growth)
+                if not _is_used(space, name, str(rest)):
+                    # Without any index, it is meant to be serial.
+                    yield number, axis, name, rest != text or not _INDEX.search(text)
 
 
 def _text(space: Space, step: Step) -> str:
