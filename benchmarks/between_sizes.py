@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last-level cache")
     parser.add_argument("--parts", type=int, default=8, help="number of parts; each is left out once")
     parser.add_argument("--every", type=int, default=1, help="use only every Nth size, to learn from and to leave out")
+    parser.add_argument("--without-library", action="store_true", help="only the line without the library")
     parser.add_argument("--ask", metavar="DEVICE", help="device whose library provides its tiles")
     options = parser.parse_args()
     entries = thinned(entries_of(options.family, options), options.every)
@@ -102,7 +103,8 @@ def main() -> None:
     print(f"{options.family} on {options.device}: regret, median, mean and worst; sizes that lose over {MUCH:.0%}\n")
     print("| candidates | sizes | model | nearest size | x library, least |\n|---|---|---|---|---|")
     errors: list[float] = []  # of the logarithms of the library's times
-    for title, among in (("kernels", entries[:-1]), ("kernels and library", entries)):
+    lines = [("kernels", entries[:-1]), ("kernels and library", entries)]
+    for title, among in lines[:1] if options.without_library else lines:
         counts: dict[Sizes, int] = {}
         for entry in among:
             for sizes in entry.times:
