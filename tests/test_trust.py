@@ -90,7 +90,9 @@ def test_a_folder_of_results_that_a_team_shares_gives_configurations_and_no_code
 @pytest.fixture(scope="module")
 def commands() -> Iterator[Forks]:
     """Each command has a process of its own, which finds and keeps nothing but files."""
-    with forks(*HOST, "tuner", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best") as started:
+    verbs = "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best"
+    of_a_run = "tuner.tuning.driver", "tuner.tuning.exploration", "tuner.tuning.ledger.ledger"
+    with forks(*HOST, "tuner", "tuner.launch.launcher", *verbs, *of_a_run) as started:
         yield started
 
 
