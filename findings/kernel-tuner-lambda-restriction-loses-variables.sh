@@ -1,6 +1,6 @@
 #!/bin/sh
 # A restriction that is a lambda loses the variables that it uses: `lambda p: p["x"] <= most` is refused, because `most`
-# is no parameter; the same condition in a function of `def` is accepted. A lambda with another one on its line is refused, too.
+# is no parameter; the same condition in a function of `def` is accepted. Two lambdas on one line are refused, too.
 # One would expect that a lambda is called, as a function is.
 # Package: kernel_tuner 1.5.0, which parses the source lines of a lambda anew and keeps the text of the condition.
 # A tuner's user writes limits of the device as variables, and gets a message that names parameters.
