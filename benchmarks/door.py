@@ -6,7 +6,7 @@ Each script runs as it is, in its own folder and a process of its own, first und
 A table says for each call of `tune_kernel` how many configurations were measured, how long the call took, and the best
 time that it returned. `per second` is of the whole call. `from first to last` leaves out what comes before the first
 configuration is done and after the last one is: a long call approaches it. `--most N` measures N random configurations
-in each call, the same number on both sides.
+in each call, the same number on both sides; `--most N M` measures N under Kernel Tuner and M through the door.
 """
 
 import argparse
@@ -31,14 +31,14 @@ def main() -> None:
     """Run the scripts that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="+", type=Path)
-    parser.add_argument("--most", type=int, help="configurations of each call")
+    parser.add_argument("--most", type=int, nargs="+", metavar="N", help="configurations of each call, by side")
     parser.add_argument("--limit", type=float, default=600, help="seconds for a script on one side (%(default)s)")
     parser.add_argument("--replace", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"),
                         help="a change of each script, such as a smaller size")  # fmt: skip
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        run(options.side, options.scripts[0], options.most)
+        run(options.side, options.scripts[0], most_of(options.side, options.most))
         return
     print("| script | call | side | configurations | failed | seconds | per second | from first to last | best (ms) |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -57,7 +57,7 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
         copy = script.resolve().with_name(f".copy-of-{script.name}")
         copy.write_text(text)
         command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
-        command += ["--most", str(options.most)] if options.most else []
+        command += ["--most", *map(str, options.most)] if options.most else []
         caches = {"TUNER_CACHE": f"{state}/cache", "POCL_CACHE_DIR": f"{state}/pocl"}
         variables = {**os.environ, "TUNER_STATE": state, **caches}  # nothing is resumed, and nothing is built
         try:
@@ -86,6 +86,11 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
     is_done = "DONE" in output.splitlines()
     last = (errors.strip().splitlines() or ["no message"])[-1][:120]
     return lines if is_done else [*lines, f"| {script.name} | | {side} | ends with: {last} | | | | | |"]
+
+
+def most_of(side: str, most: Sequence[int] | None) -> int | None:
+    """The number of configurations of a side: the last one given serves all that follow."""
+    return most[min(SIDES.index(side), len(most) - 1)] if most else None
 
 
 def run(side: str, script: Path, most: int | None) -> None:
