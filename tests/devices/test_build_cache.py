@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -117,6 +118,27 @@ def test_a_damaged_build_is_made_again(
             data = bytearray(file.read_bytes())
             data[len(data) // 2] ^= 255
             file.write_bytes(data[:1000] if damage == "cut short" else data)
+
+
+def test_the_least_recently_used_builds_are_deleted_at_most_every_ten_minutes_for_the_first_of_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: Forks
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    one = "import sys; from tuner.devices import build_cache\nbuild_cache.MAX_BYTES = 1500\n"
+    one += "build_cache.write(sys.argv[1], bytes(1000))"
+
+    def kept() -> set[str]:
+        return {file.name for file in build_cache.folder().iterdir()}
+
+    launches.run(one, "oldest")
+    launches.run(one, "old")
+    assert kept() == {"oldest", "old"}  # looked at for the first one
+    for time, file in enumerate(("oldest", "old", "builds.swept"), start=1):
+        os.utime((tmp_path if file == "builds.swept" else build_cache.folder()) / file, (time, time))
+    launches.run(one, "new")
+    assert kept() == {"new"}
+    launches.run(one, "newer")
+    assert kept() == {"new", "newer"}
 
 
 @pytest.mark.slow

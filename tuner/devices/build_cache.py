@@ -8,13 +8,15 @@ copied cache) would crash the process. The least recently used builds are delete
 import contextlib
 import itertools
 import os
+import time
 from pathlib import Path
 
 from tuner import paths
 
 MAX_BYTES = 2 << 30
 FIGURES = ".figures"  # suffix of the file with a build's figures
-_SWEEP_EVERY = 200
+_SWEPT = "builds.swept"  # the file beside the folder that tells when it was swept
+_SWEEP_EVERY, _SWEEP_SECONDS = 200, 600.0  # builds that a process writes; for its first one, the time since any sweep
 _writes = itertools.count()  # unlike an int, safe to share between threads
 
 
@@ -52,21 +54,32 @@ def write(name: str, data: bytes) -> None:
     """Cache a build. If the disk is full or the cache read-only, do nothing: the next launch compiles again."""
     with contextlib.suppress(OSError):
         paths.write_checked(folder() / name, data)
-        if next(_writes) % _SWEEP_EVERY == 0:
+        written = next(_writes)
+        if written % _SWEEP_EVERY == 0 and (written > 0 or not _is_swept()):
             sweep(MAX_BYTES)
 
 
 def sweep(most: int) -> None:
     """Delete the least recently used builds until the rest takes at most `most` bytes."""
-    entries = []
-    for path in folder().iterdir():
-        try:
-            entries.append((path.stat().st_mtime, path.stat().st_size, path))
-        except FileNotFoundError:
-            continue  # another process deleted it
+    (paths.cache() / _SWEPT).touch(0o600)
+    entries: list[tuple[float, int, str]] = []
+    with os.scandir(folder()) as found:
+        for entry in found:
+            with contextlib.suppress(FileNotFoundError):  # another process deleted it
+                status = entry.stat(follow_symlinks=False)
+                entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= most:
             break
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         total -= size
+
+
+def _is_swept() -> bool:
+    """Whether a process has swept the folder a short time ago: looking at all builds takes long for one build."""
+    try:
+        return 0 <= time.time() - os.stat(paths.cache() / _SWEPT).st_mtime < _SWEEP_SECONDS
+    except OSError:
+        return False

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tuner.space.sources.includes import MAX_SOURCE, without_comments
 
@@ -86,10 +85,10 @@ class HeaderSearch:
 
 def missing(place: str) -> str:
     """The first folder of a path that does not exist, or the path: many missing files are in one missing folder."""
-    path = Path(os.path.abspath(place))
-    while not os.path.lexists(path.parent):
-        path = path.parent
-    return str(path)
+    path = os.path.abspath(place)
+    while not os.path.lexists(parent := os.path.dirname(path)):
+        path = parent
+    return path
 
 
 def folders(options: Sequence[str]) -> list[str]:
