@@ -176,6 +176,61 @@ PROGRAMS: dict[str, tuple[str, dict[str, list[str | int] | str]]] = {
                 relax<<<rows * width / 256, 256>>>(heat, width, step); } }""",
         {"grid": ASKED},
     ),
+    "several elements for each block beside a grid-stride loop": (
+        """__global__ void count(const int *seeds, int *parts, int cells) {
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x)
+                atomicAdd(&parts[blockIdx.x * 16 + seeds[i]], 1); }
+        void run(int *seeds, int *parts, int cells, int blocks) { cudaMalloc(&parts, 96 * 16 * sizeof(int));
+            count<<<blocks, 64>>>(seeds, parts, cells); }""",
+        {"grid": ASKED},
+    ),
+    "one block that sums up, in a grid-stride loop": (
+        """__global__ void total(const float *heat, float *sum, int cells) { float all = 0;
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += gridDim.x * blockDim.x) all += heat[i];
+            sum[0] = all; }
+        void run(float *heat, float *sum, int cells) { total<<<1, 64>>>(heat, sum, cells); }""",
+        {"sum": [1], "grid": [1]},
+    ),
+    "an element for each thread of the host's blocks": (
+        f"""__global__ void spread(int *heat) {{ {KERNEL} heat[i] = i; }}
+        void run(int *heat) {{ int all = 96 * 64; cudaMalloc(&heat, all * sizeof(int)); spread<<<96, 64>>>(heat); }}""",
+        {"grid": ASKED},
+    ),
+    "a macro of the kernel that is passed as a size": (
+        """#define TILE 64
+        __global__ void sort(float *keys, int length) { keys[blockIdx.x * TILE + threadIdx.x] += length; }
+        void run(float *keys, int cells) { cudaMalloc(&keys, cells * sizeof(float));
+            sort<<<cells / TILE, TILE>>>(keys, TILE); }""",
+        {"grid": ["(cells // TILE)"]},
+    ),
+    "elements in types of OpenGL": (
+        """__global__ void render(unsigned int *pixels, int width, int height) {
+            pixels[(blockIdx.y * width + blockIdx.x) ^ 1] = height; }
+        void run(unsigned int *pixels, int width, int height) {
+            cudaMalloc(&pixels, width * height * sizeof(GLubyte) * 4);
+            render<<<dim3(width, height), 1>>>(pixels, width, height); }""",
+        {"pixels": ["height * width"]},
+    ),
+    "as many elements as only the host's problem has": (
+        """__global__ void join(float *heat, int rows) { if (heat[blockIdx.x ^ 1] < rows) heat[2] = 1; }
+        void run(float *heat, int rows) { const int ALL = 13 * 1048576 / 2; cudaMalloc(&heat, ALL * sizeof(float));
+            join<<<rows, 64>>>(heat, rows); }""",
+        {"heat": ASKED},
+    ),
+    "products of small numbers": (
+        """__global__ void spread(float *heat, int width, int height) {
+            int x = __umul24(blockIdx.x, blockDim.x) + threadIdx.x, y = __umul24(blockIdx.y, blockDim.y) + threadIdx.y;
+            if (x < width && y < height) heat[__mul24(y, width) + x] = 1; }""",
+        {
+            "heat": ["height", "width"],
+            "grid": ["ceil_div(width, block_size_x)", "ceil_div(height, block_size_y)"],
+        },
+    ),
+    "a block more, in the host's number": (
+        f"""__global__ void spread(float *heat, int cells) {{ {KERNEL} heat[(2 * i) ^ 1] = cells; }}
+        void run(float *heat, int cells) {{ spread<<<(cells / 2 + 64) / 64, 64>>>(heat, cells); }}""",
+        {"grid": ASKED},
+    ),
 }
 
 

@@ -228,7 +228,7 @@ class Draft:
             )
             guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
             blocks = (guessed if reads else []) or ["1"]
-        is_free = self.facts.grids.steps_over(step) and not self.facts.waits(self.facts.steps[step])
+        is_free = self.told.has_any_grid(step)
         is_told = bool(inferred) and None not in inferred
         over = "any number works with a grid-stride loop"
         if is_told:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import math
 import re
-from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.host.kernel_names import KernelNames
-from tuner.drafting.polynomials import Polynomial, added, times, written
+from tuner.drafting.polynomials import (
+    Polynomial,
+    added,
+    names_in,
+    numbers_in,
+    product_of,
+    quotient_of,
+    written,
+)
 from tuner.lockless import cached_property
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.drafting.launched import Said
 
 MOST_TERMS = 4  # of a shape that the host code says
+LEAST_OF_HOST = 65536  # elements; so large a number in host code is that of its problem
 
 
 class DraftedExtents:
@@ -35,7 +43,8 @@ class DraftedExtents:
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist, *facts.knobs, *facts.templates.types}
         taken |= {parameter.name for parameter in facts.parameters}
         blocks = [facts.block_of(step) for step in facts.steps] if facts.has_grid else [[] for _ in facts.steps]
-        names = KernelNames(facts.sizes, facts.numbers, facts.templates.knobs, facts.reached, taken)
+        numbers = {*facts.numbers, *(facts.knobs.keys() & facts.reached)}
+        names = KernelNames(facts.sizes, numbers, facts.templates.knobs, facts.reached, taken)
         return facts.launched.said(names, blocks)
 
     @cached_property
@@ -51,7 +60,7 @@ class DraftedExtents:
         sizes = {*self._facts.sizes, *self.new_sizes}
         found, used = dict[str, str](), self._used()
         for name, value in self._said.values.items():
-            words = set(_words(value)) - {"ceil_div"}
+            words = set(names_in(value)) - {"ceil_div"}
             if name not in used and words and words <= sizes and not words & {*found, name}:
                 sizes.discard(name)
                 found[name] = value
@@ -71,26 +80,70 @@ class DraftedExtents:
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
         kept = {*self._facts.knobs}
-        found = [self._numbered(each, kept) if each else None for each in self._grid(step, self._without_new)]
+        found = [self._numbered(each, kept) if each else None for each in self._proved(step)]
         return [each if each is None or self._is_known(each) else None for each in found]
 
-    def _grid(self, step: int, plain: Callable[[str | None], str | None]) -> list[str | None]:
+    def _proved(self, step: int) -> list[str | None]:
+        """The grid of a step, without what is right for the host's blocks or for arrays of other extents only."""
+        every = [*itertools.zip_longest(self._indexed(step), map(self._without_new, self._said_of(step)))]
+        indexed = [
+            None if one and self._is_of_arrays(step, at, one, other) else one for at, (one, other) in enumerate(every)
+        ]
+        said = [
+            None if indexed[at] is None and self._is_of_host_block(step, at, other) else other
+            for at, (_, other) in enumerate(every)
+        ]
+        return self._grid(step, indexed, said)
+
+    def _indexed(self, step: int) -> list[str | None]:
         block = self._facts.block_of(self._facts.steps[step])
-        indexed = [self._renamed(each) if each else None for each in self._facts.grids.of(step, block)]
-        said = self._said.grids[step]
-        if not said:
+        return [self._renamed(each) if each else None for each in self._facts.grids.of(step, block)]
+
+    def _said_of(self, step: int) -> list[str | None]:
+        """The grid of a step as the host says it, without trailing axes of 1 that the kernel does not read."""
+        said, count = [*self._said.grids[step]], len(self._facts.grids.of(step, ()))
+        while len(said) > max(1, count) and said[-1] in ("1", None):
+            said.pop()
+        return said
+
+    def _grid(self, step: int, indexed: list[str | None], said: list[str | None]) -> list[str | None]:
+        """The grid of a step from what indices and the host say."""
+        if not self._said.grids[step]:
             return indexed
-        while len(said) > max(1, len(indexed)) and said[-1] in ("1", None):
-            said = said[:-1]
-        said, indexed = [*map(plain, said)], [*indexed, *[None] * (len(said) - len(indexed))]
         if self._facts.waits(self._facts.steps[step]):
-            return [*said]  # more blocks than the host launches might wait for ever
-        return [self._blocks(one, other) for one, other in zip(indexed, [*said, *[None] * 3], strict=False)]
+            return said  # more blocks than the host launches might wait for ever
+        return [self._blocks(one, other) for one, other in itertools.zip_longest(indexed, said)]
+
+    def has_any_grid(self, step: int) -> bool:
+        """Whether any number of blocks is right, because of a grid-stride loop."""
+        facts = self._facts
+        every = (name for axis in range(3) for name in facts.grids.of_blocks(step, axis))
+        return facts.grids.steps_over(step) and not facts.waits(facts.steps[step]) and not any(every)
+
+    def _is_of_host_block(self, step: int, axis: int, blocks: str | None) -> bool:
+        """Whether the host's number of blocks has an element for each thread of the host's block only."""
+        block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
+        if blocks is None or not blocks.isdecimal() or block == [] or block[0].isdecimal():
+            return False
+        words = {*names_in(block[0])}
+        of_threads = self._facts.grids.of_threads(step, axis)
+        written = [p.name for p in self._facts.parameters if p.name in of_threads and self._facts.role(p)[0] != "in"]
+        return any(words.isdisjoint(names_in(" ".join(self._shapes.get(name, ())))) for name in written)
+
+    def _is_of_arrays(self, step: int, axis: int, blocks: str, said: str | None) -> bool:
+        """Whether the number of blocks, which may be any in a grid-stride loop, is an array's extent.
+
+        Then the host's is right. An array of unknown shape is asked for, and may follow the blocks.
+        """
+        known, shapes = self._shapes, self._facts.shapes
+        every = self._facts.grids.of_blocks(step, axis)
+        of_blocks = [name for name in every if name in known or (said and shapes.axis_of(name, step) != axis)]
+        return any(blocks not in " ".join(known.get(name, ())) for name in of_blocks)
 
     def _without_new(self, blocks: str | None) -> str | None:
         """The extent of a grid with numbers in place of sizes that only the host has and no array."""
-        known = {word for shape in self._shapes.values() for each in shape for word in _words(each)}
-        for name in set(_words(blocks or "")) & self._said.new.keys() - known:
+        known = {word for shape in self._shapes.values() for each in shape for word in names_in(each)}
+        for name in set(names_in(blocks or "")) & self._said.new.keys() - known:
             number = self._said.new[name]
             if not number or re.search(rf"\b{name} // [A-Za-z_]", blocks or ""):
                 return None  # how many times a size fits into what the host has
@@ -103,19 +156,22 @@ class DraftedExtents:
             return None  # the host may launch less
         if indexed is None or said is None:
             return indexed or said
-        if set(_words(said)) & self._said.new.keys() and set(_words(indexed)) & {*self._facts.sizes, *self._renames}:
+        if set(names_in(said)) & self._said.new.keys() and set(names_in(indexed)) & {
+            *self._facts.sizes,
+            *self._renames,
+        }:
             return indexed
-        if set(_words(indexed)) == set(_words(said)) and not _numbers(said) <= _numbers(indexed):
+        if set(names_in(indexed)) == set(names_in(said)) and not numbers_in(said) <= numbers_in(indexed):
             return said  # fewer blocks, which take several elements each
-        if not set(_words(indexed)) <= set(_words(said)) | {"ceil_div"} and not said.isdecimal():
+        if not set(names_in(indexed)) <= set(names_in(said)) | {"ceil_div"} and not said.isdecimal():
             return said
-        return said if " + " in said and set(_words(said)) - set(_words(indexed)) else indexed
+        return said if " + " in said and set(names_in(said)) - set(names_in(indexed)) else indexed
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
         grids = [each for step in range(len(self._facts.steps)) for each in self.grid(step) if each]
         texts = [*(extent for shape in self._shapes.values() for extent in shape), *grids]
-        return {word for text in texts for word in _words(text)}
+        return {word for text in texts for word in names_in(text)}
 
     @cached_property
     def _shapes(self) -> dict[str, list[str]]:
@@ -136,14 +192,14 @@ class DraftedExtents:
         """Whether a space file knows all names of a text."""
         facts = self._facts
         names = {*facts.sizes, *facts.size_macros, *facts.knobs, *self._said.new, *facts.shapes.new_sizes, "ceil_div"}
-        return names.issuperset(_words(text))
+        return names.issuperset(names_in(text))
 
     @cached_property
     def _blocks_of_draft(self) -> set[str]:
         """The names in the block sizes of the steps."""
         facts = self._facts
         every = (each for step in facts.steps for each in facts.block_of(step)) if facts.has_grid else ()
-        return {word for each in every for word in _words(each)}
+        return {word for each in every for word in names_in(each)}
 
     def _of_threads(self, name: str) -> set[str]:
         """The block sizes, if an array is written alone: then it may have an element for each thread."""
@@ -153,22 +209,22 @@ class DraftedExtents:
     def _is_guessed(self, name: str, shape: list[str]) -> bool:
         """Whether an extent would be a knob whose values are a guess."""
         kept = self._of_threads(name)
-        knobs = (self._facts.knobs.get(word) for each in shape for word in _words(each) if word not in kept)
+        knobs = (self._facts.knobs.get(word) for each in shape for word in names_in(each) if word not in kept)
         return any(knob is not None and knob.question for knob in knobs)
 
     def _follows_block(self, name: str, shape: list[str]) -> bool:
         """Whether the caller's array would have another size for each block size, but no element for each block."""
         of_grids = {extent for grid in self._said.grids for extent in grid}
-        words = {word for each in shape if each not in of_grids for word in _words(each)}
+        words = {word for each in shape if each not in of_grids for word in names_in(each)}
         return not words.isdisjoint(self._blocks_of_draft - self._of_threads(name))
 
     def _numbered(self, extent: str, kept: set[str]) -> str:
         """An extent with the numbers of the source's constants that are neither sizes nor knobs, nor `kept`."""
         facts = self._facts
-        for name in {*_words(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
+        for name in {*names_in(extent)} & facts.numbers.keys() - facts.size_macros.keys() - facts.knobs.keys():
             extent = re.sub(rf"\b{name}\b", str(facts.numbers[name]), extent)
         for name in {
-            *_words(extent)
+            *names_in(extent)
         } & facts.knobs.keys() - kept:  # the caller's arrays are the same for all configurations
             extent = re.sub(rf"\b{name}\b(?![^(]*\))", str(facts.knobs[name].default), extent)
         return extent
@@ -186,7 +242,7 @@ class DraftedExtents:
         if not self._facts.shapes.is_left_over(name) and self._is_only(count, indexed):
             return indexed
         fixed = self._facts.shapes.faster(name)
-        rest = _quotient(count, _product(fixed)) if fixed else None
+        rest = quotient_of(count, product_of(fixed)) if fixed else None
         return [written(count)] if rest is None else [written(rest), *fixed]
 
     def _contradicts(self, count: Polynomial, indexed: list[str]) -> bool:
@@ -194,7 +250,7 @@ class DraftedExtents:
         count, product = self._evaluated(count), self._elements(indexed)
         names = {name for each in (*count, *product) for name in each}
         less = added(count, product, -1)
-        is_more = set(less.values()) <= {1} or _quotient(count, product) is not None
+        is_more = set(less.values()) <= {1} or quotient_of(count, product) is not None
         return names <= {*self._facts.sizes, *self._facts.size_macros} and not is_more
 
     def _is_of_host(self, name: str, count: Polynomial) -> bool:
@@ -206,6 +262,7 @@ class DraftedExtents:
         names = {each for product in count for each in product}
         new = names & self._said.new.keys()
         is_constant = bool(new) and new == names and all(self._said.new[each] is not None for each in new)
+        is_constant |= set(count) == {()} and count[()] >= LEAST_OF_HOST
         if is_constant and any(self._facts.launched.number(size) is None for size in self._facts.sizes):
             return True
         knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
@@ -216,13 +273,20 @@ class DraftedExtents:
         """Whether an array has an element for each block, but host code says another number than that of the blocks."""
         for step in range(len(self._facts.steps)):
             axis = self._facts.shapes.axis_of(name, step)
-            blocks = [] if axis is None else self._grid(step, lambda each: each)[axis : axis + 1]
+            blocks = [] if axis is None else self._blocks_on(step, axis)
             if blocks not in ([], [None], [written(count)]):
                 return True
         return False
 
+    def _blocks_on(self, step: int, axis: int) -> list[str | None]:
+        """The blocks of a step on an axis, if any: the host's where a grid-stride loop lets it choose."""
+        indexed, said = self._indexed(step), self._said_of(step)
+        if said[axis : axis + 1] not in ([], [None]) and self._facts.grids.steps_over(step, [axis]):
+            return said[axis : axis + 1]
+        return self._grid(step, indexed, said)[axis : axis + 1]
+
     def _elements(self, extents: list[str]) -> Polynomial:
-        return self._evaluated(_product(extents))
+        return self._evaluated(product_of(extents))
 
     def _evaluated(self, value: Polynomial) -> Polynomial:
         """A polynomial with numbers in place of the source's constants that are no sizes."""
@@ -252,7 +316,7 @@ class DraftedExtents:
         for name, count in self._said.counts.items():
             indexed = shapes.shape(name)
             if indexed and indexed[0] in shapes.new_sizes:
-                rest = _quotient(count, _product(indexed[1:]))
+                rest = quotient_of(count, product_of(indexed[1:]))
                 if rest is not None and len(rest) == 1 and (only := written(rest)).isidentifier():
                     found[indexed[0]] = only
         return found
@@ -261,39 +325,3 @@ class DraftedExtents:
         for name, other in self._renames.items():
             text = re.sub(rf"\b{name}\b", other, text)
         return text
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[A-Za-z_]\w*", text)
-
-
-def _numbers(text: str) -> set[str]:
-    return set(re.findall(r"\b\d+\b", text))
-
-
-def _product(extents: list[str]) -> Polynomial:
-    total: Polynomial = {(): 1}
-    for extent in extents:
-        total = times(total, _sum(extent))
-    return total
-
-
-def _sum(extent: str) -> Polynomial:
-    """An extent as a polynomial: a number, a name, or a sum of both."""
-    match = re.fullmatch(r"(\w+) \+ (\d+)", extent)
-    if match:
-        return {(match[1],): 1, (): int(match[2])}
-    return {(): int(extent)} if extent.isdecimal() else {(extent,): 1}
-
-
-def _quotient(one: Polynomial, other: Polynomial) -> Polynomial | None:
-    """A polynomial divided by a product; None if it is not a multiple."""
-    (only, *more), found = [*other] or [()], dict[tuple[str, ...], int]()
-    if more or only not in other:
-        return None
-    for product, factor in one.items():
-        left = Counter(product)
-        if Counter(only) - left or factor % other[only]:
-            return None
-        found[tuple(sorted((left - Counter(only)).elements()))] = factor // other[only]
-    return found

@@ -34,12 +34,36 @@ class Grids:
         found = [set(each) for each in products if block in each and "threadIdx" not in str(each)]
         return bool(found) and all(each <= {block, *self._shapes.sizes} for each in found)
 
-    def steps_over(self, step: int) -> bool:
-        """Whether a step has a grid-stride loop."""
-        steps = (
+    def steps_over(self, step: int, axes: Sequence[int] = range(3)) -> bool:
+        """Whether a step has a grid-stride loop along one of these axes."""
+        steps = {
             name for _, steps in self._shapes.indices[step].loops.values() for p in steps for each in p for name in each
-        )
-        return any(name.startswith(("gridDim.", "get_global_size")) for name in steps)
+        }
+        return any(steps & {f"gridDim.{AXES[axis]}", f"get_global_size ( {axis} )"} for axis in axes)
+
+    def of_blocks(self, step: int, axis: int) -> list[str]:
+        """The arrays that depend on the number of blocks beside a grid-stride loop along an axis.
+
+        They have an element for each block or each thread, or every block writes the same elements.
+        """
+        if not self.steps_over(step, [axis]):
+            return []
+        indices, written = self._shapes.indices[step], self._shapes.written(step)
+        same = [name for name in written if (each := indices.accesses[name]) and all({*p} <= {()} for p in each)]
+        same = [name for name in same if not indices.is_atomic(name)]
+        return [*same, *self._indexed(step, {f"blockIdx.{AXES[axis]}", f"globalIdx.{AXES[axis]}"})]
+
+    def of_threads(self, step: int, axis: int) -> list[str]:
+        """The written arrays with an element for each thread along an axis, or with unknown ones."""
+        indices, axis_of = self._shapes.indices[step], AXES[axis]
+        others = indices.others if f"threadIdx.{axis_of}" in indices.atoms() else set[str]()
+        found = {*self._indexed(step, {f"threadIdx.{axis_of}", f"globalIdx.{axis_of}"}), *others}
+        return [name for name in self._shapes.written(step) if name in found]
+
+    def _indexed(self, step: int, atoms: set[str]) -> list[str]:
+        """The arrays whose indices have one of these atoms, and not only in the start of a loop."""
+        every = ((name, p) for name, each in self._shapes.indices[step].accesses.items() for p in each)
+        return [*dict.fromkeys(name for name, p in every if any(atoms & {*product} for product in p))]
 
     def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
         """The number of blocks along an axis; None if unknown or ambiguous."""
@@ -60,6 +84,8 @@ class Grids:
                 continue
             factors = [threads.get(name, name.replace(" / ", " // ")) for name in others]
             factors += [str(steps[0][1])] if steps[0][1] != 1 else []
+            if not factors and (f"threadIdx.{axis}",) in polynomial:
+                return None  # blocks of many threads overlap
             tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
         return found.pop() if len(found) == 1 else None

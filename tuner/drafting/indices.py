@@ -6,14 +6,16 @@ Local variables that are assigned once are replaced by their values. An expressi
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.polynomials import Polynomial, added, atom, is_short
+from tuner.drafting.polynomials import Polynomial, added, atom, is_short, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import matching
 
 AXES = "xyz"
+_PRODUCTS = ("__mul24", "__umul24", "mul24")  # of two small numbers
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -94,10 +96,18 @@ class Indices:
         return atom(name)
 
     def called(self, function: str, arguments: Sequence[str], depth: int) -> Polynomial | None:
-        """The thread or block index that a function of OpenCL returns; None for any other call."""
+        """The thread or block index that a function of OpenCL returns, or a product; None for any other call."""
+        if function in _PRODUCTS:
+            at = [-1, *(at for at, word in enumerate(arguments) if word == ","), len(arguments)]
+            parts = [self.polynomial(arguments[a + 1 : b], depth) for a, b in itertools.pairwise(at)]
+            return times(*parts) if len(parts) == 2 and is_short(times(*parts)) else None
         if function not in _OPENCL or len(arguments) != 1 or arguments[0] not in "012":
             return None
         return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
+
+    def is_atomic(self, name: str) -> bool:
+        """Whether an atomic function changes an array."""
+        return re.search(rf"\batomic\w* \( (?:& )?{name}\b", " ".join(self._body)) is not None
 
     def locals(self) -> Iterator[Polynomial]:
         """The values of local names that are assigned once."""

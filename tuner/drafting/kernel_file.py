@@ -18,8 +18,8 @@ from tuner.quoting import quoted, shown
 from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import device_code, includes, missing_headers
-from tuner.space.sources.flags import without
 from tuner.space.sources.includes import without_comments
+from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Prototype, prototypes
 
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages

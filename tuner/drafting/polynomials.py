@@ -1,5 +1,7 @@
 """Polynomials with integer coefficients over names, which represent index expressions."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 
 Monomial = tuple[str, ...]  # a product of atoms, sorted
@@ -60,3 +62,42 @@ def times(one: Polynomial, other: Polynomial) -> Polynomial:
 def bare(polynomial: Polynomial) -> dict[Monomial, int]:
     """A polynomial without its constant term."""
     return {product: factor for product, factor in polynomial.items() if product}
+
+
+def names_in(text: str) -> list[str]:
+    """The names in an expression."""
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def numbers_in(text: str) -> set[str]:
+    """The numbers in an expression."""
+    return set(re.findall(r"\b\d+\b", text))
+
+
+def product_of(extents: list[str]) -> Polynomial:
+    """The number of elements of an array with these extents."""
+    total: Polynomial = {(): 1}
+    for extent in extents:
+        total = times(total, _sum(extent))
+    return total
+
+
+def _sum(extent: str) -> Polynomial:
+    """An extent as a polynomial: a number, a name, or a sum of both."""
+    match = re.fullmatch(r"(\w+) \+ (\d+)", extent)
+    if match:
+        return {(match[1],): 1, (): int(match[2])}
+    return {(): int(extent)} if extent.isdecimal() else {(extent,): 1}
+
+
+def quotient_of(one: Polynomial, other: Polynomial) -> Polynomial | None:
+    """A polynomial divided by a product; None if it is not a multiple."""
+    (only, *more), found = [*other] or [()], dict[tuple[str, ...], int]()
+    if more or only not in other:
+        return None
+    for product, factor in one.items():
+        left = Counter(product)
+        if Counter(only) - left or factor % other[only]:
+            return None
+        found[tuple(sorted((left - Counter(only)).elements()))] = factor // other[only]
+    return found

@@ -132,6 +132,10 @@ class Shapes:
         axes = [axis for axis in range(3) if all(p == {(f"blockIdx.{AXES[axis]}",): 1} for p in every)]
         return axes[0] if axes else None
 
+    def written(self, step: int) -> list[str]:
+        """The arrays that a step may write."""
+        return [name for name in self._names.written if name in self.indices[step].accesses]
+
     def limits_of(self, name: str) -> set[str]:
         """The sizes that bound the indices of an array."""
         found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]

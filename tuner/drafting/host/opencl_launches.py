@@ -15,7 +15,7 @@ _Given = dict[int, list[tuple[str, ...]]]  # the distinct values of each argumen
 
 def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSite]:
     """The launches of a kernel with `count` arguments. Where a function only sets them all, the grid is unknown."""
-    names = {function: _kernels(program, function, kernel) for function in program.functions}
+    names = _kernels(program, kernel)
     if not any(names.values()):
         return
     for function in program.functions:
@@ -30,26 +30,30 @@ def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSi
                 yield LaunchSite(function, where, grid, block, (), arguments, axes)
 
 
-def _kernels(program: HostProgram, function: HostFunction, kernel: str) -> set[str]:
-    """The variables of a function that hold a kernel of this name: its own, and those of other functions."""
+def _kernels(program: HostProgram, kernel: str) -> dict[HostFunction, set[str]]:
+    """The variables of each function that hold a kernel of this name: its own, and those of other functions."""
     literal = f'"{kernel}"'
     every = [*program.functions, program.file]
-    of_name = {
+    known = {literal} | {
         name for each in every for name, found in each.assignments.items() if any(a.words == (literal,) for a in found)
     }
+    own = {function: _created(function, known) for function in program.functions}
+    others = {name for created in own.values() for name in created}
+    return {
+        function: created
+        | {name for name in others if name not in function.assignments and not function.declares(name)}
+        for function, created in own.items()
+    }
 
-    def created(other: HostFunction) -> set[str]:
-        found = ((name, each.position, each.words) for name, list_ in other.assignments.items() for each in list_)
-        return {
-            name
-            for name, at, words in found
-            if {literal, *of_name} & {*words} and {*_MAKERS} & {*words, *other.body[max(0, at - 24) : at]}
-            if "(" in words
-        }
 
-    own = created(function)
-    others = {name for other in program.functions for name in created(other)}
-    return own | {name for name in others if name not in function.assignments and not function.declares(name)}
+def _created(function: HostFunction, known: set[str]) -> set[str]:
+    """The variables to which a function assigns a kernel of one of these names."""
+    found = ((name, each.position, each.words) for name, list_ in function.assignments.items() for each in list_)
+    return {
+        name
+        for name, at, words in found
+        if not known.isdisjoint(words) and {*_MAKERS} & {*words, *function.body[max(0, at - 24) : at]} and "(" in words
+    }
 
 
 def _enqueued(function: HostFunction, kernels: set[str]) -> Iterator[tuple[int, int, tuple[str, ...], tuple[str, ...]]]:

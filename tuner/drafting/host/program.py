@@ -150,10 +150,18 @@ class HostFunction:
             yield self.body[at]
             at = matching(self.body, at) + 1
 
+    @cached_property
+    def _positions(self) -> dict[str, list[int]]:
+        """The positions of each token."""
+        found = dict[str, list[int]]()
+        for at, word in enumerate(self.body):
+            found.setdefault(word, []).append(at)
+        return found
+
     def calls(self, name: str) -> Iterator[tuple[int, list[list[str]]]]:
         """The position and the arguments of each call of a function."""
-        for at, word in enumerate(self.body):
-            if word == name and (opening := self._after_template(at + 1)) and not self._is_declared(at):
+        for at in self._positions.get(name, ()):
+            if (opening := self._after_template(at + 1)) and not self._is_declared(at):
                 yield at, split_arguments(self.body[opening + 1 : matching(self.body, opening)])
 
     def _after_template(self, at: int) -> int:

@@ -17,6 +17,18 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 
 MOST_SITES = 24
+_OF_LIBRARIES = {  # types of OpenGL and NPP in which host code counts elements
+    "GLubyte": "unsigned char",
+    "GLushort": "unsigned short",
+    "GLuint": "unsigned int",
+    "GLint": "int",
+    "GLfloat": "float",
+    "GLdouble": "double",
+    "Npp8u": "unsigned char",
+    "Npp16u": "unsigned short",
+    "Npp32s": "int",
+    "Npp32f": "float",
+}
 ItemBytes = Callable[[Parameter], int | None]  # the size of an array's elements; None if it is unknown
 
 
@@ -106,7 +118,8 @@ def _count(found: Allocation, item_bytes: int | None, parameter: Parameter) -> P
             return None
         amount = {tuple(name for name in product if name not in units): f for product, f in amount.items()}
         element = units.pop().removeprefix("sizeof (").removesuffix(")").strip()
-    own = Parameter("", " ".join(word for word in element.split() if word not in ("const", "struct")), False, False)
+    words = (_OF_LIBRARIES.get(word, word) for word in element.split() if word not in ("const", "struct"))
+    own = Parameter("", " ".join(words), False, False)
     if own.type == parameter.type or own.dtype is None or item_bytes is None:
         return amount
     size = DTYPES[own.dtype].itemsize * own.width

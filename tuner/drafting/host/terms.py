@@ -60,7 +60,10 @@ class Terms:
         if not only or more or terms[only] != 1:
             return
         if len(only) == 1:
-            if match := _NAME.fullmatch(only[0]):
+            match = _NAME.fullmatch(only[0])
+            if match and only[0].startswith(":") and match[1] in self._names.numbers:
+                return  # the kernel's own macro says it for all its values
+            if match:
                 self._passed.setdefault(match[1].rpartition(".")[2], only[0])
             self._shared.setdefault(only[0], []).append(name)
             self._known.setdefault(only[0], {(name,): 1, **({(): -number} if number else {})})
@@ -179,8 +182,19 @@ class Terms:
         above, below = self.said(dividend, self._axis), self._divisor(divisor)
         if above is None or below is None:
             return None
+        if set(above) <= {()} and set(below) == {()} and below[()] > 0:
+            number = above.get((), 0)
+            return {(): -(-number // below[()]) if is_up else number // below[()]}
         one, other = written(above), written(below)
         threads = {word for _, name in self._block for word in re.findall(r"[A-Za-z_]\w*", name)}
+        own = next(iter(self._block[self._axis : self._axis + 1]), ({}, "1"))
+        if (
+            self._is_grid
+            and not own[1].isdecimal()
+            and above.get((), 0) > 1
+            and above[()] == self._site.number_of(own[0])
+        ):
+            return None  # a block more, in the host's number
         if self._is_grid and threads.intersection(re.findall(r"\w+", _dividends(one))):
             return None  # the size would follow from the block
         if is_up:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -114,16 +116,18 @@ def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
     """Knobs for the integer macros and constants that `code` defines and uses, except for the names `taken`."""
     for macro in _MACRO.finditer(code):
         name, value = macro["name"], int(macro["value"])
-        if name not in taken and _count(name, code) > (2 if macro["guard"] else 1):
+        if name not in taken and _words(code)[name] > (2 if macro["guard"] else 1):
             yield name, Knob(around(value), value)
     for constant in _CONSTANT.finditer(code):
         name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
-        if name not in taken and _count(name, code) > 1 and is_outside(code, constant.start()):
+        if name not in taken and _words(code)[name] > 1 and is_outside(code, constant.start()):
             yield name, Knob(around(value), value)
 
 
-def _count(name: str, code: str) -> int:
-    return len(re.findall(rf"\b{name}\b", code))
+@functools.lru_cache(maxsize=8)
+def _words(code: str) -> Counter[str]:
+    """How often each word is in a code."""
+    return Counter(re.findall(r"\w+", code))
 
 
 def axis_of(name: str) -> str:
