@@ -7,6 +7,7 @@ the macro is undefined is a default and stays: a macro at the top of the text ov
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -109,13 +110,22 @@ def _place(text: str, position: int) -> str:
 
 def is_outside(code: str, position: int) -> bool:
     """Whether a position is at namespace scope, outside of all other braces."""
-    inner = list[bool]()
-    for brace in _BRACE.finditer(code, 0, position):
+    ends, outside = _braces(code)
+    return outside[bisect.bisect_right(ends, position)]
+
+
+@functools.lru_cache(maxsize=8)
+def _braces(code: str) -> tuple[list[int], list[bool]]:
+    """The ends of all braces, and whether namespace scope is before the first and after each of them."""
+    ends, outside, inner = list[int](), [True], list[bool]()
+    for brace in _BRACE.finditer(code):
         if brace[0] != "}":
             inner.append(not brace["outer"])
         elif inner:
             inner.pop()
-    return not any(inner)
+        ends.append(brace.end())
+        outside.append(not any(inner))
+    return ends, outside
 
 
 def _macros(code: str, names: frozenset[str]) -> tuple[list[Definition], set[str]]:

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tuner.space.sources.includes import words
 from tuner.space.sources.preprocessor import Remainder, remainder
@@ -11,6 +11,7 @@ _TEST = re.compile(r"^[ \t]*#[ \t]*(?:(?:el)?ifn?def[ \t]+(\w+)|(?:el)?if\b([^\n
 _DEFAULT = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1\b.*\n[ \t]*#[ \t]*endif.*$", re.MULTILINE
 )
+_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _DEFINED = re.compile(r"\bdefined\s*\(?\s*(\w+)")
 
 
@@ -44,15 +45,7 @@ def tested(code: str) -> frozenset[str]:
 
 def untold(code: str) -> Iterator[str]:
     """The macros whose existence `code` tests and that it does not define: a build may define them."""
-    return (name for name in tested(code) if not re.search(rf"^[ \t]*#[ \t]*define[ \t]+{name}\b", code, re.MULTILINE))
-
-
-def without(code: str, names: Iterable[str]) -> str:
-    """What remains of `code`, which has no comments, if no macro has one of these names."""
-    for name in sorted(names):
-        rest = remainder(code, name, None)
-        code = code if rest is None else "\n".join(rest.lines)
-    return code
+    return (name for name in tested(code) - {*_DEFINITION.findall(code)})
 
 
 def is_constant(codes: Sequence[str], name: str) -> bool:

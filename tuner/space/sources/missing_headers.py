@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tuner.space.sources import flags, includes
+from tuner.space.sources import flags, includes, preprocessor
 from tuner.space.sources.includes import Parts, SystemInclude, without_comments
 
 
@@ -16,5 +16,5 @@ def faults(parts: Parts, told: Collection[str] = ()) -> list[str]:
         return []
     code = without_comments(includes.joined(parts))
     untold = {name for name in flags.untold(code) if not name.startswith("_")}.difference(told)
-    remaining = {line.strip() for line in flags.without(code, untold).splitlines()}
+    remaining = {line.strip() for line in preprocessor.without(code, untold).splitlines()}
     return [part.fault for part in missing if without_comments(part.include).strip() in remaining]

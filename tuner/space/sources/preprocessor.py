@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tuner.errors import ExpressionError
@@ -60,8 +61,19 @@ def remainder(code: str, name: str, value: str | None) -> Remainder | None:
     The name itself as its value stands for any value. An undefined macro is 0 in conditions, as in C, and remains in
     other lines. Include guards are undefined at first. None if the macros of the text are nested too deeply.
     """
+    return _remainder(code, frozenset([name]), value)
+
+
+def without(code: str, names: Iterable[str]) -> str:
+    """What remains of `code`, which has no comments, if no macro has one of these names."""
+    every = frozenset(names)
+    rest = _remainder(code, every, None) if every else None
+    return code if rest is None else "\n".join(rest.lines)
+
+
+def _remainder(code: str, names: frozenset[str], value: str | None) -> Remainder | None:
     try:
-        reader = _Reader(code.replace("\\\n", " ").splitlines(), name, value)
+        reader = _Reader(code.replace("\\\n", " ").splitlines(), names, value)
     except (OverflowError, RecursionError):
         return None
     return Remainder(tuple(reader.lines), reader.defines, reader.refuses)
@@ -74,12 +86,12 @@ class _Reader:
     arguments, which is not expanded, may use that value.
     """
 
-    def __init__(self, lines: list[str], assumed: str = "", value: str | None = None) -> None:
-        """`assumed` is a macro whose definition is `value`, whatever the lines say; None if it has none."""
+    def __init__(self, lines: list[str], assumed: frozenset[str] = frozenset(), value: str | None = None) -> None:
+        """`assumed` are macros whose definition is `value`, whatever the lines say; None if they have none."""
         self.lines: list[str] = []
         self.defines = self.refuses = False
         self._assumed, self._assumed_value = assumed, value
-        self._guards = {*_INCLUDE_GUARD.findall("\n".join(lines))} - {assumed} if assumed else set[str]()
+        self._guards = {*_INCLUDE_GUARD.findall("\n".join(lines))} - assumed if assumed else set[str]()
         self._macros: dict[str, str] = {}  # macros without arguments whose value is known at this line
         self._former: dict[str, str] = {}  # such macros after their #undef
         self._bodies: list[str] = []  # definitions of all other macros
@@ -130,7 +142,7 @@ class _Reader:
     def _line(self, name: str, rest: str, line: str, is_sure: bool) -> None:
         """Process a line that is not a condition."""
         definition = _DEFINITION.fullmatch(rest) if name == "define" else None
-        if self._assumed and (name == "error" or (name in ("define", "undef") and _named(rest) == self._assumed)):
+        if self._assumed and (name == "error" or (name in ("define", "undef") and _named(rest) in self._assumed)):
             self.defines |= name == "define"
             self.refuses |= name == "error" and is_sure
         elif definition is not None:
@@ -164,10 +176,13 @@ class _Reader:
     def _expanded(self, text: str, hidden: frozenset[str] = frozenset()) -> str:
         def value(match: re.Match[str]) -> str:
             name = match[0]
-            if name == self._assumed and self._assumed_value is not None:
+            if name in self._assumed and self._assumed_value is not None:
                 return self._assumed_value
-            return self._expanded(self._macros[name], hidden | {name}) if name in self._macros.keys() - hidden else name
+            is_known = name in self._macros and name not in hidden
+            return self._expanded(self._macros[name], hidden | {name}) if is_known else name
 
+        if self._macros.keys().isdisjoint(words := _WORD.findall(text)) and self._assumed.isdisjoint(words):
+            return text  # most lines; longer than the limit only if they were so in the file
         expanded = _WORD.sub(value, text)
         if len(expanded) > LONGEST:
             raise OverflowError
@@ -193,8 +208,8 @@ class _Reader:
         if not self._assumed:
             return condition
         is_undefined = self._assumed_value is None
-        text = _DEFINED.sub(lambda m: str(int(not is_undefined)) if self._assumed in m.groups() else m[0], condition)
-        return re.sub(rf"\b{self._assumed}\b", "0", text) if is_undefined else text
+        text = _DEFINED.sub(lambda m: str(int(not is_undefined)) if self._assumed & {*m.groups()} else m[0], condition)
+        return _WORD.sub(lambda m: "0" if m[0] in self._assumed else m[0], text) if is_undefined else text
 
 
 def _existence(name: str, is_defined: bool) -> str:
