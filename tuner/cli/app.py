@@ -13,7 +13,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from tuner.cli import defaults, options, output
+from tuner.cli import defaults, hidden, options, output
 from tuner.cli.interrupts import Terminated
 from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError, TunerError
@@ -88,6 +88,7 @@ def cli() -> None:
 def main() -> None:
     """Run `tune` with the arguments of this process, and exit with its status."""
     _open_standard_files()
+    hidden.hide()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup has set it to be ignored
         signal.signal(signal.SIGHUP, _terminate)

@@ -66,7 +66,8 @@ def read_line() -> bytes:
 def started() -> Json | None:
     """Import Triton. Returns None, or the reply if that fails."""
     try:
-        pass
+        for name in ("triton", "triton.backends.compiler", "triton.compiler"):
+            importlib.import_module(name)
     except Exception as error:
         return {"missing": f"{type(error).__name__}: {error}"}
     return None
