@@ -17,7 +17,7 @@ import tuner
 from helpers.kernels import outcome_of
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.errors import ArgumentError
+from tuner.errors import ArgumentError, RequestError
 
 pytestmark = [
     pytest.mark.gpu,
@@ -179,6 +179,35 @@ def test_a_decorated_kernel_is_called_as_before_also_in_compiled_graphs(
         rows.softmax[(30,)](x, x.clone(), 30, 99)
     with pytest.raises(ArgumentError, match="num_warps: tuner chooses it"):
         rows.softmax[(30,)](x, x.clone(), 30, 100, num_warps=4)
+
+
+@pytest.mark.filterwarnings("ignore:.*the first call tunes it", "ignore:The CUDA Graph is empty")
+def test_the_first_call_tunes_and_leaves_its_arrays_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    text = ROWS.replace('"kernel.yaml"', '"kernel.yaml", results="results", tune="first call", budget="1s"')
+    (tmp_path / "firsts.py").write_text(text)
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump({**ROWS_SPACE, "source": "firsts.py"}))
+    space = {**SPACE, "source": "firsts.py", "parameters": {"BLOCK": [128, 256], "num_warps": [2, 4], "BAD": [0]}}
+    (tmp_path / "kernel.yaml").write_text(yaml.safe_dump({**space, "default": GOOD}))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    scale = importlib.import_module("firsts").scale
+
+    def call(x: Any) -> Any:
+        scale[lambda meta: (-(-x.numel() // meta["BLOCK"]),)](x, x.numel(), 3.0, 1)
+        return x
+
+    x = torch.randn(100_000, device="cuda")
+    expected = x * 3
+    assert torch.equal(call(x), expected)
+    assert len([*tmp_path.glob("results/**/*.jsonl")]) == 1
+    graph, refused, other = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph(), torch.ones(5000, device="cuda")
+    with pytest.raises(RequestError, match="not tuned, and a CUDA graph is being captured"), torch.cuda.graph(refused):
+        call(other)
+    with torch.cuda.graph(graph):
+        call(x)
+    graph.replay()
+    assert torch.equal(x, expected * 3)
 
 
 def test_the_exported_program_runs_without_python(file: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.explanations import Explanation, explained
 from tuner.families.family import Family, Kernels, check_no_images, find
+from tuner.families.first_call import FirstCall
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel, Substitute
 from tuner.launch.kernel import Kernel
@@ -114,8 +115,12 @@ class Dispatcher:
         results: Path | None,
         binaries: Path | None,
         wait: bool = False,
+        first_call: FirstCall | None = None,
     ) -> None:
-        """See `dispatch`. Raises RequestError for sizes and options that the family does not have."""
+        """See `dispatch`; `first_call` says how a call tunes, if it does.
+
+        Raises RequestError for sizes and options that the family does not have.
+        """
         op = family.operation
         check_no_images(family.name, op)
         for name, size in sizes.items():
@@ -125,7 +130,7 @@ class Dispatcher:
                     "from 1 on"
                 )
         self.family, self._library, self._given = family, library, dict(sizes)
-        self._options, self._wait = dict(options), wait
+        self._options, self._wait, self._first_call = dict(options), wait, first_call
         parsing.parse_options(self._options, op)
         # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
@@ -348,6 +353,10 @@ class Dispatcher:
         """
         if best.candidate.is_exact or not problem.fits(self.family.operation, arrays, scope):
             return False
+        if self._first_call is not None:
+            is_tuned = functools.partial(self._is_tuned, table.device, scope)
+            self._first_call.tune(self.family.spaces[0], scope, table.device, self._results, is_tuned)
+            return True
         if self.family.address is not None:
             places = [self.family.address]
         else:
@@ -356,6 +365,12 @@ class Dispatcher:
             missed.note(place, scope.sizes, table.device, scope.options, scope.types, self._results) for place in places
         ]
         return any(noted)
+
+    def _is_tuned(self, device: Device, scope: Scope) -> bool:
+        """Whether the store has an exact record by now."""
+        self._tables.clear()
+        choice = next(iter(self._table(device, scope.types).choices(scope.sizes)), None)
+        return choice is not None and choice.candidate.is_exact
 
     def _build(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.instance is None:

@@ -1,4 +1,4 @@
-"""`tuner.autotune`: stands in the place of `@triton.autotune`, and looks up what was tuned in place of tuning."""
+"""`tuner.autotune`: stands in the place of `@triton.autotune`, and looks up what was tuned, or tunes it if asked to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tuner import paths
 from tuner.errors import ArgumentError, RequestError
-from tuner.families.dispatcher import dispatch
-from tuner.paths import digest
+from tuner.families import family
+from tuner.families.dispatcher import Dispatcher, dispatch
+from tuner.families.first_call import FirstCall
 from tuner.quoting import quoted, shown
 from tuner.space import operation
-from tuner.torch.signature import Signature
+from tuner.torch.signature import Signature, flattened
 
 MOST_CHECKED = 4096  # combinations of shapes and numbers
 _NAMESPACE = "tuner_autotune"  # of the operators of torch
@@ -26,6 +28,8 @@ def autotune(
     key: Sequence[str] = (),
     results: str | Path | None = None,
     binaries: str | Path | None = None,
+    tune: str | None = None,
+    budget: str = "1m",
 ) -> Callable[[Any], TunedKernel]:
     """A decorator for a function of `@triton.jit`, which is called as before: `kernel[grid](x, n)`.
 
@@ -42,6 +46,9 @@ def autotune(
         key: As for `@triton.autotune`. Each must be a size or an option of the space: these decide by themselves.
         results: A folder of records, as for `tuner.load`.
         binaries: A folder of exported builds, as for `tuner.dispatch`.
+        tune: "first call": the first call of a problem without a record tunes it in another process, and waits for
+            that; a warning says so. The arrays of the call stay as they are. Default: no call tunes.
+        budget: The time for a tuning by `tune` before its final round: "90s", "2m", "1h".
 
     Raises RequestError if there is no such kernel, or if the space is not one of this function.
 
@@ -56,7 +63,18 @@ def autotune(
     """
 
     def decorated(function: Any) -> TunedKernel:
-        return TunedKernel(function, _found(space, function), key, results, binaries)
+        kernel = _found(space, function)
+        places = None if results is None else Path(results), None if binaries is None else Path(binaries)
+        handle: Dispatcher
+        if tune is None:
+            handle = dispatch(kernel, library=False, results=results, binaries=binaries)
+        else:
+            first_call = FirstCall(budget, _is_capturing)
+            handle = Dispatcher(family.find(kernel), None, False, {}, {}, *places, first_call=first_call)
+        return TunedKernel(function, kernel, key, handle, paths.digest(kernel, repr((*places, tune, budget)))[:12])
+
+    if tune not in (None, "first call"):
+        raise RequestError(f'autotune(tune={quoted(tune)}): write "first call", or leave it out')
 
     return decorated
 
@@ -71,6 +89,12 @@ def _found(space: str | Path, function: Any) -> str:
     return str(Path(code.co_filename).parent / space)
 
 
+def _is_capturing() -> bool:
+    """Whether torch records launches of this thread in a CUDA graph."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
 class TunedKernel:
     """A kernel in Triton whose configuration is looked up. `kernel[grid](...)` launches it."""
 
@@ -79,10 +103,10 @@ class TunedKernel:
         function: Any,
         kernel: str,
         key: Sequence[str],
-        results: str | Path | None,
-        binaries: str | Path | None,
+        handle: Dispatcher,
+        code: str,
     ) -> None:
-        """See `autotune`."""
+        """See `autotune`. Two kernels with the same `code` have the same handle."""
         self.fn, self._name = function, str(getattr(function, "__name__", function))
         names = getattr(function, "arg_names", None)
         if not isinstance(names, list | tuple):
@@ -90,7 +114,7 @@ class TunedKernel:
                 f"autotune: {quoted(self._name)} is no function of @triton.jit; write that below autotune"
             )
         self._names = tuple(map(str, names))
-        self._handle = dispatch(kernel, library=False, results=results, binaries=binaries)
+        self._handle = handle
         space, op = self._handle.family.spaces[0], self._handle.family.operation
         if space.python_language is None or space.steps[0].kernel != self._name:
             written = " and ".join(step.kernel for step in space.steps)
@@ -101,24 +125,23 @@ class TunedKernel:
                 f"autotune(key=[{quoted(unknown[0])}]): no size or option of {space.name}; there are {', '.join(known)}"
             )
         signature = Signature.of(op)
-        self._arrays, self._defaults = tuple(a.name for a in op.arrays), dict(op.options)
         self._flat = tuple(len(a.shape or ()) == 1 for a in op.arrays)
+        self._arrays, self._defaults = tuple(a.name for a in op.arrays), dict(op.options)
         self._sizes, self._parameters = signature.out_sizes, frozenset(space.parameters)
         self._named = {*self._sizes, *self._defaults}
         self._others = tuple(n for n in self._names if n not in self._arrays and n not in self._defaults)
         self._by_sizes: dict[tuple[Any, ...], Callable[..., None]] = {(): self._handle.__call__}
         self._checked: set[tuple[Any, ...]] = set()
         self._torch = sys.modules.get("torch")
-        self._operator: Any = self._registered(kernel, results, binaries) if self._torch is not None else None
+        self._operator: Any = self._registered(code) if self._torch is not None else None
 
-    def _registered(self, kernel: str, results: str | Path | None, binaries: str | Path | None) -> Any:
+    def _registered(self, code: str) -> Any:
         """The operator that a compiled graph calls. Two decorators of the same kernel share it."""
-        from tuner.torch.operators import operator
+        from tuner.torch.operators import registered
 
-        place = digest(kernel, str(results), str(binaries))[:12]
-        name, namespace = f"{self._name}_{place}", getattr(self._torch, "ops")  # noqa: B009  # a module without stubs
+        name, namespace = f"{self._name}_{code}", getattr(self._torch, "ops")  # noqa: B009  # a module without stubs
         existing = getattr(getattr(namespace, _NAMESPACE), name, None)
-        return existing or operator(f"{_NAMESPACE}::{name}", kernel, library=False, results=results, binaries=binaries)
+        return existing or registered(f"{_NAMESPACE}::{name}", self._handle, self._flat)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return functools.partial(self._run, grid)
@@ -129,11 +152,11 @@ class TunedKernel:
     def _run(self, grid: Any, *arguments: Any, **named: Any) -> None:
         given = {**dict(zip(self._names, arguments)), **named}  # noqa: B905  # torch.compile knows no `strict`
         arrays = [given[name] for name in self._arrays]
-        if self._torch is not None:  # a kernel sees the elements of a tensor, not its axes
-            arrays = [a.view(-1) if flat and a.ndim != 1 else a for a, flat in zip(arrays, self._flat)]  # noqa: B905
         if self._torch is not None and self._torch.compiler.is_compiling():
             self._operator.out(*arrays, **{name: given[name] for name in self._named if name in given})
             return
+        if self._torch is not None:  # a kernel sees the elements of a tensor, not its axes
+            arrays = flattened(arrays, self._flat)
         call = self._by_sizes[()]
         if self._sizes:
             call = self._of_sizes(tuple(given[name] for name in self._sizes))

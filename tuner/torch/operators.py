@@ -16,7 +16,7 @@ from tuner.families import problem
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.family import Kernels
 from tuner.families.matrices.arrays import TorchTensors
-from tuner.torch.signature import Signature, check_name
+from tuner.torch.signature import Signature, check_name, flattened
 
 MOST_CACHED = 1024  # combinations of input shapes with their result shapes; and of sizes passed by name
 TENSORS = TorchTensors(torch)
@@ -60,12 +60,19 @@ def operator(
         assert torch.equal(z, y + y)
     """
     check_name(name)
-    handle = dispatch(kernels, library=library, results=results, binaries=binaries)
+    return registered(name, dispatch(kernels, library=library, results=results, binaries=binaries))
+
+
+def registered(name: str, handle: Dispatcher, flat: Sequence[bool] = ()) -> Any:
+    """Register an operator that calls a handle. Raises RequestError if the name is taken.
+
+    `flat` says which tensors of the `out` overload may have any shape, since the kernel takes them as a vector.
+    """
     signature = Signature.of(handle.family.operation)
     namespace, _, short = name.partition("::")
     if hasattr(getattr(torch.ops, namespace), short):
         raise RequestError(f"operator {name}: this name is registered already; choose another")
-    calls = _Calls(name, handle, signature)
+    calls = _Calls(name, handle, signature, flat)
     # torch.library.custom_op wraps an operator in code that costs more than a launch.
     fragment = torch.library.Library(namespace, "FRAGMENT")
     for overload, schema, call, fake in (
@@ -105,8 +112,8 @@ class _Result(NamedTuple):
 class _Calls:
     """The implementations of one operator's overloads."""
 
-    def __init__(self, name: str, handle: Dispatcher, signature: Signature) -> None:
-        self._name, self._handle, self._signature = name, handle, signature
+    def __init__(self, name: str, handle: Dispatcher, signature: Signature, flat: Sequence[bool] = ()) -> None:
+        self._name, self._handle, self._signature, self._flat = name, handle, signature, flat
         self._call: Callable[..., None] = handle.__call__  # faster than calling the handle itself
         self._by_sizes: dict[tuple[tuple[str, int], ...], Callable[..., None]] = {}
         self._sizes = {*signature.functional_sizes, *signature.out_sizes}
@@ -146,6 +153,9 @@ class _Calls:
 
     def into(self, *arrays: torch.Tensor, **named: Any) -> None:
         """The `out` overload: run the kernel on tensors in its order."""
+        given = arrays
+        if self._flat:  # here, because inductor fails at the views of dynamic shapes
+            arrays = tuple(flattened(arrays, self._flat))
         if self._is_plain and arrays[0].is_cuda and (not named or named == self._defaults):
             try:  # the fast path of `_run`, inlined
                 self._call(*arrays)
@@ -155,7 +165,7 @@ class _Calls:
             self._run(arrays, named)
         for position in self._written:
             try:
-                increment_version(arrays[position])
+                increment_version(given[position])
             except RuntimeError:  # in some versions of torch, tensors created in inference mode have no version
                 continue
 

@@ -135,3 +135,8 @@ def _of_arrays(op: Operation, arrays: Sequence[Argument]) -> Operation:
     """The operation with only these of its array arguments."""
     names = {a.name for a in arrays}
     return replace(op, arguments=tuple(a for a in op.arguments if a.name in names or not a.is_array))
+
+
+def flattened(tensors: Sequence[Any], flat: Sequence[bool]) -> list[Any]:
+    """The tensors; those of a vector, which may have any shape, as a vector."""
+    return [a.view(-1) if is_flat and a.ndim != 1 else a for a, is_flat in zip(tensors, flat)]  # noqa: B905  # in graphs
