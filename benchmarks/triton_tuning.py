@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PROBLEMS = {"softmax": "16384x1000", "matmul": "4096x4096x4096"}
+PROBLEMS = {"softmax": "16384x1000", "matmul": "4096x4096x4096", "attention": "16x2048"}
 OPTIONS = ("num_warps", "num_stages")
 
 
@@ -56,6 +56,8 @@ def as_file(kernel: str, most: int, folder: Path) -> Path:
     half = len(codes) // 2  # an expression has a length
     listed = f"code in ({', '.join(map(str, codes[:half]))}) or code in ({', '.join(map(str, codes[half:]))})"
     data["restrictions"] = [*data.get("restrictions", []), {"that": listed, "because": "Triton tunes these"}]
+    if isinstance(reference := data["operation"]["reference"], dict):
+        reference["python"] = str(ROOT / "spaces/triton" / reference["python"])
     data["source"] = str(ROOT / f"kernels/triton/{kernel}.py")
     (folder / f"{kernel}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     return folder / f"{kernel}.yaml"
@@ -100,8 +102,10 @@ def autotuned(kernel: str, most: int) -> None:
         )
         for config in configs
     ]
-    tuned = triton.autotune(listed, key=[])(jit_of(kernel))
-    constants = {n: space.names(configs[0], scope)[n] for n in space.derived}
+    function, names = jit_of(kernel), space.names(configs[0], scope)
+    given = {*configs[0], *(argument.name for argument in space.operation.arguments)}
+    constants = {name: names[name] for name in function.arg_names if name not in given}
+    tuned = triton.autotune(listed, key=[])(function)
     values = arguments(space, scope)
     tuned[lambda meta: space.steps[0].blocks({**space.names(configs[0], scope), **meta})](*values, **constants)
     torch.cuda.synchronize()
