@@ -13,7 +13,7 @@ import pytest
 
 from tuner.devices.cuda import driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
-from tuner.devices.cuda.blas import chosen_algorithm, products
+from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, products
 from tuner.devices.product import Matrices, MatrixProduct
 
 STAND_IN = """
@@ -51,7 +51,14 @@ int cublasLtMatrixLayoutDestroy(long it) { return 0; }
 int cublasLtMatmulPreferenceDestroy(long it) { return 0; }
 int cublasLtMatmulAlgoGetHeuristic(long handle, long it, long a, long b, long c, long d, long preference, int most,
                                    long *offers, int *count) {
-    offers[0] = 4711; offers[8] = needed; *(int *)(offers + 9) = 0; *count = offered;
+    offers[0] = 4711; offers[8] = needed; *(int *)(offers + 9) = 0; ((float *)(offers + 9))[1] = 1.5; *count = offered;
+    return 0;
+}
+long cublasLtGetVersion(void) { return 130100; }
+long told[9];
+int cublasLtMatmulAlgoConfigGetAttribute(long *algorithm, int name, unsigned *value, long size, long *written) {
+    if (*algorithm != 4711 || size != 4 || name >= 9) return 7;
+    *value = told[name]; *written = 4;
     return 0;
 }
 int cublasLtMatmul(long handle, long it, float *alpha, long a, long la, long b, long lb, float *beta, long c, long lc,
@@ -99,10 +106,10 @@ def context(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Any:
     handles, workspaces = (products._PerStream(make, {}) for make in (products._new_handle, products._new_workspace))
     monkeypatch.setattr(products, "_handles", lambda number: handles)
     monkeypatch.setattr(products, "_workspaces", lambda number: workspaces)
-    for module in (products, chosen_algorithm):
+    for module in (products, chosen_algorithm, cublas_tiles):
         monkeypatch.setattr(module, "shared_library", lambda name: library)
     ctypes.c_long.in_dll(library, "offered").value = 0  # algorithms of cuBLASLt
-    monkeypatch.setattr(chosen_algorithm, "_handle", chosen_algorithm._handle.__wrapped__)
+    monkeypatch.setattr(chosen_algorithm, "handle_of", chosen_algorithm.handle_of.__wrapped__)
     return driver.Context(0x1234, 0)
 
 
@@ -122,7 +129,7 @@ def test_where_cublaslt_offers_nothing_a_call_passes_the_product_and_each_thread
     used: dict[str, int] = {}
 
     def run(name: str, stream: int, alpha: float = 1.0, beta: float = 0.0) -> None:
-        launch(arrays(stream), None, alpha, beta)
+        launch.on_arrays(arrays(stream), None, alpha, beta)
         handle, *others = numbers(library)
         assert others == [0, 0, 5, 3, 7, 4096 + 512, 5, 4096 + 256, 7, 4096, 5, 68, -1]
         assert [*(ctypes.c_float * 2).in_dll(library, "factors")] == [alpha, beta]
@@ -137,7 +144,7 @@ def test_where_cublaslt_offers_nothing_a_call_passes_the_product_and_each_thread
     run("the first again", 0)
     assert used["first"] == used["again"] == used["the first again"]
     assert len({used["first"], used["another stream"], used["another thread"]}) == 3
-    launch(arrays(0, 1 << 20), None, 1.0, 0.0)
+    launch.on_arrays(arrays(0, 1 << 20), None, 1.0, 0.0)
     assert numbers(library)[10] == 1 << 20
     assert ctypes.c_long.in_dll(library, "mode").value == 16, "no sum in 16 bits"
 
@@ -154,7 +161,7 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
         MatrixProduct(40, 24, 56, 3, halves, *packed), [], Readers([], 0, None, lambda arrays: []), context
     )
     assert launch is not None
-    launch([PlacedArray(address, 8) for address in (4096, 8192 + 16, 16384)], None, 2.0, 0.5)
+    launch.on_arrays([PlacedArray(address, 8) for address in (4096, 8192 + 16, 16384)], None, 2.0, 0.5)
     handle, b, left, a, right, c, result, d, last, algorithm, workspace, size, stream = values("given", 13)
     assert (handle, a, b, c, d, algorithm, stream) == (77, 8192 + 16, 16384, 4096, 4096, 4711, 8)
     assert [*(ctypes.c_float * 2).in_dll(library, "factors")] == [2.0, 0.5]
@@ -167,10 +174,42 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert values("alignments", 9)[5:] == [256, 16, 256, 256]
     assert values("alignments", 9)[3] == 2, "sums that are split are added up as they are computed"
     assert size == chosen_algorithm.WORKSPACE
-    launch(arrays(8), None, 1.0, 0.0)
+    launch.on_arrays(arrays(8), None, 1.0, 0.0)
     assert values("given", 13)[10] == workspace
-    launch(arrays(0), None, 1.0, 0.0)
+    launch.on_arrays(arrays(0), None, 1.0, 0.0)
     assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
+
+
+def test_what_cublaslt_says_of_a_product_is_told_as_tiles(library: ctypes.CDLL, context: Any) -> None:
+    of = {"offered": 1, "current": context.handle.value}
+    for name, value in of.items():
+        ctypes.c_long.in_dll(library, name).value = value
+    told = (ctypes.c_long * 9).in_dll(library, "told")
+    asked = []
+    for number in (20, 36, 58, 634, 0, 700):
+        told[0], told[1], told[2], told[5] = 66, number, 3, 2
+        asked.append(cublas_tiles.heuristic(PRODUCT))
+    tiles = [None if each is None else each.tile for each in asked]
+    assert tiles == [(128, 128), (8, 128), (16, 768), (512, 1024), None, None]
+    assert asked[0] == cublas_tiles.Heuristic(66, (128, 128), 3, 1.5, 2)
+    assert asked[-1] is None, "a later version may have other tiles"
+    assert cublas_tiles.version() == "cuBLASLt 13.1.0"
+    ctypes.c_long.in_dll(library, "offered").value = 0
+    assert cublas_tiles.heuristic(PRODUCT) is None
+
+
+def test_cublas_itself_chooses_for_a_long_product_of_which_the_host_is_not_waited_for(
+    library: ctypes.CDLL, context: Any
+) -> None:
+    ctypes.c_long.in_dll(library, "offered").value = 1
+    for side, leading in ((2048, 0), (4096, 4096)):
+        packed = Matrices.packed(side, side)
+        product = MatrixProduct(side, side, side, 1, ("float32", "float32", "float32"), packed, packed, packed)
+        launch = products.launch(product, [], Readers([], 0, None, lambda arrays: []), context)
+        assert launch is not None
+        (ctypes.c_long * 14).in_dll(library, "numbers")[11] = 0
+        launch.at((4096, 8192, 16384, 0, 1.0, 0.0))
+        assert numbers(library)[11] == leading
 
 
 def test_a_call_in_another_context_makes_its_own_current(library: ctypes.CDLL, context: Any) -> None:
@@ -178,7 +217,7 @@ def test_a_call_in_another_context_makes_its_own_current(library: ctypes.CDLL, c
     assert launch is not None
     current = ctypes.c_long.in_dll(library, "current")
     current.value = 0
-    launch(arrays(), None, 1.0, 0.0)
+    launch.on_arrays(arrays(), None, 1.0, 0.0)
     assert current.value == 0x1234
 
 

@@ -23,6 +23,7 @@ from helpers.spaces import scope_of
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.devices import Device, build_cache
+from tuner.devices.product import ProductLaunch
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode
 from tuner.families.vendor import Substitute
@@ -656,7 +657,8 @@ def multiply(arrays: Any, stream: Any, alpha: float, beta: float) -> None:
 @pytest.fixture
 def with_library(products: Path, host: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Records of stages that nobody has built, on a host with a vendor's library."""
-    monkeypatch.setattr(type(host), "product", lambda self, product, specs: multiply)
+    launch = ProductLaunch(multiply, lambda key: pytest.fail("of arrays on the host, no addresses are passed"))
+    monkeypatch.setattr(type(host), "product", lambda self, product, specs: launch)
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     with (products / "operation.yaml").open("a") as file:
         file.write("library: gemm\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from tuner.catalog import catalog
 from tuner.devices.cuda.blas import gemm
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import products
+from tuner.families.matrices import plans
 from tuner.families.matrices.stacks import Stack
 from tuner.space.scope import Limits, Scope
 
@@ -243,3 +245,20 @@ def test_tensors_of_torch_on_the_processor_are_multiplied_where_they_lie() -> No
     with pytest.raises(ArgumentError, match=r"a tensor on meta: pass one on a CUDA GPU or on the CPU"):
         tuner.matmul(b.to("meta"), b.mT.to("meta"))
     assert not tuner.matmul(torch.zeros(4, 0), torch.zeros(0, 3)).any()
+
+
+def test_the_library_gets_the_addresses_and_the_stream_of_arrays_whose_layouts_are_known() -> None:
+    given: list[Any] = []
+
+    class Library:
+        at = staticmethod(given.append)
+
+        def __call__(self, *arrays: Any, **factors: float) -> None:
+            given.append(([(each.address, each.stream) for each in arrays], factors))
+
+    library: Any = Library()
+    multiply = plans.direct_library(library, lambda array: 5)
+    a, b, out = (SimpleNamespace(data_ptr=lambda address=address: address) for address in (1, 2, 3))
+    multiply(a, b, out, 1, 0)
+    multiply(a, b, out, 2.0, 0.5)
+    assert given == [(3, 1, 2, 5, 1.0, 0.0), ([(3, 5), (1, 5), (2, 5)], {"alpha": 2.0, "beta": 0.5})]

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-# Arguments: the arrays C, A and B; a stream or None; alpha; beta.
-ProductLaunch = Callable[[Sequence[Any], Any, float, float], None]
+
+class ProductLaunch(NamedTuple):
+    """Enqueues a product.
+
+    `on_arrays` takes the arrays C, A and B; a stream or None; alpha; beta. `at` takes a tuple of the addresses of C, A
+    and B, the handle of a stream, alpha and beta: its caller has checked the arrays.
+    """
+
+    on_arrays: Callable[[Sequence[Any], Any, float, float], None]
+    at: Callable[[tuple[Any, ...]], None]
 
 
 class Matrices(NamedTuple):

@@ -7,6 +7,7 @@ from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import Matrices, MatrixProduct, Tiles
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DTYPES
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
@@ -39,6 +40,16 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
     c, a, b = (dtype(argument, scope).name for argument in op.arrays)
     left, right = (Matrices.packed(*x[1:], name in transposed) for name, x in (("A", A), ("B", B)))
     return MatrixProduct(M, N, K, batch, (a, b, c), Matrices.packed(M, N), left, right)
+
+
+def has_aligned_rows(space: Space, scope: Scope, alignment: int) -> bool:
+    """Whether the rows of all matrices begin at multiples of `alignment` bytes, if their first ones do; True if the
+    operation is no product."""
+    plan = product(space, scope)
+    if plan is None:
+        return True
+    matrices = zip((plan.A, plan.B, plan.C), plan.dtypes, strict=True)
+    return all(each.leading * DTYPES[name].itemsize % alignment == 0 for each, name in matrices)
 
 
 def is_transposed(space: Space, name: str) -> bool:

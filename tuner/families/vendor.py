@@ -23,7 +23,7 @@ MOST_FACTORS = 64  # sets of options whose alpha and beta are cached
 
 class LibraryKernel:
     """The vendor library's routine for one problem, called like a `Kernel`. `record` is the record with its time,
-    `because` the reason why it runs, if its match does not say it."""
+    `because` the reason why it runs, if its match does not say it. `at` is that of its `ProductLaunch`."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class LibraryKernel:
     ) -> None:
         self.because = because
         self.space, self.scope, self.device, self.candidate = space, space.operation.own(scope), device, candidate
-        self._launch, self._count = launch, len(space.operation.arrays)
-        self._plain = _factors(self.scope)
+        self._launch, self.at = launch
+        self._count, self._plain = len(space.operation.arrays), _factors(self.scope)
         self._factors: dict[str, tuple[float, float]] = {}
 
     @property

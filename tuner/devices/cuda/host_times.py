@@ -72,7 +72,10 @@ def _measured(device: Device, context: Context) -> HostTimes:
     first = int(memory.handle)
     arrays = [PlacedArray(first + number * nbytes, 0) for number in range(3)]
     with context.active():
-        ways: tuple[Callable[[], object], ...] = launch.enqueue, functools.partial(library, arrays, None, 1.0, 0.0)
+        ways: tuple[Callable[[], object], ...] = (
+            launch.enqueue,
+            functools.partial(library.on_arrays, arrays, None, 1.0, 0.0),
+        )
         kernel_ms, library_ms = (_shortest(way, device.synchronize) for way in ways)
     return HostTimes(kernel_ms, library_ms)
 

@@ -27,6 +27,7 @@ from tuner.families.matrices.plans import (
     StackExplainer,
     check_types,
     direct,
+    direct_library,
     empty_plan,
     result_shape,
     stack_shape,
@@ -229,8 +230,8 @@ def _shortcut(
         kernel = run.kernel(*(on(array) for on, array in zip(prepare, (out, a, b), strict=True)))
         if isinstance(kernel, Substitute) or kernel.space.operation.leading:
             return None
-        return direct(kernel, current)
-    return direct(run, current) if isinstance(run, LibraryKernel) else None
+        return direct_library(kernel, current) if isinstance(kernel, LibraryKernel) else direct(kernel, current)
+    return direct_library(run, current) if isinstance(run, LibraryKernel) else None
 
 
 def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:

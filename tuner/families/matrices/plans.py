@@ -10,6 +10,7 @@ from tuner.devices.cuda.arrays import PlacedArray
 from tuner.errors import ArgumentError, MisalignedArray
 from tuner.families.explanations import Explanation
 from tuner.families.matrices import arrays
+from tuner.families.vendor import LibraryKernel
 
 TYPES = ("float32", "float16", "bfloat16")
 RETRY = 16  # calls after which a plan asks again for its shortcut
@@ -94,6 +95,19 @@ def direct(kernel: Callable[..., None], current: Callable[[Any], int]) -> Produc
             kernel(*placed)
         else:
             kernel(*placed, alpha=alpha, beta=beta)
+
+    return multiply
+
+
+def direct_library(library: LibraryKernel, current: Callable[[Any], int]) -> Product:
+    """`direct` for the library, which needs no arrays in place of the addresses."""
+    at, with_factors = library.at, direct(library, current)
+
+    def multiply(a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
+        if alpha == 1 and beta == 0:
+            at((out.data_ptr(), a.data_ptr(), b.data_ptr(), current(a), 1.0, 0.0))
+        else:
+            with_factors(a, b, out, alpha, beta)
 
     return multiply
 

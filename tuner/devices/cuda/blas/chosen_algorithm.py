@@ -29,7 +29,7 @@ _BATCH, _STRIDE = 5, 6  # cublasLtMatrixLayoutAttribute_t
 _WORKSPACE_BYTES, _SCHEMES, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulPreferenceAttributes_t
 
 
-class _Offer(ctypes.Structure):
+class Offer(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t, which begins with the algorithm."""
 
     _fields_ = (
@@ -42,24 +42,22 @@ class _Offer(ctypes.Structure):
 
 
 @functools.cache
-def _handle(context: int) -> ctypes.c_void_p | None:
-    """The handle of the current context, with this number, which lives as long as the process; None if there is none.
-    Threads share it."""
+def handle_of(context: int) -> ctypes.c_void_p | None:
+    """The handle of the current context, with this number, which lives as long as the process; None if there is none,
+    or if cuBLASLt is not installed. Threads share it."""
     cublas_lt, handle = shared_library("cublasLt"), ctypes.c_void_p()
     if cublas_lt is None or cublas_lt.cublasLtCreate(ctypes.byref(handle)):
         return None
     return handle
 
 
-class ChosenAlgorithm:
-    """A product whose algorithm is chosen, once for each alignment of its addresses."""
+class Described:
+    """A product as cuBLASLt describes it."""
 
     def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
         """Raises ValueError if cuBLASLt cannot describe the product."""
         cublas_lt: Any = shared_library("cublasLt")
-        self._lt, self._handle, self._made = cublas_lt, handle, list[ctypes.c_void_p]()
-        self._offers: dict[tuple[int, ...], _Offer | None] = {}
-        self._asking = threading.Lock()  # the preference is of one question at a time
+        self._lt, self._handle = cublas_lt, handle
         is_double = product.dtypes[2] == "float64"
         self.kind: Any = ctypes.c_double if is_double else ctypes.c_float
         sums = SUMMED_64F if is_double else SUMMED_32F
@@ -78,46 +76,25 @@ class ChosenAlgorithm:
         )
         self._preference = self._new("MatmulPreference")
         self._set("MatmulPreference", self._preference, _WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
-        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.SCHEMES))
 
-    def call(
-        self, addresses: Sequence[int], stream: int, factors: Sequence[float], workspace: Callable[[], int]
-    ) -> Callable[[], int] | None:
-        """The call for C, A and B at these addresses, which returns a status; None if there is no algorithm.
-
-        `workspace` returns the address of WORKSPACE bytes for this stream, and is called if the algorithm needs any.
-        """
-        at_c, at_a, at_b = addresses
-        offer = self._offer(tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c)))
-        if offer is None:
-            return None
-        pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
-        alpha, beta = (ctypes.byref(self.kind(factor)) for factor in factors)
-        left, right, result = map(pointer, (layout.value for layout in self._layouts))
-        b, a, c = map(pointer, (at_b, at_a, at_c))
-        return functools.partial(
-            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
-            a, right, beta, c, result, c, result, ctypes.byref(offer), pointer(workspace() if nbytes else None),
-            ctypes.c_size_t(nbytes), pointer(stream),
-        )  # fmt: skip
-
-    def _offer(self, alignments: tuple[int, ...]) -> _Offer | None:
-        """The algorithm that is named first for addresses with these alignments in bytes."""
-        with self._asking:
-            if alignments not in self._offers:
-                self._offers[alignments] = self._asked(alignments)
-            return self._offers[alignments]
-
-    def _asked(self, alignments: tuple[int, ...]) -> _Offer | None:
-        offer, count = _Offer(), ctypes.c_int()
-        for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
-            self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
+    def asked(self) -> Offer | None:
+        """The algorithm that is named first, by what is preferred; None if there is none."""
+        offer, count = Offer(), ctypes.c_int()
         left, right, result = self._layouts
         status = self._lt.cublasLtMatmulAlgoGetHeuristic(
             self._handle, self._description, left, right, result, result, self._preference, 1,
             ctypes.byref(offer), ctypes.byref(count),
         )  # fmt: skip
         return None if status or not count.value or offer.state else offer
+
+    def number(self, offer: Offer, attribute: int) -> int:
+        """An attribute of an algorithm, of cublasLtMatmulAlgoConfigAttributes_t. Raises ValueError if it has none."""
+        value, written = ctypes.c_uint32(), ctypes.c_size_t()
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        read = self._lt.cublasLtMatmulAlgoConfigGetAttribute
+        if read(ctypes.byref(offer), attribute, ctypes.byref(value), size, ctypes.byref(written)):
+            raise ValueError(f"an algorithm of cuBLASLt has no attribute {attribute}")
+        return value.value
 
     def _layout(self, kind: int, rows: int, columns: int, matrices: Matrices, batch: int) -> ctypes.c_void_p:
         extents = (columns, rows) if matrices.is_transposed else (rows, columns)
@@ -142,10 +119,51 @@ class ChosenAlgorithm:
             raise ValueError(f"cuBLASLt does not take {value} as attribute {attribute} of a {what}")
 
 
+class ChosenAlgorithm(Described):
+    """A product whose algorithm is chosen, once for each alignment of its addresses."""
+
+    def __init__(self, product: MatrixProduct, handle: ctypes.c_void_p) -> None:
+        """Raises ValueError if cuBLASLt cannot describe the product."""
+        super().__init__(product, handle)
+        self._offers: dict[tuple[int, ...], Offer | None] = {}
+        self._asking = threading.Lock()  # the preference is of one question at a time
+        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.SCHEMES))
+
+    def call(
+        self, addresses: Sequence[int], stream: int, factors: Sequence[float], workspace: Callable[[], int]
+    ) -> Callable[[], int] | None:
+        """The call for C, A and B at these addresses, which returns a status; None if there is no algorithm.
+
+        `workspace` returns the address of WORKSPACE bytes for this stream, and is called if the algorithm needs any.
+        """
+        at_c, at_a, at_b = addresses
+        offer = self._offer(tuple(min(ALIGNED, address & -address) for address in (at_b, at_a, at_c, at_c)))
+        if offer is None:
+            return None
+        pointer, nbytes = ctypes.c_void_p.from_param, WORKSPACE if offer.workspace else 0
+        alpha, beta = (ctypes.byref(self.kind(factor)) for factor in factors)
+        left, right, result = map(pointer, (layout.value for layout in self._layouts))
+        b, a, c = map(pointer, (at_b, at_a, at_c))
+        return functools.partial(
+            self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
+            a, right, beta, c, result, c, result, ctypes.byref(offer), pointer(workspace() if nbytes else None),
+            ctypes.c_size_t(nbytes), pointer(stream),
+        )  # fmt: skip
+
+    def _offer(self, alignments: tuple[int, ...]) -> Offer | None:
+        """The algorithm that is named first for addresses with these alignments in bytes."""
+        with self._asking:
+            if alignments not in self._offers:
+                for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
+                    self._set("MatmulPreference", self._preference, attribute, ctypes.c_uint32(alignment))
+                self._offers[alignments] = self.asked()
+            return self._offers[alignments]
+
+
 def of(product: MatrixProduct, context: driver.Context) -> ChosenAlgorithm | None:
     """The product in this context; None if cuBLASLt cannot describe it, or is not installed."""
     with context.apart_from_capture(), context.active():
-        handle = _handle(context.handle.value or 0)
+        handle = handle_of(context.handle.value or 0)
     try:
         return None if handle is None else ChosenAlgorithm(product, handle)
     except ValueError:

@@ -8,28 +8,34 @@ To swizzle tiles, they round the number of tiles along N up to a multiple of 2, 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.blas import gemm
+from tuner.devices.cuda.blas.chosen_algorithm import Described, handle_of
 from tuner.devices.cuda.blas.cublas import version_text
+from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import MatrixProduct, Tiles
 from tuner.space.dtypes import DTYPES
 
-WORKSPACE = 32 << 20  # bytes of cuBLAS's default workspace on recent GPUs
 FEW_ROWS = 16  # assumed rows of a tile of a matrix-vector routine, which reports no tile
 MOST_SPLITS = 1 << 16  # no routine splits sums into more parts; a larger number means "unknown"
 MOST_ALGORITHMS = 1 << 16  # exceeds all algorithm numbers, so that number + variant * this is unique
 CUTLASS = (20, 23, 24)  # numbers of CUTLASS's algorithms
 PERSISTENT = (66,)  # algorithms with one block per multiprocessor, whose waves ignore splits and batch
 SWIZZLES = {5: 8, 2: 4, 1: 2, 0: 1}  # more tiles along N than the key are rounded up to a multiple of the value
+_ID, _TILE, _SPLITS, _VARIANT = 0, 1, 2, 5  # of cublasLtMatmulAlgoConfigAttributes_t
+_FIRST_TILES = (  # those of cublasLtMatmulTile_t that follow no rule; the others are in `_tiles`
+    (8, 8), (8, 16), (16, 8), (8, 32), (16, 16), (32, 8), (8, 64), (16, 32), (32, 16), (64, 8), (32, 32), (32, 64),
+    (64, 32), (32, 128), (64, 64), (128, 32), (64, 128), (128, 64), (64, 256), (128, 128), (256, 64), (64, 512),
+    (128, 256), (256, 128), (512, 64), (64, 96), (96, 64), (96, 128), (128, 160), (160, 128), (192, 128), (128, 192),
+    (128, 96), (32, 256), (256, 32),
+)  # fmt: skip
+_LAST_TILES = (256, 512), (256, 1024), (512, 512), (512, 1024)
+_LONGEST = 768
 VECTOR, LINE = 16, 128  # bytes: parts of a sum begin at multiples of LINE if all rows do, else of VECTOR
 
 
@@ -48,37 +54,28 @@ class Heuristic(NamedTuple):
 
 
 def of(product: MatrixProduct, units: int) -> Tiles | None:
-    """The tiling on a device with `units` multiprocessors. None if nvmath-python or cuBLAS is not installed, or if
-    cuBLASLt has no algorithm for the product. A context must be current."""
+    """The tiling on a device with `units` multiprocessors. None if cuBLAS is not installed, or if cuBLASLt has no
+    algorithm for the product. A context must be current."""
     plan = heuristic(product)
     return None if plan is None else tiles(product, plan, units)
 
 
 def heuristic(product: MatrixProduct) -> Heuristic | None:
     """The algorithm that cuBLASLt's heuristic ranks first; None as for `of`. A context must be current."""
-    cublasLt = _bindings()
-    if cublasLt is None or not gemm.has(*product.dtypes):
-        return None
+    handle = handle_of(driver.current_context() or 0) if gemm.has(*product.dtypes) else None
     try:
-        return _query(product, cublasLt)
-    except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # no algorithm, or an error of the bindings
+        return None if handle is None else _asked(Described(product, handle))
+    except (LookupError, ValueError):  # cuBLASLt cannot describe it, or names a tile that is not known here
         return None
 
 
 def version() -> str:
     """The library with its version; empty if it is not installed."""
-    cublasLt = _bindings()
-    return "" if cublasLt is None else f"cuBLASLt {version_text(cublasLt.get_version())}"
-
-
-@functools.cache
-def _bindings() -> Any:
-    """The Python bindings of cuBLASLt; None if they or cuBLAS are missing."""
-    try:
-        from nvmath.bindings import cublasLt
-    except (ImportError, RuntimeError):
-        return None
-    return cublasLt
+    cublas_lt: Any = shared_library("cublasLt")
+    if cublas_lt is None:
+        return ""
+    cublas_lt.cublasLtGetVersion.restype = ctypes.c_size_t
+    return f"cuBLASLt {version_text(cublas_lt.cublasLtGetVersion())}"
 
 
 def tiles(product: MatrixProduct, plan: Heuristic, units: int) -> Tiles:
@@ -110,90 +107,21 @@ def _parts(depth: int, splits: int, itemsize: int) -> int:
     return splits if splits < 2 else math.ceil(depth / (math.ceil(depth / splits / step) * step))
 
 
-def _query(product: MatrixProduct, cublasLt: Any) -> Heuristic | None:
-    offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), ctypes.c_int32()
-    address = offer.ctypes.data
-    handle, preference = _handle_of(driver.current_context() or 0)
-    description = _description(product.B.is_transposed, product.A.is_transposed, product.dtypes[2])
-    with _layouts(product, cublasLt) as (left, right, result):
-        cublasLt.matmul_algo_get_heuristic(
-            handle, description, left, right, result, result, preference, 1, address, ctypes.addressof(found)
-        )
-    if not found.value or offer["state"][0]:
+def _asked(product: Described) -> Heuristic | None:
+    """The algorithm that is named first. Raises LookupError if its tile is unknown, ValueError as `number` does."""
+    if (offer := product.asked()) is None:
         return None
-    names, value, written = cublasLt.MatmulAlgoConfigAttribute, ctypes.c_uint32(), ctypes.c_size_t()
-
-    def number(attribute: int) -> int:
-        """The value of an attribute of the algorithm."""
-        cublasLt.matmul_algo_config_get_attribute(
-            address, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
-        )
-        return value.value
-
-    tile, splits, algorithm = _tile(number(names.TILE_ID)), number(names.SPLITK_NUM), number(names.ID)
+    algorithm, tile, splits, variant = (product.number(offer, each) for each in (_ID, _TILE, _SPLITS, _VARIANT))
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    return Heuristic(algorithm, tile, splits, float(offer["waves_count"][0]), number(names.CUSTOM_OPTION))
+    return Heuristic(algorithm, _tiles()[tile - 1] if tile else None, splits, offer.waves, variant)
 
 
 @functools.cache
-def _tile(number: int) -> tuple[int, int] | None:
-    """The columns and rows of the tile with this id in cuBLASLt; None if the id stands for no tile."""
-    lengths = _bindings().MatmulTile(number).name.removeprefix("TILE_").split("x")
-    return (int(lengths[0]), int(lengths[1])) if len(lengths) == 2 else None
-
-
-@functools.cache
-def _handle_of(context: int) -> tuple[int, int]:
-    """A cuBLASLt handle and a preference for the current context. They live as long as the process."""
-    from nvmath.bindings import cublasLt
-
-    preference, most = cublasLt.matmul_preference_create(), ctypes.c_uint64(WORKSPACE)
-    gemm.set_attribute(
-        cublasLt.matmul_preference_set_attribute,
-        preference,
-        cublasLt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES,
-        most,
-    )
-    return cublasLt.create(), preference
-
-
-@functools.cache
-def _description(left: bool, right: bool, result: str) -> int:
-    """The descriptor of a product: whether the left and the right operand are transposed, and the result's dtype."""
-    from nvmath import CudaDataType
-    from nvmath.bindings import cublas, cublasLt
-
-    is_double = result == "float64"
-    kind = cublas.ComputeType.COMPUTE_64F if is_double else cublas.ComputeType.COMPUTE_32F
-    made = cublasLt.matmul_desc_create(kind, CudaDataType.CUDA_R_64F if is_double else CudaDataType.CUDA_R_32F)
-    names = cublasLt.MatmulDescAttribute
-    for name, is_transposed in ((names.TRANSA, left), (names.TRANSB, right)):
-        gemm.set_attribute(cublasLt.matmul_desc_set_attribute, made, name, ctypes.c_int32(is_transposed))
-    return int(made)
-
-
-@contextlib.contextmanager
-def _layouts(product: MatrixProduct, cublasLt: Any) -> Iterator[list[int]]:
-    """The layouts of both operands and the result. cuBLAS is column-major: the row-major C = A B is its C' = B' A'."""
-    from nvmath import CudaDataType
-
-    a, b, c = (CudaDataType[gemm.TYPES[dtype]] for dtype in product.dtypes)
-    names, made = cublasLt.MatrixLayoutAttribute, list[int]()
-    try:
-        for kind, rows, columns, matrices in (
-            (b, product.N, product.K, product.B),
-            (a, product.K, product.M, product.A),
-            (c, product.N, product.M, product.C),
-        ):
-            extents = (columns, rows) if matrices.is_transposed else (rows, columns)
-            made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            # The stride is set for a single matrix, too: cuBLASLt's choice may depend on its alignment.
-            gemm.set_attribute(
-                cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
-            )
-            stride = ctypes.c_int64(matrices.stride)
-            gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
-        yield made
-    finally:
-        for layout in made:
-            cublasLt.matrix_layout_destroy(layout)
+def _tiles() -> list[tuple[int, int]]:
+    """The columns and rows of the tiles of cublasLtMatmulTile_t, from 1 on; 0 stands for no tile."""
+    made = dict.fromkeys(_FIRST_TILES)
+    for step, step_of_rows, most in ((8, 64, 49152), (64, 8, 65536)):
+        for columns in range(step, _LONGEST + 1, step):
+            for rows in range(step_of_rows, min(_LONGEST, most // columns) + 1, step_of_rows):
+                made[columns, rows] = None
+    return [*made, *_LAST_TILES]
