@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -28,9 +27,7 @@ def installed(factory: pytest.TempPathFactory) -> Path:
 def _install(site: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder)
-        with tarfile.open(next(Path(folder).glob("*.tar.gz"))) as archive:
-            archive.extractall(folder, filter="data")
-        _run(*PIP, "--target", site, Path(folder) / f"tuner-{VERSION}")
+        _run(*PIP, "--target", site, Path(folder) / f"tuner-{VERSION}.tar.gz")
 
 
 def _run(*command: str | Path) -> None:
