@@ -153,10 +153,11 @@ def test_what_precedes_the_first_question_counts_up_to_half_of_the_time(
     now = time.monotonic()
     with Search("random", Pool(PARAMETERS, VALID), Budget(seconds=10), began=now - earlier) as search:
         monkeypatch.setattr(strategies.time, "monotonic", lambda: now)
+        assert search.left == pytest.approx(left)
         assert search.ask() is not None
         monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left - 0.1)
         assert not search.is_late()
-        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left)
+        monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left + 0.1)
         assert search.is_late()
 
 

@@ -217,6 +217,15 @@ class Search:
         """The CPU time, in seconds, that the strategy has used in a separate process."""
         return self._proposer.seconds
 
+    @property
+    def left(self) -> float | None:
+        """The seconds that the search would have if it began now; None if the budget is no time."""
+        return None if self._seconds is None else self._left(self._seconds)
+
+    def _left(self, seconds: float) -> float:
+        """What is left now of a budget of `seconds`, at the first `ask`."""
+        return seconds if self._began is None else max(self._began + seconds - time.monotonic(), seconds / 2)
+
     def ready(self) -> bool:
         """Whether `ask` returns at once. If not, the strategy's process starts to compute the next configuration."""
         return bool(self._leaders) or self._is_spent() or self._proposer.ready()
@@ -228,9 +237,7 @@ class Search:
     def ask(self) -> Config | None:
         """The next configuration. None: first tell outstanding results; if none is outstanding, the search is over."""
         if self._seconds is not None and self._deadline == math.inf:
-            now = time.monotonic()
-            began = now if self._began is None else self._began
-            self._deadline = max(began + self._seconds, now + self._seconds / 2)
+            self._deadline = time.monotonic() + self._left(self._seconds)
         while not self.ready():
             self.wait(POLL_SECONDS)
         if self._is_spent():

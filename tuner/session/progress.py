@@ -79,7 +79,7 @@ class BarProgress:
         if start is None:
             self._bar.draw(None, f"{self._step}, {elapsed:.0f} s")
             return
-        share = elapsed / start.seconds if start.seconds is not None else self._done / max(1, start.total)
+        share = elapsed / start.left if start.left is not None else self._done / max(1, start.total)
         of = "" if start.seconds is not None else f"/{start.total}"
         parts = [f"{start.space.name}: {self._done}{of}"]
         if self._best is not None and self._best.time_ms is not None:

@@ -54,7 +54,7 @@ class SearchStart:
     """The state at the start of a search, for display.
 
     `valid` counts the valid configurations, and `total` those that the budget allows. `known` are the trials of valid
-    configurations from earlier runs. `seconds` is the budget if it is a time.
+    configurations from earlier runs. `seconds` is the budget if it is a time, and `left` what is left of it.
     """
 
     space: Space
@@ -65,6 +65,7 @@ class SearchStart:
     known: Sequence[Trial]
     ceilings: Ceilings | None
     seconds: float | None = None
+    left: float | None = None
 
 
 class Progress(TrialListener, Protocol):
@@ -208,7 +209,8 @@ def explored(
             total = min(budget.evaluations or valid, valid)
             ceilings = stored_ceilings.of(crew.device)
             known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
-            start = SearchStart(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
+            times = budget.seconds, search.left
+            start = SearchStart(space, crew.device, crew.scope, total, valid, known, ceilings, *times)
             progress.started(start)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed by an older protocol; they are kept, but not used")

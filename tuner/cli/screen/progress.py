@@ -75,7 +75,7 @@ class TuningProgress:
         with self._lock:
             doubtful = sum(trial.outcome.doubtful for trial in known)  # the search measures these again
             unproposed = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
-            self._status = SearchStatus(rate_texts, start.total, start.valid, unproposed, start.seconds)
+            self._status = SearchStatus(rate_texts, start.total, start.valid, unproposed, start.left)
             self._step, self._shown_best = None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
