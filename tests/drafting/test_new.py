@@ -170,6 +170,26 @@ def test_a_parameter_by_value_of_an_open_type_is_a_scalar(tmp_path: Path, tune: 
     assert tune("validate", file).status == 0
 
 
+OF_OTHERS = """
+__constant__ float weights[4];
+__constant__ float table[8];
+template <typename T, typename Stride>
+__global__ void f(T *y, const T *x, Stride apart, int n) { y[threadIdx.x] = x[1 + 2 * apart] * weights[n]; }
+__global__ void g(float *y) { y[threadIdx.x] = table[threadIdx.x]; }
+"""
+
+
+def test_types_of_parts_of_indices_are_integers_and_constants_of_other_kernels_no_arguments(
+    tmp_path: Path, tune: Tune
+) -> None:
+    operation = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "f"))["operation"]
+    assert operation["types"] == {"T": ["float32", "float64"], "Stride": ["int32", "int64"]}
+    assert [a["name"] for a in operation["arguments"]] == ["y", "x", "apart", "n", "weights"]
+    (tmp_path / "f.yaml").unlink()
+    operation = data_of(drafted(tmp_path, tune, "f.cu", OF_OTHERS, "--entry", "g"))["operation"]
+    assert [a["name"] for a in operation["arguments"]] == ["y", "table"]
+
+
 PAIRS = """
 __global__ void f(float2 *y, const double2 *x, const float4 *w, int n) { y[threadIdx.x].x = x[0].x; }
 """

@@ -115,6 +115,19 @@ struct Row {{ int key; int values[4]; }};
 const struct Row rows[] = {{ {", ".join(f"{{{{{i}, {{{{1, 2, 3, 4}}}}}}}}" for i in range(3))} }};
 {twice()}
 int main() {{ std::vector<int> v; }}""",
+    "functions of both sides without a mark": f"""\
+#include <vector>
+template <typename T> constexpr T
+twofold(T x) {{ return 2 * x; }}
+constexpr int unused() {{ return std::vector<int>().size(); }}
+struct Angle {{
+    float by;
+    friend bool operator!=(const Angle &a, const Angle &b) {{ return a.by != std::vector<float>{{b.by}}[0]; }}
+    bool operator==(const Angle &b) {{ return !(*this != b); }}
+    __device__ float of(float x) const {{ return by * twofold(x); }}
+}};
+int main() {{ return Angle{{1}} != Angle{{2}}; }}
+{twice("Angle{1}.of(x[i])")}""",
     "a pointer to a member": f"""\
 #include <vector>
 class Domain {{ public: float &at(int i) {{ return all[i]; }} std::vector<float> all; }};
@@ -169,6 +182,14 @@ def test_an_error_has_the_line_of_the_file(tmp_path: Path, tune: Tune) -> None:
     done = tune("validate", brought(tmp_path, text), "--compile")
     assert done.status == 2
     assert f'brought.cu({line}): error: identifier "z" is undefined' in done.err
+
+
+def test_functions_that_kernels_call_without_a_mark_get_one_at_their_line() -> None:
+    text = IDIOMS["functions of both sides without a mark"]
+    lines = device_code.of(text, ("twice",)).splitlines()
+    assert len(lines) == len(text.splitlines())
+    assert [line for line in lines if "constexpr" in line] == ["template <typename T> __device__ constexpr T"]
+    assert not any("operator" in line or "main" in line for line in lines)
 
 
 def test_host_code_is_no_part_of_the_identity(tmp_path: Path) -> None:

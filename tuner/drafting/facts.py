@@ -118,12 +118,12 @@ class Facts:
 
     @cached_property
     def constants(self) -> dict[str, tuple[Parameter, list[str]]]:
-        """The `__constant__` variables that the source uses and the host fills, with their extents."""
+        """The `__constant__` variables that the kernels read and the host fills, with their extents."""
         found = {
             name: (Parameter(name, " ".join(type_.split()), True, True), re.findall(r"\[\s*([^\]]*?)\s*\]", extents))
             for type_, name, extents in _CONSTANT.findall(self.code)
         }
-        return {name: each for name, each in found.items() if len(re.findall(rf"\b{name}\b", self.code)) > 1}
+        return {name: each for name, each in found.items() if name in self.reached}
 
     def is_local(self, parameter: Parameter) -> bool:
         """Whether a parameter is in OpenCL local memory."""

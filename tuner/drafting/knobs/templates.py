@@ -66,7 +66,8 @@ class Templates:
             declared = set(re.findall(rf"\b{name} (?:const )?(\w+)\b(?! \()", body))
             declared |= {p.name for p in self._parameters if p.type == name and not p.is_pointer}
             words = "|".join(map(re.escape, sorted(declared)))
-            if declared and re.search(rf"[%&] (?:{words})\b|\b(?:{words}) (?:%|<<|>>|& [^&])|\[ (?:{words}) \]", body):
+            index = rf"\[ (?:[^\[\]()]* )?(?:{words}) (?:[^\[\]()]* )?\]"
+            if declared and re.search(rf"[%&] (?:{words})\b|\b(?:{words}) (?:%|<<|>>|& [^&])|{index}", body):
                 found.append(name)
         return found
 

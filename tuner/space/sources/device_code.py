@@ -45,6 +45,7 @@ class _Declaration:
     is_host: whether it is a function or a variable of the host: not marked for the device, and no constant.
     is_kernel: whether it is marked as a kernel.
     members: those of a class or a namespace.
+    is_unmarked: whether it is a constexpr function without a mark, which nvcc's users may call in kernels.
     """
 
     first: int
@@ -54,6 +55,7 @@ class _Declaration:
     is_kernel: bool = False
     members: tuple[_Declaration, ...] = ()
     is_namespace: bool = False
+    is_unmarked: bool = False
 
     @property
     def host_members(self) -> Iterator[_Declaration]:
@@ -73,7 +75,7 @@ def of(text: str, kernels: tuple[str, ...]) -> str:
     """
     file = _File(text)
     declarations = list(_flat(file.declarations))
-    has_host_code = any(each.is_host or any(each.host_members) for each in declarations)
+    has_host_code = any(each.is_host or each.is_unmarked or any(each.host_members) for each in declarations)
     if not has_host_code or not any(each.is_kernel for each in declarations):
         return text  # kernels of a header's macros are not known as such
     return file.cut(file.reached(kernels))
@@ -146,6 +148,7 @@ class _File:
     def cut(self, reached: frozenset[str]) -> str:
         """The text with blanks in place of what is not reached. Directives stay, except includes of libraries."""
         parts, end = list[str](), 0
+        unmarked = {self._after_template(each.first) for each in _flat(self.declarations) if each.is_unmarked}
         unneeded = {at for first, last in self._unneeded(self.declarations, reached) for at in range(first, last + 1)}
         for at, token in enumerate(self._tokens):
             match = _LIBRARY.match(token.text) if token.is_directive else None
@@ -153,6 +156,9 @@ class _File:
             if is_library or (at in unneeded and not token.is_directive):
                 parts += [self._text[end : token.start], re.sub(r"[^\n]", " ", token.text)]
                 end = token.end
+            elif at in unmarked:
+                parts += [self._text[end : token.start], "__device__ "]
+                end = token.start
             elif token.text == "using" and self._at(at + 1) == "namespace":  # which its header may not declare here
                 name = "".join(self._at(i) for i in range(at + 2, self._next(at, ";")))
                 parts += [self._text[end : token.start], f"namespace {name} {{}} "]
@@ -213,18 +219,18 @@ class _File:
                     inner = tuple(self._declarations(at + 1, close))
                     return _Declaration(first, close, members=inner, is_namespace=True)
                 if self._is_body(start, at):
-                    return self._function(first, start, at, close)
+                    return self._function(first, start, at, close, in_class)
                 before = {self._at(i) for i in self._outside(start, at)}
                 if not before.isdisjoint(_TYPES) and before.isdisjoint({"enum", "="}):  # no initializer
                     members = tuple(self._declarations(at + 1, close, in_class=True))
             at = (at if close is None else close) + 1
         last = min(at, end - 1)
         if self._is_prototype(start, last):
-            return self._function(first, start, last, last)
+            return self._function(first, start, last, last, in_class)
         is_host = not in_class and not self._has(first, last + 1, {*self._marks, *_CONSTANT})
         return _Declaration(first, last, self._names(start, last), is_host, members=members)
 
-    def _function(self, first: int, start: int, opening: int, last: int) -> _Declaration:
+    def _function(self, first: int, start: int, opening: int, last: int, in_class: bool) -> _Declaration:
         """The function whose body or semicolon is at `opening`."""
         parameters = self._parameters(start, opening)
         before = range(first, opening if parameters is None else parameters)
@@ -240,7 +246,15 @@ class _File:
         is_default = last == opening and self._at(last - 2) == "=" and self._at(last - 1) in ("default", "delete")
         words = {self._at(at) for at in before}
         is_host = not is_default and words.isdisjoint(self._marks)
-        return _Declaration(first, last, frozenset({named}), is_host, not words.isdisjoint(self._kernel_marks))
+        is_unmarked = is_host and "constexpr" in words and not in_class and named != _ALWAYS
+        return _Declaration(
+            first,
+            last,
+            frozenset({named}),
+            is_host and not is_unmarked,
+            not words.isdisjoint(self._kernel_marks),
+            is_unmarked=is_unmarked,
+        )
 
     def _at(self, at: int) -> str:
         """The text of a token; empty for a directive, and after the last."""
@@ -276,7 +290,7 @@ class _File:
         """The position of the parenthesis that opens the parameters of a function; None if there is none."""
         for at in self._outside(start, end):
             before = self._at(at - 1)
-            if self._at(at) == "=" and before != _ALWAYS:
+            if self._at(at) == "=" and _ALWAYS not in (before, self._at(at - 2), self._at(at - 3)):
                 return None
             if self._at(at) == "(" and at > start and before not in (*_ATTRIBUTES, _ALWAYS):
                 return at
