@@ -203,6 +203,14 @@ PROGRAMS: dict[str, tuple[str, dict[str, list[str | int] | str]]] = {
             sort<<<cells / TILE, TILE>>>(keys, TILE); }""",
         {"grid": ["(cells // TILE)"]},
     ),
+    "two blocks of the kernel's macro that are passed as a size": (
+        """#define TILE 64
+        __global__ void sort(float *keys, int length) { for (int k = 1; k < length; k *= 2)
+            keys[blockIdx.x * 2 * TILE + threadIdx.x] += keys[blockIdx.x * 2 * TILE + threadIdx.x + TILE]; }
+        void run(float *keys) { int length = 2 * TILE; cudaMalloc(&keys, length * sizeof(float));
+            sort<<<(length + 2 * TILE - 1) / (2 * TILE), TILE>>>(keys, length); }""",
+        {"grid": ASKED},
+    ),
     "elements in types of OpenGL": (
         """__global__ void render(unsigned int *pixels, int width, int height) {
             pixels[(blockIdx.y * width + blockIdx.x) ^ 1] = height; }

@@ -55,20 +55,24 @@ class Terms:
         (only, *more) = [*terms] or [()]
         if more and self._site.scope.is_clear(value):
             self._sums[name] = value
+        if only and not more and all(map(self._is_own, only)):
+            return  # the kernel's own macros say it for all their values
         if only and not more and not number and terms[only] > 1:
             self._multiples.setdefault(only, []).append((name, terms[only]))
         if not only or more or terms[only] != 1:
             return
         if len(only) == 1:
-            match = _NAME.fullmatch(only[0])
-            if match and only[0].startswith(":") and match[1] in self._names.numbers:
-                return  # the kernel's own macro says it for all its values
-            if match:
+            if match := _NAME.fullmatch(only[0]):
                 self._passed.setdefault(match[1].rpartition(".")[2], only[0])
             self._shared.setdefault(only[0], []).append(name)
             self._known.setdefault(only[0], {(name,): 1, **({(): -number} if number else {})})
         elif not number:
             self._products.append((only, name))
+
+    def _is_own(self, atom: str) -> bool:
+        """Whether a name of the host is a macro or constant of the kernel."""
+        match = _NAME.fullmatch(atom)
+        return match is not None and atom.startswith(":") and match[1] in self._names.numbers
 
     def _add_block(self, name: str, extent: Polynomial) -> None:
         """Note the name of the host that is the block size along an axis."""
