@@ -71,6 +71,36 @@ def scale(x, n, BLOCK: tl.constexpr):
     pass
 """
 
+VARIABLE = """\
+import triton
+import triton.language as tl
+
+
+@triton.heuristics({
+    "HAS_SCALE": lambda args: args["scale"] is not None,
+    "IS_VARLEN": lambda args: args["starts"] is not None,
+})
+@project_autotune(configs=[triton.Config({"BD": b}) for b in [16, 32]], key=["T"])
+@triton.jit
+def total(y, x, scale, starts, places, T, D: tl.constexpr, BD: tl.constexpr, WIDTH: tl.constexpr, eps: tl.constexpr,
+          row_stride: tl.constexpr, REVERSE: tl.constexpr, HAS_SCALE: tl.constexpr, IS_VARLEN: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BD)
+    if IS_VARLEN:
+        row = tl.load(starts + tl.load(places + row))
+    v = tl.load(x + row * row_stride + columns, mask=(columns < D) & (row < T), other=0.0) + eps
+    if REVERSE:
+        v = -v
+    if HAS_SCALE:
+        v *= scale
+    tl.store(y + row * row_stride + columns, v, mask=columns < D)
+
+
+def run(x, y):
+    T, D = x.shape
+    WIDTH = triton.next_power_of_2(D)
+    total[(T,)](y, x, None, None, None, T, D=D, WIDTH=WIDTH)
+"""
+
 
 def drafted(folder: Path, text: str, entry: str | None = None) -> str:
     (folder / "kernel.py").write_text(text)
@@ -131,3 +161,17 @@ def test_a_file_with_several_kernels_asks_for_one_that_no_other_calls(tmp_path: 
         drafted(tmp_path, "x = 1\n")
     with pytest.raises(RequestError, match=r"kernel.py: not Python"):
         drafted(tmp_path, "x = = 1\n")
+
+
+def test_what_may_be_absent_is_left_out_and_constants_are_what_they_are_used_for(tmp_path: Path) -> None:
+    text = drafted(tmp_path, VARIABLE)
+    data = yaml.safe_load(text)
+    operation = data["operation"]
+    assert [each["name"] for each in operation["arguments"]] == ["y", "x", "T"]
+    assert (operation["sizes"], operation["options"]) == ({"T": None, "D": None}, {"eps": 0.00001})
+    assert data["parameters"] == {"BD": [16, 32], "REVERSE": [False]}
+    assert data["derived"] == {"HAS_SCALE": 0, "IS_VARLEN": 0, "WIDTH": "next_power_of_2(D)", "row_stride": 1}
+    assert "HAS_SCALE: 0  # scale is left out; with it under `arguments:`, 1" in text
+    answered = re.sub(r"\n?(  )?# \?[^\n]*", "", text)
+    (tmp_path / "kernel.yaml").write_text(answered)
+    assert reader.read(tmp_path / "kernel.yaml").kernels == "total"

@@ -42,7 +42,7 @@ def of(function: ast.FunctionDef, tree: ast.Module) -> Autotuned:
     """What the decorators of a kernel say; `tree` is its file."""
     calls = {_name(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
     heuristics = dict(_heuristics(calls.get("heuristics")))
-    call = calls.get("autotune")
+    call = next((each for name, each in calls.items() if name.endswith("autotune")), None)  # also a project's own
     if call is None:
         return Autotuned(heuristics=heuristics)
     given = {keyword.arg: keyword.value for keyword in call.keywords}

@@ -15,10 +15,12 @@ from tuner.errors import RequestError
 from tuner.lockless import cached_property
 from tuner.quoting import quoted, shown
 from tuner.space.jit import closure, function, part
+from tuner.space.jit.absence import absent
 from tuner.space.jit.function import JitFunction, JitParameter
 
 USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
 BLOCKS = (64, 128, 256)  # of a constant without any
+FLAG = (False,)  # of a constant that is a condition
 
 
 class PythonDraft:
@@ -37,6 +39,7 @@ class PythonDraft:
         self.pointers = Pointers(self.function.node, names)
         self.told = configs.of(self.function.node, self.tree)
         self.launch = launches.of(self.tree, self.function.name, [p.name for p in self.function.parameters])
+        self.absent = absent(self.function.node)
 
     def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
         """The kernel to draft: the only one that no other kernel calls, unless `entry` names one."""
@@ -79,7 +82,7 @@ class PythonDraft:
         """The parameters that are arrays, in order. Those that another function gets are judged by their names."""
         likely = {name for name in self.pointers.passed if name.endswith("ptr")}
         found = self.pointers.all | likely | {p.name for p in self.function.arguments if p.name.endswith("_ptr")}
-        return [p.name for p in self.function.arguments if p.name in found]
+        return [p.name for p in self.function.arguments if p.name in found and p.name not in self.absent.all]
 
     @cached_property
     def scalars(self) -> list[JitParameter]:
@@ -92,13 +95,29 @@ class PythonDraft:
         numbers = [p.name for p in self.scalars]
         bounding = _compared(self.function.node)
         found = [n for n in numbers if (n in self.told.key or n in bounding) and not n.startswith("stride")]
-        constants = [c.name for c in self.function.constants if c.name in self.told.key]
-        return [*found, *constants] or ["n"]
+        return [*found, *self._constant_sizes(bounding)] or ["n"]
+
+    def _constant_sizes(self, bounding: set[str]) -> list[str]:
+        """The constants that are sizes."""
+        chosen = {*self.told.values, *self.told.heuristics, *self.deduced}
+        constants = [c.name for c in self.function.constants if c.name not in chosen and not _is_stride(c)]
+        flags, bounds = _conditions(self.function.node), _bounds(self.function.node)
+        return [n for n in constants if (n in self.told.key or n in bounding & bounds) and n not in flags]
+
+    @cached_property
+    def deduced(self) -> dict[str, str]:
+        """The constants that the host computes from other parameters of the kernel, as `next_power_of_2(n)`."""
+        if self.launch is None:
+            return {}
+        grid, names = launches.PythonGrid(self.launch), {c.name for c in self.function.constants}
+        found = {name: grid.computed(name) for name in self.launch.passed if name in names - {*self.told.values}}
+        return {name: text for name, text in found.items() if text is not None}
 
     @property
     def options(self) -> list[JitParameter]:
         """The numbers that are real: `eps`, `alpha`."""
-        return [p for p in self.scalars if p.name not in self.sizes and not _is_stride(p)]
+        reals = [c for c in self.function.constants if c.name.startswith("eps") and c.name not in self.told.values]
+        return [*(p for p in self.scalars if p.name not in self.sizes and not _is_stride(p)), *reals]
 
     def _sizes(self) -> Iterator[str]:
         is_told = self.sizes != ["n"] or any(p.name == "n" for p in self.scalars)
@@ -151,14 +170,16 @@ class PythonDraft:
 
     def _parameters(self) -> Iterator[str]:
         values: dict[str, Any] = dict(self.told.values)
-        known = {*values, *self.sizes, *self.told.heuristics}
+        known = {*values, *self.sizes, *self.told.heuristics, *self.deduced, *(o.name for o in self.options)}
+        conditions = _conditions(self.function.node)
         passed = {} if self.launch is None else self.launch.passed
         for constant in self.function.constants:
             given = passed.get(constant.name)
-            if constant.name in known or (constant.has_default and given is None):
+            if constant.name in known or _is_stride(constant) or (constant.has_default and given is None):
                 continue
             literal = given.value if isinstance(given, ast.Constant) else None
-            values[constant.name] = BLOCKS if literal is None else (literal,)
+            usual = FLAG if constant.name in conditions else BLOCKS
+            values[constant.name] = usual if literal is None else (literal,)
         yield "parameters:"
         for name, each in values.items():
             is_guess = name not in self.told.values
@@ -187,11 +208,17 @@ class PythonDraft:
             yield "? @triton.autotune leaves some out (prune_configs_by): say which under `restrictions:`"
 
     def _derived(self) -> Iterator[str]:
-        if self.told.heuristics:
+        strides = [c.name for c in self.function.constants if _is_stride(c)]
+        if self.told.heuristics or self.deduced or strides:
             yield "derived:"
-        for name, text in self.told.heuristics.items():
+        for name, text in {**self.told.heuristics, **self.deduced}.items():
+            if name in self.absent.tested:
+                yield f"  {word(name)}: 0  # {self.absent.tested[name]} is left out; with it under `arguments:`, 1"
+                continue
             ask = "" if text else asked("its value, as @triton.heuristics computes it?")
             yield f"  {word(name)}: {word(text or '0')}{ask}"
+        for name in strides:
+            yield f"  {word(name)}: 1{asked('the elements from one index to the next, in terms of sizes?')}"
 
 
 def _is_stride(parameter: JitParameter) -> bool:
@@ -209,6 +236,33 @@ def _compared(node: ast.FunctionDef) -> set[str]:
             name = each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
             within = each.args[:1] if name == "cdiv" else each.args if name == "range" else []
         found |= {n.id for part in within for n in ast.walk(part) if isinstance(n, ast.Name)}
+    return found
+
+
+def _conditions(node: ast.FunctionDef) -> set[str]:
+    """The names that are conditions by themselves: `if REVERSE`, `a if not LAST else b`."""
+    found = set[str]()
+    tests = [each.test for each in ast.walk(node) if isinstance(each, ast.If | ast.IfExp)]
+    while tests:
+        match tests.pop():
+            case ast.Name(id=name):
+                found.add(name)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                tests.append(operand)
+            case ast.BoolOp(values=values):
+                tests += values
+    return found
+
+
+def _bounds(node: ast.FunctionDef) -> set[str]:
+    """The names that something is compared with which is no literal, by < or >: `columns < n`."""
+    found = set[str]()
+    for each in ast.walk(node):
+        match each:
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Name(id=name)]) if not isinstance(
+                left, ast.Constant
+            ):
+                found.add(name)
     return found
 
 

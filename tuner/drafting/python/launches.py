@@ -50,6 +50,16 @@ class PythonGrid:
         translated = [self._translated(axis, meta) for axis in axes]
         return None if None in translated else [each for each in translated if each is not None]
 
+    def computed(self, name: str) -> str | None:
+        """What is passed for a parameter as an expression of other parameters; None if it is something else."""
+        value = self._value(self._launch.passed[name])
+        if value is self._launch.passed[name] and not isinstance(value, ast.Call | ast.BinOp):
+            return None
+        translator = _Translator({text: each for text, each in self._known.items() if each != name}, "")
+        changed = translator.visit(ast.parse(ast.unparse(value), mode="eval"))
+        is_plain = translator.is_plain and any(isinstance(each, ast.Name) for each in ast.walk(changed))
+        return ast.unparse(ast.fix_missing_locations(changed)) if is_plain else None
+
     def _value(self, node: ast.expr) -> ast.expr:
         """What a name of the function around the launch stands for."""
         if isinstance(node, ast.Name):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.space.jit import part
+from tuner.space.jit.absence import absent
 
 MISSING = object()  # the default of a parameter that has none
 
@@ -74,6 +75,7 @@ def _function(node: ast.FunctionDef) -> JitFunction:
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults = [MISSING] * (len(arguments) - len(node.args.defaults)) + list(map(_value, node.args.defaults))
     arguments += node.args.kwonlyargs
+    without = absent(node).all
     defaults += [MISSING if each is None else _value(each) for each in node.args.kw_defaults]
     return JitFunction(
         node.name,
@@ -81,7 +83,7 @@ def _function(node: ast.FunctionDef) -> JitFunction:
             JitParameter(
                 a.arg,
                 a.annotation is not None and "constexpr" in ast.unparse(a.annotation),
-                default,
+                None if default is MISSING and a.arg in without else default,
                 (
                     not {a.arg, position} & unspecialised,
                     not {a.arg, position} & (unspecialised | unaligned),
