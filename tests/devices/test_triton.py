@@ -187,6 +187,18 @@ def test_a_changed_helper_is_built_anew(tmp_path: Path) -> None:
 
 
 @needs_triton
+def test_a_kernel_is_compiled_without_running_the_packages_around_it(tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path / "library", {**SPACE, "default": GOOD})
+    text = file.with_name("kernel.py").read_text().replace("from helper import", "from .helper import")
+    file.with_name("kernel.py").write_text(text)
+    file.with_name("helper.py").write_text("from library import VERSION\n" + HELPER)
+    file.with_name("__init__.py").write_text("VERSION = 3\nimport something_that_is_not_installed\n")
+    done = tune("validate", str(file), "--compile")
+    assert done.status == 0, done.err
+    assert "cuda: the default compiles for sm_" in done.out
+
+
+@needs_triton
 def test_a_build_takes_no_more_than_it_may(space: Space) -> None:
     limited = compiler(Allowance(seconds=60, memory=1 << 20))
     with pytest.raises((BuildError, EnvironmentTrouble), match="memory"):
@@ -195,12 +207,12 @@ def test_a_build_takes_no_more_than_it_may(space: Space) -> None:
 
 @needs_triton
 def test_a_process_that_was_killed_is_started_again(space: Space) -> None:
-    built(space, n=33)
+    built(space, n=33, BLOCK=256, num_warps=2)
     process = SERVICE._process
     assert process is not None
     process.kill()
     process.wait()
-    assert built(space, n=35)
+    assert built(space, n=35, BLOCK=256)
 
 
 @needs_triton

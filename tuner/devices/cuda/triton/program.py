@@ -4,6 +4,7 @@ It runs as a script, without tuner. Each kernel is compiled in a fork, so that a
 one file defines never reaches another. Neither a GPU nor torch is needed.
 """
 
+import ast
 import base64
 import contextlib
 import importlib
@@ -195,8 +196,46 @@ def loaded(request: Json, folder: str) -> ModuleType:
     name = f"{request['package']}.{path.stem}" if request["package"] else path.stem
     if request["root"]:
         sys.path.insert(0, request["root"])
-    if request["package"]:
-        importlib.import_module(request["package"])
+    if not request["package"]:
+        return executed(name, path)
+    before = {*sys.modules}
+    try:
+        enter(request["package"], request["root"])
+        return executed(name, path)
+    except Exception as error:  # the kernel may need what its packages do when they are imported
+        for each in {*sys.modules} - before:
+            del sys.modules[each]
+        try:
+            importlib.import_module(request["package"])
+        except Exception:
+            raise error from None
+        return executed(name, path)
+
+
+def enter(package: str, root: str) -> None:
+    """Define a package and those around it without running their files, which often import a library and torch."""
+    names = package.split(".")
+    for count in range(1, len(names) + 1):
+        name = ".".join(names[:count])
+        if name not in sys.modules:
+            module = sys.modules[name] = ModuleType(name)
+            module.__path__ = [os.path.join(root, *names[:count])]
+            vars(module).update(literals(Path(*module.__path__, "__init__.py")))
+
+
+def literals(file: Path) -> Json:
+    """The numbers and texts at the top level of a file, such as __version__."""
+    found: Json = {}
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for node in ast.parse(file.read_text()).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)):
+                    found[name] = value
+    return found
+
+
+def executed(name: str, path: Path) -> ModuleType:
+    """The module of a file."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
