@@ -52,13 +52,13 @@ def trace(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_same_for_a_seed(name: str) -> None:
-    first = trace(name, Budget(evaluations=30), seed=5)
-    assert len(set(first)) == len(first) == 30
+    first = trace(name, Budget(evaluations=24), seed=5)
+    assert len(set(first)) == len(first) == 24
     assert set(first) <= set(VALID)
     random.random()  # whatever else draws numbers changes nothing
     np.random.random()  # noqa: NPY002
-    assert trace(name, Budget(evaluations=30), seed=5) == first
-    assert (trace(name, Budget(evaluations=30), seed=6, most=10) == first[:10]) == ("brute_force" in name)
+    assert trace(name, Budget(evaluations=24), seed=5) == first
+    assert (trace(name, Budget(evaluations=24), seed=6, most=5) == first[:5]) == ("brute_force" in name)
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_
 def test_a_strategy_exhausts_a_small_space_and_stops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernel Tuner's genetic algorithm never comes to an end on some of these."""
     monkeypatch.setattr(foreign, "PATIENCE_SECONDS", 0.25)
-    for size in (1, 2, 8, 30):
+    for size in (1, 2, 20):
         valid = random.Random(size).sample(VALID, size)
         assert sorted(map(str, trace(name, Budget(), valid=valid))) == sorted(map(str, valid))
     assert len(set(trace(name, Budget(evaluations=9), valid=valid))) == 9
