@@ -60,4 +60,4 @@ def test_a_decorator_takes_the_space_of_its_own_kernel(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"is no function of @triton.jit; write that below autotune"):
         tuner.autotune(tmp_path / "kernel.yaml")(decorated)
     with pytest.raises(RequestError, match="write the path of a space file, or a kernel's name"):
-        tuner.autotune(7)(decorated)  # type: ignore[arg-type]
+        tuner.autotune(7)(decorated)  # type: ignore[arg-type]  # a wrong type is what this tests

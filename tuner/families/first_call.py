@@ -22,6 +22,7 @@ from tuner.space.texts import size_text
 from tuner.store import locks
 
 MOST_TOLD = 2000  # characters of what a failed run said
+_CALLER = 7  # frames from a warning here to the call of the kernel
 _TIME = re.compile(r"[1-9]\d{0,5}[smh]")
 
 
@@ -56,14 +57,15 @@ class FirstCall:
             if is_tuned():
                 return
             warnings.warn(
-                f"{about}: the first call tunes it on {device.name}, for {self.budget} and a final round", stacklevel=7
+                f"{about}: the first call tunes it on {device.name}, for {self.budget} and a final round",
+                stacklevel=_CALLER,
             )
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                 text=True, errors="replace", env=paths.child_environment(),
             )  # fmt: skip
         if done.returncode:
-            warnings.warn(f"{about}: not tuned: {done.stdout[-MOST_TOLD:].strip()}", stacklevel=7)
+            warnings.warn(f"{about}: not tuned: {done.stdout[-MOST_TOLD:].strip()}", stacklevel=_CALLER)
 
     def _command(self, space: Space, scope: Scope, device: Device, results: Path) -> list[str]:
         """The command that tunes a problem."""
