@@ -1,10 +1,14 @@
-"""A sparse matrix in CSR form, and a vector to multiply it with."""
+"""A sparse matrix in CSR form, and a vector to multiply it with: in parts of rows, and in threads, which NumPy lets run
+at once."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+PARTS = 256  # at most, of the rows
 
 
 def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dict[str, Array]:
@@ -18,6 +22,20 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
     lengths = rng.multinomial(entries - dense, np.full(rows, 1 / rows))
     lengths[:first] += rng.multinomial(dense, np.full(first, 1 / first))
     starts = np.concatenate(([0], np.cumsum(lengths)))
+    columns, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
+    parts = _parts(rows)
+    generators = dict(zip(parts, map(np.random.default_rng, rng.integers(1 << 63, size=len(parts))), strict=True))
+
+    def fill(part: tuple[int, int]) -> None:
+        of_part = slice(starts[part[0]], starts[part[1]])
+        _fill(generators[part], lengths[slice(*part)], width, columns[of_part], values[of_part])
+
+    _in_threads(fill, parts)
+    return {"starts": starts.astype(np.int32), "columns": columns, "values": values}
+
+
+def _fill(rng: np.random.Generator, lengths: Array, width: int, columns: Array, values: Array) -> None:
+    """Draw the columns and values of rows of these lengths."""
     ends = np.cumsum(lengths + 1)  # of the steps of each row, one more than it has entries
     reached = np.zeros(ends[-1] + 1)
     rng.standard_exponential(out=reached[1:])
@@ -27,17 +45,34 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
     places = np.delete(reached[1:], ends - 1)  # the last step of a row leads to its end
     places -= np.repeat(begin, lengths)
     places *= np.repeat(scale, lengths)
-    values = 2 * rng.random(entries, np.float32) - 1
-    values += np.copysign(np.float32(0.5), values)
-    return {
-        "starts": starts.astype(np.int32),
-        "columns": np.minimum(places.astype(np.int32), width - 1),
-        "values": values,
-    }
+    np.minimum(places.astype(np.int32), width - 1, out=columns)
+    drawn = 2 * rng.random(len(values), np.float32) - 1
+    np.add(drawn, np.copysign(np.float32(0.5), drawn), out=values)
 
 
 def product(starts: Array, columns: Array, values: Array, x: Array) -> Array:
     """The product of the matrix and x, in float64."""
-    products = values.astype(np.float64) * x.astype(np.float64)[columns]
-    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return np.bincount(row, weights=products, minlength=len(starts) - 1)
+    x, result = x.astype(np.float64), np.zeros(len(starts) - 1)
+
+    def multiply(part: tuple[int, int]) -> None:
+        begin, end = starts[part[0]], starts[part[1]]
+        of_rows = starts[slice(*part)] - begin
+        is_empty = np.diff(starts[part[0] : part[1] + 1]) == 0
+        sums = result[slice(*part)]
+        products = values[begin:end] * x.take(columns[begin:end])
+        sums[~is_empty] = np.add.reduceat(products, of_rows[~is_empty]) if end > begin else 0.0
+
+    _in_threads(multiply, _parts(len(starts) - 1))
+    return result
+
+
+def _parts(rows: int) -> list[tuple[int, int]]:
+    """The first row of each part, and the first one after it."""
+    step = -(-rows // PARTS)
+    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
+
+
+def _in_threads(of: Callable[[tuple[int, int]], None], parts: list[tuple[int, int]]) -> None:
+    with ThreadPoolExecutor() as threads:
+        for _ in threads.map(of, parts):
+            pass
