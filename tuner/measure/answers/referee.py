@@ -107,9 +107,8 @@ class Referee:
             # Function objects are called where they are, which is in another process.
             filled = python_calls.filled(op, scope, seed, FunctionObject)
             filled |= self.device.isolation.run(lambda: python_calls.filled(op, scope, seed, PythonFunction))
-        checksum = np.array(
-            [zlib.crc32(np.ascontiguousarray(data).reshape(-1).view(np.uint8)) for data in filled.values()]
-        )
+        flat = [np.ascontiguousarray(data).reshape(-1) for data in filled.values()]
+        checksum = np.array([zlib.crc32(data.view(np.uint8).data) for data in flat])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
                 f"{self.space.operation_origin}: fill: {', '.join(filled)}: other contents for the same generator; "
