@@ -65,14 +65,21 @@ class DraftedArguments:
             hidden = "" if parameter.is_pointer else "; if it is a pointer, add a shape and a role"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
         for array in self.arrays_between:
-            if parameter.name in self.facts.shapes.limits_of(array) and (blocks := self._blocks(array)):
+            is_open = parameter.name not in self.told.values
+            if (
+                is_open
+                and parameter.name in self.facts.shapes.limits_of(array)
+                and (blocks := self.told.per_block(array))
+            ):
                 asks.append(f"is it the length of {array}? then write value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
         if parameter.is_pointer and self.facts.is_local(parameter):
-            asks.append("how many elements does a work-group need? one per thread?")
+            if not (elements := self.told.local(parameter.name)):
+                asks.append("how many elements does a work-group need? one per thread?")
+                elements = " * ".join(self.facts.block)
             if "portable.h" in self.facts.code:
                 asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
-            body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
+            body += f", kind: local, shape: [{word(elements)}]"
         elif parameter.is_pointer:
             role, more = self.facts.role(parameter)
             shape = self.shape(parameter.name)
@@ -93,7 +100,7 @@ class DraftedArguments:
             asks += more
             if role != "in" and self.facts.choices.is_placed(parameter.name):
                 asks.append("atomics return its indices, so its order varies: declare what is compared in `derive:`")
-            if self._blocks(parameter.name) and role != "scratch":
+            if self.told.per_block(parameter.name) and role != "scratch":
                 asks.append("is it one element per block? then declare what is compared, such as its sum, in `derive:`")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
@@ -131,12 +138,12 @@ class DraftedArguments:
 
     def _is_guess(self, array: Parameter) -> bool:
         """Whether nothing in the source tells the shape of an array."""
-        is_known = self.told.shape(array.name) is not None or bool(self._blocks(array.name))
+        is_known = self.told.shape(array.name) is not None or bool(self.told.per_block(array.name))
         return not is_known and not self.facts.is_local(array)
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: as the source indexes it, one element per block, or `guess`."""
-        return self.told.shape(name) or self._blocks(name) or self._of_macros(name) or self.guess
+        return self.told.shape(name) or self.told.per_block(name) or self._of_macros(name) or self.guess
 
     def _of_macros(self, name: str) -> list[str]:
         """The shape of an array whose rows are as long as a size that the source defines; empty if there is none."""
@@ -160,16 +167,6 @@ class DraftedArguments:
         like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
         return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
 
-    def _blocks(self, name: str) -> list[str]:
-        """The shape of an array with one element per block along one axis; empty if it is none, or if unknown."""
-        shapes = self.facts.shapes
-        for step in range(len(self.facts.steps)):
-            axis = shapes.axis_of(name, step)
-            if axis is not None and shapes.shape(name) is None:
-                blocks_of_axis = self.told.grid(step)[axis : axis + 1]
-                return [blocks for blocks in blocks_of_axis if blocks is not None]
-        return []
-
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """The `fill` of an input, empty if it cannot be inferred, and questions about it."""
         if self.facts.choices.counts_places(parameter.name):
@@ -179,6 +176,9 @@ class DraftedArguments:
             return self._fill_of_copies(parameter) or ("", self._inputs_asked(parameter))
         if DTYPES[parameter.dtype].kind != "integer":
             return "", ["indices are computed from it: which values may it have? such as fill: {uniform: [0, 1]}"]
+        into = {tuple(self.told.shape(array) or ()) for array in self.facts.choices.plainly_into(parameter.name)}
+        if not extent and len(into) == 1 and len(shape := into.pop()) == 1:
+            extent = shape[0]
         if not extent:
             return "", ["it holds indices: into how many elements? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []

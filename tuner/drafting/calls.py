@@ -23,9 +23,17 @@ class Calls:
         self._has_references = has_references
         self._macros = set(_MACRO.findall(text))
         self._defined = dict[str, bool]()
-        for _, name, inner, _, _ in definitions(words(text)):
+        self._bodies = dict[str, list[tuple[list[str], str]]]()
+        for _, name, inner, _, body in definitions(words(text)):
+            names = [next((w for w in reversed(part) if w.isidentifier()), "") for part in split(inner)]
+            self._bodies.setdefault(name, []).append((names, " ".join(body)))
             takes = all("const" in parameter for parameter in split(inner) if "&" in parameter)
             self._defined[name] = takes and self._defined.get(name, True)
+
+    def parameter(self, function: str, place: int) -> tuple[str, str]:
+        """The name of a parameter of a function of the source, and the function's body; empty if there are several."""
+        found = [(names[place], body) for names, body in self._bodies.get(function, ()) if place < len(names)]
+        return found[0] if len(found) == 1 else ("", "")
 
     def by_value(self, function: str) -> bool:
         """Whether the function of this name cannot write to its arguments; False if unknown."""
@@ -38,10 +46,16 @@ class Calls:
 
 def function_of(body: str, at: int) -> str:
     """The name of the function whose argument is at position `at` of a body; empty if it is no argument."""
-    depth = 0
+    return argument_of(body, at)[0]
+
+
+def argument_of(body: str, at: int) -> tuple[str, int]:
+    """The name of the function whose argument is at position `at` of a body, and the argument's number from 0."""
+    depth = place = 0
     while at > 0 and depth >= 0:
         at -= 1
         depth += (body[at] in ")]}") - (body[at] in "([{")
+        place += body[at] == "," and depth == 0
     before = re.search(r"(\S+?)(?: < [^;(){}]*>)? $", body[max(0, at - 200) : at]) if body[at] == "(" else None
     is_call = before is not None and before[1] not in _BEFORE_PARENTHESES and re.search(r'\w|"$', before[1])
-    return before[1] if before is not None and is_call else ""
+    return (before[1], place) if before is not None and is_call else ("", 0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
-from tuner.drafting.blocks import Blocks
+from tuner.drafting.arrays.blocks import Blocks
+from tuner.drafting.arrays.single_blocks import needed
 from tuner.drafting.facts import Facts
 from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.proposals import Knob
@@ -15,6 +17,7 @@ from tuner.drafting.reached import extents_of_members
 from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
+from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source import GUARD
 
@@ -107,7 +110,8 @@ class ChosenKnobs(Facts):
         if not self.missing:  # a missing header may define them
             head = f"#define {GUARD} 1\n" if self.is_cuda else ""
             of_flags = flags.of_code(self.code, head + self.own)
-            found |= {name: knob for name, knob in of_flags if name not in taken}
+            taken |= {*self.flags_of_parameters}
+            found |= {name: self._as_built(name, knob) for name, knob in of_flags if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
         block_extents = self._known_block(self.prototype, found) if self.has_grid else []
         numbers = [*self.launched.block(0), None, None, None]
@@ -115,7 +119,7 @@ class ChosenKnobs(Facts):
             axis, number = "xyz"[at], numbers[at]
             sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
             ask = f"the source does not read the block size: which macro or number is it in {axis}?"
-            reads = self.reads_threads
+            reads = self._is_free(self.prototype, at)
             default = number or (256 if self.dimensions == 1 else 16)
             values = tuple(sorted({*sides, default}))
             found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
@@ -130,6 +134,14 @@ class ChosenKnobs(Facts):
         """A knob that asks for its values, with those around what all launches pass for it."""
         number = self.launched.number(name) if knob.question else None
         return knob if number is None else Knob(proposals.around(number), number)
+
+    def _as_built(self, name: str, knob: Knob) -> Knob:
+        """A flag with the value that the draft assumes where types follow from it, or the host's build has it."""
+        return (
+            Knob((True,), True, remark="defined, as the host builds it or types need it")
+            if name in self.defined
+            else knob
+        )
 
     @cached_property
     def _of_program(self) -> dict[str, int]:
@@ -153,15 +165,19 @@ class ChosenKnobs(Facts):
 
         code = self.text
         found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
+        if self.flags_of_parameters:  # what only their branches read
+            left = {*re.findall(r"\w+", without(self.text, self.flags_of_parameters))}
+            found = {name: is_truth for name, is_truth in found.items() if name in left}
         return {name: is_truth for name, is_truth in found.items() if name in self.reached}
 
     @property
     def words(self) -> dict[str, str]:
         """The macros whose default is a word, and that the source uses."""
-        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name, _ in _WORD_MACRO.findall(self.code)}
+        every = Counter(name for name, _ in _WORD_MACRO.findall(self.code))
+        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name in every if every[name] == 1}
         guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
         found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
-        return {name: word for name, word in found.items() if uses[name] > (2 if name in guarded else 1)}
+        return {name: word for name, word in found.items() if uses.get(name, 0) > (2 if name in guarded else 1)}
 
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
@@ -188,9 +204,28 @@ class ChosenKnobs(Facts):
             block += [""] * (len(numbers) - len(block))
             numbers += [1] * (len(block) - len(numbers))
         is_said = bool(numbers)
-        return [self._on_axis(*each, is_said) for each in itertools.zip_longest(block, numbers, range(len(block)))]
+        pairs = itertools.zip_longest(block, numbers)
+        every = [self._on_axis(one, number, step, axis, is_said) for axis, (one, number) in enumerate(pairs)]
+        return [one or self._of_single_block(step, axis, numbers) for axis, one in enumerate(every)]
 
-    def _on_axis(self, extent: str, number: int | None, axis: int, is_said: bool) -> str:
+    def _of_single_block(self, step: Prototype, axis: int, numbers: Sequence[int | None]) -> str:
+        """The host's number of threads of a single block whose body is right for that number alone, as far as known."""
+        number = next(iter(numbers[axis : axis + 1]), None)
+        threads = self.threads_of_single_block(step, axis) if number else []
+        return str(number) if threads is None else ""
+
+    def threads_of_single_block(self, step: Prototype, axis: int) -> list[list[str]] | None:
+        """What a single block needs, see `single_blocks.needed`; empty if the step may have several."""
+        at, letter = self.steps.index(step), "xyz"[axis]
+        read = self.shapes.indices[at].atoms() & {f"{name}.{letter}" for name in ("blockIdx", "globalIdx", "gridDim")}
+        is_one = not read and self.launched.has_one_block(at, axis)
+        return needed(self.shapes, at, letter) if is_one else []
+
+    def _is_free(self, step: Prototype, axis: int) -> bool:
+        """Whether the launch may choose the block size of a step along an axis."""
+        return self.reads_threads or bool(self.threads_of_single_block(step, axis))
+
+    def _on_axis(self, extent: str, number: int | None, step: Prototype, axis: int, is_said: bool) -> str:
         """The block size on an axis: `extent` if the source tells it, unless the host has another number."""
         known = int(extent) if extent.isdecimal() else self._of_program.get(extent) or self._of_launch(extent)
         if known is not None and is_said and number != known:
@@ -199,7 +234,7 @@ class ChosenKnobs(Facts):
         extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:
             return "1"
-        return extent or ("" if self.reads_threads else self._of_template(number))
+        return extent or ("" if self._is_free(step, axis) else self._of_template(number))
 
     def _of_launch(self, name: str) -> int | None:
         """The number that launches pass for a template parameter."""
@@ -222,15 +257,14 @@ class ChosenKnobs(Facts):
         """The block size of the first step."""
         return self.block_of(self.prototype)
 
-    @property
-    def asks_block(self) -> str:
-        """The question about the block size; empty if the source determines it or leaves it to the launch."""
-        ask, bounds = "how many threads in x, y, z?", self.prototype.block
-        if bounds and self.block != list(bounds)[: len(self.block)]:
+    def asks_block(self, step: Prototype) -> str:
+        """The question about a block size; empty if the source determines it or leaves it to the launch."""
+        ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
+        if bounds and block != list(bounds)[: len(block)]:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
-        reads = self.reads_threads
+        reads = all(self._is_free(step, axis) for axis in range(len(block)))
         is_declared = bool(bounds) or bool(proposals.named_block(self.knobs, self.dimensions)) or reads
-        if not bounds and all(extent.isdecimal() for extent in self.block) and self.launched.block(0):
+        if not bounds and all(extent.isdecimal() for extent in block) and self.launched.block(self.steps.index(step)):
             return ""
-        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
-        return "" if is_declared and len(self.block) == self.dimensions and all(known) else ask
+        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in block)
+        return "" if is_declared and len(block) == self.dimensions and all(known) else ask

@@ -13,7 +13,7 @@ from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.references import DraftedReference
 from tuner.drafting.repeats import Repeats
-from tuner.drafting.yaml_text import asked, name_of, word
+from tuner.drafting.yaml_text import asked, name_of, remark, word
 from tuner.errors import RequestError
 from tuner.lockless import cached_property
 from tuner.quoting import shown
@@ -55,6 +55,7 @@ class Draft:
             self._work(),
             *self._kernel(),
             *self._parameters(),
+            *self._restrictions(),
             *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
             *self._repeats.lines(self._step),
         ]
@@ -173,7 +174,7 @@ class Draft:
             ask = "which numbers may vary? give each a name in the source, such as #define TILE 4, and list it here"
             return [f"parameters:{asked(ask)}", *words]
         lines = [
-            f"  {word(name)}: [{', '.join(map(_value, knob.values))}]{asked(knob.question)}"
+            f"  {word(name)}: [{', '.join(map(_value, knob.values))}]{asked(knob.question) or remark(knob.remark)}"
             for name, knob in knobs.items()
         ]
         default = ", ".join(f"{word(name)}: {_value(knob.default)}" for name, knob in knobs.items())
@@ -185,7 +186,15 @@ class Draft:
         fixed = [
             f"  # {name}: [{self.facts.numbers[name]}]    # no knob: {of}" for name, of in self.facts.reasons.items()
         ]
+        why_not = "no knob: the kernel's arguments depend on it"
+        fixed += [f"  # {name}: [false]    # {why_not}" for name in self.facts.flags_of_parameters]
         return [*fixed, *(f"  # {name}: [{word}]    # {why}" for name, word in self.facts.words.items())]
+
+    def _restrictions(self) -> list[str]:
+        if not self.facts.has_grid or not (found := self.told.restrictions()):
+            return []
+        why = "one block has a thread for each element"
+        return ["restrictions:", *(f"  - {{that: {word(each)}, because: {why}}}" for each in found)]
 
     def _launch(self) -> list[str]:
         facts = self.facts
@@ -193,7 +202,7 @@ class Draft:
             return []
         return [
             f"grid: {self._grid(0, facts.block)}",
-            f"block: [{', '.join(facts.block)}]{asked(facts.asks_block)}",
+            f"block: [{', '.join(facts.block)}]{asked(facts.asks_block(facts.prototype))}",
             *self._shared_memory(facts.prototype),
         ]
 
@@ -268,7 +277,7 @@ class Draft:
         lines.append(f"  arguments: [{taken}]{asked(ask)}")
         if self.facts.has_grid:
             lines.append(f"  grid: {self._grid(position, block)}")
-            lines.append(f"  block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
+            lines.append(f"  block: [{', '.join(block)}]{asked(self.facts.asks_block(step))}")
             lines += [f"  {line}" for line in self._shared_memory(step)]
         return lines
 

@@ -64,7 +64,26 @@ class DraftedExtents:
             if name not in used and words and words <= sizes and not words & {*found, name}:
                 sizes.discard(name)
                 found[name] = value
+        return {**self._lengths_between, **found}
+
+    @cached_property
+    def _lengths_between(self) -> dict[str, str]:
+        """The scalars that are lengths of arrays between steps with one element per block, as the host passes them."""
+        found = dict[str, str]()
+        for array in (p.name for p in self._facts.parameters if p.is_pointer and self._facts.is_handed_on(p.name)):
+            count, blocks = self._said.counts.get(array), self.per_block(array)
+            same = [name for name, value in self._said.values.items() if count and value == written(count)]
+            found |= dict.fromkeys(same, blocks[0]) if blocks else {}
         return found
+
+    def per_block(self, name: str) -> list[str]:
+        """The shape of an array with one element per block along one axis; empty if it is none, or if unknown."""
+        shapes = self._facts.shapes
+        for step in range(len(self._facts.steps)):
+            axis = shapes.axis_of(name, step)
+            if axis is not None and shapes.shape(name) is None:
+                return [blocks for blocks in self.grid(step)[axis : axis + 1] if blocks is not None]
+        return []
 
     @property
     def sizes(self) -> list[str]:
@@ -76,6 +95,15 @@ class DraftedExtents:
     def shape(self, name: str) -> list[str] | None:
         """The shape of an array; None if nothing tells it."""
         return self._shapes.get(name)
+
+    def local(self, name: str) -> str:
+        """The elements of an array in OpenCL's local memory; empty if nothing tells them, or only for one block."""
+        count = self._said.local.get(name)
+        if count is None:
+            return ""
+        blocks = {word for word in self._blocks_of_draft if not word.isdecimal()}
+        names = {each for product in count for each in product}
+        return written(count) if not blocks or not blocks.isdisjoint(names) else ""
 
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
@@ -114,6 +142,17 @@ class DraftedExtents:
             return said  # more blocks than the host launches might wait for ever
         return [self._blocks(one, other) for one, other in itertools.zip_longest(indexed, said)]
 
+    def restrictions(self) -> list[str]:
+        """The conditions under which a single block has a thread for each element."""
+        found = list[str]()
+        for at, step in enumerate(self._facts.steps):
+            for axis, block in enumerate(self._facts.block_of(step)):
+                needed = self._facts.threads_of_single_block(step, axis) or []
+                for extents in needed if self.grid(at)[axis : axis + 1] in ([], ["1"]) and names_in(block) else []:
+                    each = [self._numbered(self.values.get(name, name), {*self._facts.knobs}) for name in extents]
+                    found.append(f"{block} >= {' * '.join(each)}")
+        return [*dict.fromkeys(found)]
+
     def has_any_grid(self, step: int) -> bool:
         """Whether any number of blocks is right, because of a grid-stride loop."""
         facts = self._facts
@@ -125,6 +164,8 @@ class DraftedExtents:
         block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
         if blocks is None or not blocks.isdecimal() or block == [] or block[0].isdecimal():
             return False
+        if blocks == "1" and self._facts.threads_of_single_block(self._facts.steps[step], axis):
+            return False  # the block follows from the sizes
         words = {*names_in(block[0])}
         of_threads = self._facts.grids.of_threads(step, axis)
         written = [p.name for p in self._facts.parameters if p.name in of_threads and self._facts.role(p)[0] != "in"]

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.drafting import by_value, roles
+from tuner.drafting.arrays.choices import Choices
+from tuner.drafting.arrays.grids import Grids
+from tuner.drafting.arrays.shapes import Names, Shapes
 from tuner.drafting.by_value import Structs
 from tuner.drafting.calls import Calls
-from tuner.drafting.choices import Choices
 from tuner.drafting.expansion import is_warp
-from tuner.drafting.grids import Grids
-from tuner.drafting.host.texts import texts
+from tuner.drafting.host.texts import defined, texts
 from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.templates import Templates, is_type
-from tuner.drafting.shapes import Names, Shapes
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
@@ -51,6 +51,10 @@ class Facts:
         self.source, self.languages, self.reached = source, file.languages, file.reached
         self.steps: Sequence[Prototype] = file.steps
         self.code, self.text, self.own, self.missing = file.code, file.text, file.own, file.missing
+        if file.untold:
+            file.build_with(defined(self._host_texts))
+            self.steps = file.steps
+        self.defined, self.flags_of_parameters = file.defined, file.flags_of_parameters
         if len(self.steps) > 1 and self.launches:
             from tuner.drafting.host.passed import by_host
 
@@ -138,7 +142,10 @@ class Facts:
             for p in self.parameters
             if (p.type in integers and not p.is_pointer) or (p.is_pointer is False and _is_whole(p))
         ]
-        return [name for name in whole if not roles.is_code(name, self.body)]
+        found = [name for name in whole if not roles.is_code(name, self.body)]
+        takers = {n: " ".join(w for s in self.steps if n in _names(s) for w in (*s.body, ";")) for n in found}
+        counters = {name for name, body in takers.items() if roles.is_counter(name, body)}
+        return [name for name in found if name not in counters or counters.issuperset(found)]
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -274,16 +281,26 @@ class Facts:
         """The role of an array, and questions about it."""
         if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
-        return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)
+        if parameter.is_const:
+            return "in", []
+        first = next((step for step in self.steps if parameter.name in _names(step)), self.prototype)
+        if len(self.steps) > 1 and roles.role(parameter.name, " ".join(first.body), self._calls) == ("out", []):
+            return "out", []  # what later steps read is written before
+        return roles.role(parameter.name, self.body, self._calls)
 
     def roles_in(self, step: Prototype) -> dict[str, str]:
         """The roles of the arrays of a step, as that step alone uses them."""
-        arrays, body = [p for p in step.parameters or () if p.is_pointer], " ".join(step.body)
+        arrays = [p for p in step.parameters or () if p.is_pointer and not self.is_local(p)]
+        body = " ".join(step.body)
         return {p.name: "in" if p.is_const else roles.role(p.name, body, self._calls)[0] for p in arrays}
 
     @cached_property
     def _calls(self) -> Calls:
         return Calls(self.text, has_references=self.is_cuda)
+
+
+def _names(step: Prototype) -> set[str]:
+    return {parameter.name for parameter in step.parameters or ()}
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources import device_code, includes, missing_headers
 from tuner.space.sources.includes import without_comments
 from tuner.space.sources.preprocessor import without
-from tuner.space.sources.prototype import Prototype, prototypes
+from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 
+_NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
@@ -72,7 +73,44 @@ class KernelFile:
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
         self.reached = reached(self.text, chosen)
         self.own = self._own(include, [re.escape(each.name) for each in chosen])
+        self.defined: Sequence[str] = ()
+        self._chosen_steps = chosen
         self.steps = [self._plain(each) for each in chosen]
+
+    def build_with(self, options: Sequence[Collection[str]]) -> None:
+        """Read the kernels as a build sees them with the first of these sets of flags with which all types of their
+        arguments are known; if there is none, with the first flag of the text with which they are. Flags on which the
+        arguments depend are not defined."""
+        untold = [name for name in dict.fromkeys(re.findall(r"\w+", self.text)) if name in self.untold]
+        left = [name for name in untold if name not in self.flags_of_parameters]
+        built = [[name for name in left if name in each] for each in options]
+        for names in (*filter(None, built), [], *([name] for name in left)):
+            self._define(names)
+            if not self._has_unknown_types():
+                return
+        self._define([])
+
+    def _define(self, names: Sequence[str]) -> None:
+        self.defined = names
+        self.__dict__.pop("_of_plain_build", None)
+        self.steps = [self._plain(each) for each in self._chosen_steps]
+
+    def _has_unknown_types(self) -> bool:
+        return any(not parameter.type for step in self.steps for parameter in step.parameters or ())
+
+    @cached_property
+    def untold(self) -> set[str]:
+        """The flags that the text tests and does not define."""
+        return {*flags.names(self.text)}
+
+    @cached_property
+    def flags_of_parameters(self) -> list[str]:
+        """The flags on which the list of a kernel's parameters depends."""
+        names = "|".join(re.escape(step.name) for step in self.steps)
+        lists = "".join(re.findall(rf"\b(?:{names})\s*\(([^{{}};]*)\{{", self.text))
+        tested = re.findall(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", lists, re.MULTILINE)
+        found = dict.fromkeys(word for line in tested for word in re.findall(r"\w+", line))
+        return [name for name in found if name in self.untold and name not in self.defined]
 
     def _own(self, include: Sequence[Path], kernels: Sequence[str]) -> str:
         """What the compiler gets for these kernels alone, without the code of others."""
@@ -103,8 +141,9 @@ class KernelFile:
 
     @cached_property
     def _of_plain_build(self) -> dict[str, Prototype]:
-        """The kernels as a compiler sees them that is not told to define any macro."""
-        code = without(self.text, flags.names(self.text))
+        """The kernels as a compiler sees them that is told to define the flags `defined` alone."""
+        head = "".join(f"#define {name} 1\n" for name in self.defined)
+        code = without(head + self.text, {*self.untold, _NO_NAME} - {*self.defined})
         return {prototype.qualified: prototype for prototype in prototypes(code)}
 
     def _plain(self, step: Prototype) -> Prototype:
@@ -113,6 +152,8 @@ class KernelFile:
         types, body = aliases(self.text), expanded(step.body, self.text)
         if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
+        elif not all(p.type for p in step.parameters or ()):  # a macro hides it
+            step = replace(step, parameters=self._with_types(step))
         if step.parameters is None:
             return replace(step, body=body)
         taken = {*arithmetic.FUNCTIONS, *DEVICE_NAMES, *keyword.kwlist}
@@ -121,6 +162,12 @@ class KernelFile:
             replace(p, name=renamed.get(p.name, p.name), type=resolved(p.type, types)) for p in step.parameters
         )
         return replace(step, body=tuple(renamed.get(word, word) for word in body), parameters=parameters)
+
+    def _with_types(self, step: Prototype) -> tuple[Parameter, ...] | None:
+        """The parameters of a kernel with the types that macros hide."""
+        plain = self._of_plain_build.get(step.qualified)
+        known = {p.name: p for p in (plain.parameters or () if plain else ())}
+        return step.parameters and tuple(p if p.type else known.get(p.name, p) for p in step.parameters)
 
 
 def _language(text: str) -> str:

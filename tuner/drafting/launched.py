@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
 from tuner.drafting.host.terms import Terms
-from tuner.drafting.polynomials import Polynomial, written
+from tuner.drafting.polynomials import Polynomial, added, written
 from tuner.space.sources.prototype import Parameter, Prototype
 
 
@@ -22,12 +23,14 @@ class Said:
     grids: for each step, the extents of its grid; None where they are unknown.
     new: sizes that no kernel takes, with their numbers on the host.
     values: scalars that follow from other sizes.
+    local: the numbers of elements of arrays in OpenCL's local memory, the largest that a launch needs.
     """
 
     counts: Mapping[str, Polynomial] = field(default_factory=dict)
     grids: Sequence[Sequence[str | None]] = ()
     new: Mapping[str, int | None] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
+    local: Mapping[str, Polynomial] = field(default_factory=dict)
 
 
 class HostLaunches:
@@ -42,6 +45,11 @@ class HostLaunches:
     ) -> None:
         self._numbers = numbers
         self._sites = [sites(program, step, item_bytes) if program else [] for step in steps]
+        self._program, self._steps, self._item_bytes = program, steps, item_bytes
+
+    def _within(self, step: int) -> list[Site]:
+        """The launches of a step over the names of the launching functions."""
+        return sites(self._program, self._steps[step], self._item_bytes, with_callers=False) if self._program else []
 
     @property
     def fixed(self) -> set[str]:
@@ -69,6 +77,14 @@ class HostLaunches:
         found = [[site.number_of(each) for each in site.block] for site in self._sites[step] if site.block]
         return found[0] if found and all(each == found[0] for each in found) else []
 
+    def has_one_block(self, step: int, axis: int) -> bool:
+        """Whether all launches of a step have a single block along an axis."""
+        grids = [site.grid for site in self._sites[step]]
+        return bool(grids) and all(
+            grid is not None and (axis >= len(grid) or site.number_of(grid[axis]) == 1)
+            for site, grid in zip(self._sites[step], grids, strict=True)
+        )
+
     def number(self, name: str) -> int | None:
         """The number that all launches pass for a scalar or a template parameter."""
         every = [site for found in self._sites for site in found if name in site.scalars]
@@ -83,37 +99,73 @@ class HostLaunches:
 
     def said(self, names: KernelNames, blocks: Sequence[Sequence[str]]) -> Said:
         """What the launches say in the terms of the kernels, whose block sizes are `blocks`."""
-        counts, new, grids = dict[str, Polynomial](), dict[str, int | None](), list[list[str | None]]()
-        values = dict[str, set[str]]()
-        for found, block in zip(self._sites, blocks, strict=True):
-            terms = [(site, Terms(site, names, block)) for site in found]
-            for name in dict.fromkeys(name for site in found for name in site.arrays):
-                each = [said for site, term in terms if name in site.arrays and (said := term.said(site.arrays[name]))]
-                if each and all(other == each[0] for other in each) and counts.setdefault(name, each[0]) != each[0]:
-                    del counts[name]
-                elif any(other != each[0] for other in each):
-                    counts.pop(name, None)
-            grids.append([*_grid(terms)])
-            for _, term in terms:
-                new |= term.new
+        counts, new, grids = dict[str, list[Polynomial | None]](), dict[str, int | None](), list[list[str | None]]()
+        values, local = dict[str, set[str]](), dict[str, list[Polynomial | None]]()
+        for step, block in enumerate(blocks):
+            terms = [(site, Terms(site, names, block)) for site in self._sites[step]]
+            arrays, extents = _arrays(terms), [*_grid(terms)]
+            if None in arrays.values() or any(len(each) > 1 for each in extents):
+                # Callers of one function disagree. Over its own names they may not.
+                within = [(site, Terms(site, names, block)) for site in self._within(step)]
+                arrays = {**_arrays(within), **{name: count for name, count in arrays.items() if count is not None}}
+                own = itertools.zip_longest(extents, _grid(within), fillvalue=set[str]())
+                extents = [other if len(each) > 1 else each for each, other in own]
+                for _, term in within:
+                    new |= term.new
+            for name, count in arrays.items():
+                counts.setdefault(name, []).append(count)
+            grids.append([each.copy().pop() or None if len(each) == 1 else None for each in extents])
             for site, term in terms:
+                new |= term.new
                 for name in names.sizes:
                     if name in site.scalars:
                         values.setdefault(name, set()).add(_written(term.value(name)))
+                for name, elements in site.local.items():
+                    local.setdefault(name, []).append(term.said(elements))
         certain = {name: each.pop() for name, each in values.items() if len(each) == 1}
-        return Said(counts, grids, new, {name: value for name, value in certain.items() if value not in ("", name)})
+        largest = {name: most for name, each in local.items() if (most := _largest(each)) is not None}
+        named = {name: value for name, value in certain.items() if value not in ("", name)}
+        known = {name: same for name, each in counts.items() if (same := _same(each, named)) is not None}
+        return Said(known, grids, new, named, largest)
+
+
+def _largest(every: Sequence[Polynomial | None]) -> Polynomial | None:
+    """The value that is at least each of the others, whatever their names stand for; None if there is none."""
+    known = [each for each in every if each is not None]
+    if len(known) < len(every):
+        return None
+    least = (each for each in known if all(min(added(each, other, -1).values(), default=0) >= 0 for other in known))
+    return next(least, None)
+
+
+def _same(every: Sequence[Polynomial | None], values: Mapping[str, str]) -> Polynomial | None:
+    """The value that all steps tell, some of them by a scalar that has this value; None if they differ."""
+    known = {_written(each): each for each in every if each is not None}
+    texts = {values.get(each, each) for each in known}
+    if None in every or len(texts) != 1:
+        return None
+    return known.get(texts.pop()) or next(iter(known.values()))
 
 
 def _written(value: Polynomial | None) -> str:
     return "" if value is None else written(value)
 
 
-def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[str | None]:
-    """The extents of a grid on which all launches agree; None for the others."""
+def _arrays(terms: Sequence[tuple[Site, Terms]]) -> dict[str, Polynomial | None]:
+    """The numbers of elements of arrays; None where launches disagree."""
+    found = dict[str, Polynomial | None]()
+    for name in dict.fromkeys(name for site, _ in terms for name in site.arrays):
+        each = [said for site, term in terms if name in site.arrays and (said := term.said(site.arrays[name]))]
+        if each:
+            found[name] = each[0] if all(other == each[0] for other in each) else None
+    return found
+
+
+def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[set[str]]:
+    """What launches say of each extent of a grid; an empty text where one is unclear."""
     every = [(site.grid, term) for site, term in terms if site.grid]
     for axis in range(max((len(grid) for grid, _ in every), default=0)):
-        found = {_written(term.blocks(grid[axis], axis)) if axis < len(grid) else "1" for grid, term in every}
-        yield found.pop() or None if len(found) == 1 else None
+        yield {_written(term.blocks(grid[axis], axis)) if axis < len(grid) else "1" for grid, term in every}
 
 
 def _names(value: Polynomial) -> Iterator[str]:

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _REFERENCES = """\
   # Uncomment one of these:
 {expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
-{rounding}  # reference: none    # no verification: every table says unverified"""
+{rounding}{trusted}  # reference: none    # no verification: every table says unverified"""
 _EXPRESSION = """\
   # reference: {0}    # on arrays, as in NumPy; `tune schema --functions` lists the functions
+"""
+_TRUSTED = """\
+  # reference: {config: default}    # trusts the source: other configurations must give what its own numbers give
 """
 _ROUNDING = """\
   #   its arrays are {0}: compute in float64, as in {1}.astype("float64"), so that rounding errors of the
@@ -60,6 +63,7 @@ class DraftedReference:
         choices = _REFERENCES.format(
             expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
             arguments=", ".join([*inputs, "*", *self._extents, *self._facts.options]),
+            trusted=_TRUSTED if self._facts.knobs or self._facts.languages == ["cuda"] else "",
             rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
         )
         ask = f"what must {' and '.join(outputs)} hold?"

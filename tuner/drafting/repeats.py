@@ -83,7 +83,10 @@ class Repeats:
         """Whether a pass reads what an earlier one wrote: an array that is not cleared or copied anew in each."""
         around = [loop for _, found in self._items for loop in found] + [self._measuring] * bool(self._measuring)
         restored = {self._given.get(name, name) for loop in around if loop for name in loop.restored()}
+        anew = set[str]()  # what an earlier step of the same pass has written
         for number, of in enumerate(self._roles):
+            restored = restored | anew
+            anew |= {name for name, role in of.items() if role == "out"}
             later = [other for each in self._roles[number:] for other in each.items()]
             read = {name: role for name, role in of.items() if role != "out" and name not in restored}
             if any((name, "out") in later or role == "inout" for name, role in read.items()):

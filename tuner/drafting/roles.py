@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tuner.drafting.calls import Calls, function_of
+from tuner.drafting.calls import Calls, argument_of, function_of
 from tuner.space.sources.prototype import matching
 
 _NUMBER = r"(?:- )?\d[\w.]*"
@@ -16,12 +16,22 @@ _STEP = r"(?:\+ \+|- -) "
 _STEP_AHEAD = rf"(?:(?<![\w\]+-] )|(?<=\breturn )|(?<=\belse )|(?<=\bdo )){_STEP}"  # a + + b is a sum
 _STEP_BEHIND = rf"{_STEP}(?=[;,)\]}}])"
 _OPENED = r"(?:\( ){0,9}"  # limited, because a long run of brackets would take quadratic time
+# A local pointer to another type that has the whole array.
+_POINTER = (
+    r"\* (?:restrict |__restrict__ |const )*(\w+) = (?:\( [^()]*\* \) {0}|reinterpret_cast < [^()]*\* > \( {0} \)) ;"
+)
+_AS_IF = {"in": "{0} [ 0 ] + 0 ", "out": "0 ; {0} [ 0 ] = 0 ; 0 ", "inout": "{0} [ 0 ] + = 0 "}
+MOST_CALLS = 4  # of functions within functions
+_COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
 _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
 
-def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
+def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[str]]:
     """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
+    body = _with_calls(name, body, calls, depth) if depth < MOST_CALLS else body
     body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
+    if (alias := re.search(_POINTER.format(name), body)) and len(re.findall(rf"(?<!\. )\b{name}\b", body)) == 1:
+        return role(alias[1], body, calls, depth)
     element, word = rf"(?:(?<!\. )\b{name} {_INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
     adds = rf"{element}{_PARTS}(?:{_COMPOUND}|{_STEP_BEHIND})|{_STEP_AHEAD}{element}"
     if re.search(rf"{adds}|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
@@ -32,7 +42,20 @@ def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
     only_elements = 0 < len(uses) == len(re.findall(element, body)) and not re.search(rf"& {_OPENED}{word}", body)
     if only_elements and not stores and not _may_be_written(body, element, calls):
         return "in", []
-    return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
+    is_sure = len(stores) == len(uses) > 0 or (only_elements and _is_written_before_read(name, body, element))
+    return "out", [] if is_sure else ["in, out or inout?"]
+
+
+def _with_calls(name: str, body: str, calls: Calls, depth: int) -> str:
+    """A body with what functions of the source do with an array that they get, in the place of that argument."""
+    parts, end = list[str](), 0
+    for given in re.finditer(rf"(?<=[(,] )(?:{name}(?: \+ [^,;()]*)?|& {name} {_INDEX}) (?=[,)])", body):
+        parameter, inner = calls.parameter(*argument_of(body, given.start()))
+        found, asks = role(parameter, inner, calls, depth + 1) if parameter.isidentifier() else ("", [""])
+        if not asks:
+            parts += [body[end : given.start()], _AS_IF[found].format(name)]
+            end = given.end()
+    return "".join([*parts, body[end:]])
 
 
 def _may_be_written(body: str, element: str, calls: Calls) -> bool:
@@ -44,6 +67,16 @@ def _may_be_written(body: str, element: str, calls: Calls) -> bool:
         return True
     arguments = re.finditer(rf"(?<=[(,] ){whole}(?=[,)])", body)
     return any(not calls.by_value(name) for at in arguments if (name := function_of(body, at.start())))
+
+
+def _is_written_before_read(name: str, body: str, element: str) -> bool:
+    """Whether all accesses have one index, which keeps its value from the first on, and that is a store."""
+    first = re.search(element, body)
+    if first is None or not re.match(rf"{_PARTS}=(?! =)", body[first.end() :]):
+        return False
+    indices = {*re.findall(rf"(?<!\. )\b{name} ({_INDEX})", body)}
+    after, names = body[first.end() :], re.findall(r"[A-Za-z_]\w*", " ".join(indices))
+    return len(indices) == 1 and not any(re.search(rf"\b{n} (?:{_COMPOUND}|{_STEP}|= (?!=))", after) for n in names)
 
 
 def _is_read_first(body: str, element: str) -> bool:
@@ -80,6 +113,17 @@ def is_code(name: str, body: str) -> bool:
     equal = rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] ="
     bits = rf"(?<![&|] )[&|^] {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} (?:[&|^] (?![&|]))"
     return 0 < uses == len(re.findall(rf"{equal}|{bits}", body))
+
+
+def is_counter(name: str, body: str) -> bool:
+    """Whether a scalar has the name of a counter, such as that of time steps, and no index or comparison reads it."""
+    if _COUNTER.fullmatch(name) is None:
+        return False
+    compared = rf"[<>] (?:= )?{name}\b|(?<!\. )\b{name} (?:[<>])"
+    return (
+        re.search(rf"{compared}|\[[^\[\]]*\b{name}\b|\b(?:int|unsigned|long|size_t) \w+ = [^;]*\b{name}\b", body)
+        is None
+    )
 
 
 def is_case(name: str, body: str) -> bool:

@@ -16,6 +16,11 @@ def asked(question: str) -> str:
     return f"  # ? {question}" if question else ""
 
 
+def remark(text: str) -> str:
+    """The comment with a remark; empty if there is none."""
+    return f"  # {text}" if text else ""
+
+
 def name_of(parameter: Parameter) -> str:
     """The name of an argument in the space file. Python keywords such as `in` get a trailing `_`."""
     return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name

@@ -94,8 +94,13 @@ def _setters(function: HostFunction, kernels: set[str], count: int) -> Iterator[
             following = int(number[0])
         elif "+ +" not in " ".join(number):
             continue
-        yield at, following % max(count, 1), tuple(given[2]) if is_wrapper else pointed_to(given[3])
+        yield at, following % max(count, 1), tuple(given[2]) if is_wrapper else _argument(*given[2:])
         following += 1
+
+
+def _argument(size: Sequence[str], value: Sequence[str]) -> tuple[str, ...]:
+    """What clSetKernelArg sets; local memory as the C++ wrapper writes it."""
+    return ("Local", "(", *size, ")") if value[-1:] in (["NULL"], ["nullptr"], ["0"]) else pointed_to(value)
 
 
 def _set(function: HostFunction, kernels: set[str], count: int, start: int, end: int) -> _Given:

@@ -17,6 +17,7 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter, Prototype
 
 MOST_SITES = 24
+_LOCAL = (("Local", "("), ("__local", "("))  # as the C++ wrapper names them
 _OF_LIBRARIES = {  # types of OpenGL and NPP in which host code counts elements
     "GLubyte": "unsigned char",
     "GLushort": "unsigned short",
@@ -34,12 +35,13 @@ ItemBytes = Callable[[Parameter], int | None]  # the size of an array's elements
 
 @dataclass(frozen=True)
 class Site:
-    """A launch of a kernel, reached by one chain of calls. `arrays` are numbers of elements, by parameter; grid and
-    block are None where they are unclear."""
+    """A launch of a kernel, reached by one chain of calls. `arrays` and `local`, those in OpenCL's local memory, are
+    numbers of elements, by parameter; grid and block are None where they are unclear."""
 
     scope: HostScope
     scalars: Mapping[str, Polynomial]
     arrays: Mapping[str, Polynomial]
+    local: Mapping[str, Polynomial]
     grid: list[Polynomial] | None
     block: list[Polynomial] | None
 
@@ -60,17 +62,20 @@ class Site:
         return total
 
 
-def sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> list[Site]:
-    """The launches of a kernel, up to a limit."""
-    return [site for _, site in zip(range(MOST_SITES), _sites(program, step, item_bytes), strict=False)]
+def sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_callers: bool = True) -> list[Site]:
+    """The launches of a kernel, up to a limit; each over the names of the functions that call the launching one, or
+    over those of the launching one alone."""
+    every = _sites(program, step, item_bytes, with_callers)
+    return [site for _, site in zip(range(MOST_SITES), every, strict=False)]
 
 
-def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> Iterator[Site]:
+def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_callers: bool) -> Iterator[Site]:
     notes, parameters = Notes(), step.parameters or ()
     for launch in launches(program, step.name, len(parameters)):
         if not 0 < len(launch.arguments) <= len(parameters):
             continue
-        for scope in chains(program, notes, launch.function, launch.position):
+        own = HostScope(program, notes, launch.function, launch.position)
+        for scope in chains(program, notes, launch.function, launch.position) if with_callers else [own]:
             grid, block = (
                 in_blocks(scope, launch.grid, launch.block, launch.axes)
                 if launch.axes
@@ -80,6 +85,7 @@ def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes) -> Iter
                 scope,
                 {**_scalars(scope, step, launch), **_template_values(scope, step, launch)},
                 _arrays(scope, step, launch, item_bytes),
+                _local(scope, step, launch, item_bytes),
                 grid,
                 block,
             )
@@ -103,6 +109,17 @@ def _arrays(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: I
         count = _count(known, item_bytes(parameter), parameter) if known is not None else None
         if count is not None and scope.is_clear(count):
             found[parameter.name] = count
+    return found
+
+
+def _local(scope: HostScope, step: Prototype, launch: LaunchSite, item_bytes: ItemBytes) -> dict[str, Polynomial]:
+    found = dict[str, Polynomial]()
+    for parameter, words in zip(step.parameters or (), launch.arguments, strict=False):
+        if parameter.is_pointer and words[:2] in _LOCAL:
+            bytes_ = Allocation(scope.polynomial(words[2:-1]))
+            count = _count(bytes_, item_bytes(parameter), parameter)
+            if count is not None and scope.is_clear(count):
+                found[parameter.name] = count
     return found
 
 

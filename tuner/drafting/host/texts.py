@@ -12,6 +12,7 @@ from tuner.space.sources.prototype import definitions, words
 
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
 _LAUNCHES = re.compile(r"<<<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
+_LITERAL, _OPTION = re.compile(r'"((?:\\.|[^"\\\n])*)"'), re.compile(r"-D\s*([A-Za-z_]\w*)")
 MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
 
@@ -32,6 +33,12 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str], named
                     files[each] = left.pop(each, "") or _read(each)
     found = [*dict.fromkeys(files.values())]
     return found if any(_mentions(text, kernels) and _LAUNCHES.search(text) for text in found) else []
+
+
+def defined(found: Sequence[str]) -> list[set[str]]:
+    """The names that texts define in the options of a build, as in "-DREAL=float -D USE_LOCAL", by string."""
+    literals = (literal for text in found for literal in _LITERAL.findall(text))
+    return [{*names} for literal in literals if (names := _OPTION.findall(literal))]
 
 
 def _with_headers(file: Path, folders: Sequence[Path]) -> list[Path]:

@@ -43,11 +43,12 @@ _OF_A_TILE = re.compile(
 
 @dataclass(frozen=True)
 class Knob:
-    """A proposed parameter: its values, the source's value as default, and a question to the user (empty if none)."""
+    """A proposed parameter: its values, the source's value as default, a question and a remark (empty if none)."""
 
     values: tuple[int | bool | str, ...]
     default: int | bool | str
     question: str = ""
+    remark: str = ""
 
 
 def of_template(

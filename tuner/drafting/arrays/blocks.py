@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from tuner.drafting.indices import Indices
+from tuner.drafting.arrays.indices import Indices
 from tuner.drafting.polynomials import Monomial, Polynomial
 
 _PART = re.compile(r"\((threadIdx\.[xyz])\) / \((\w+)\)")  # a warp index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from tuner.drafting.indices import Indices
+from tuner.drafting.arrays.indices import Indices
 
 _ELEMENT = "@"
 _PLAIN = re.compile(rf"(?:\( \w+ \) )?(?:__ldg \( & )?({_ELEMENT}|\w+)(?: \. \w+)?(?: \))*")
@@ -37,6 +37,18 @@ class Choices:
     def indices_into(self, name: str) -> list[str]:
         """The arrays whose elements are indices into the array `name`."""
         return [each for each in self._arrays if any(atom.startswith(f"{each}[") for atom in self._atoms(name))]
+
+    def plainly_into(self, name: str) -> list[str]:
+        """The arrays whose indices are elements of an array as they are; empty if any index is computed from them."""
+        found = dict[str, None]()
+        for indices in self._indices:
+            for array, polynomials in indices.accesses.items():
+                for polynomial in polynomials:
+                    read = [atom for product in polynomial for atom in product if re.search(rf"\b{name}\[", atom)]
+                    if read and (polynomial != {(read[0],): 1} or not read[0].startswith(f"{name}[")):
+                        return []
+                    found |= dict.fromkeys([array] * bool(read))
+        return [*found]
 
     def is_limit(self, name: str) -> bool:
         """Whether indices are compared with the elements of an array."""

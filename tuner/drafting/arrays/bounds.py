@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare
 
 if TYPE_CHECKING:
-    from tuner.drafting.indices import Indices
+    from tuner.drafting.arrays.indices import Indices
 
 Key = frozenset[tuple[Monomial, int]]  # an index without its constant term
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.drafting.indices import AXES, Indices
+from tuner.drafting.arrays.indices import AXES, Indices
 from tuner.drafting.polynomials import Polynomial, bare
 
 if TYPE_CHECKING:
-    from tuner.drafting.shapes import Shapes
+    from tuner.drafting.arrays.shapes import Shapes
 
 
 class Grids:

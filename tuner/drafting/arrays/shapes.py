@@ -6,14 +6,16 @@ dimension. The extent of the slowest dimension is the bound of its index: `rows`
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.drafting.bounds import IndexBounds, in_order
-from tuner.drafting.indices import AXES, Indices
+from tuner.drafting.arrays import planes
+from tuner.drafting.arrays.bounds import IndexBounds, in_order
+from tuner.drafting.arrays.indices import AXES, Indices
 from tuner.drafting.knobs.proposals import is_large
 from tuner.drafting.polynomials import Monomial, Polynomial, bare, text
 
@@ -56,11 +58,14 @@ class Shapes:
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
         self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()
+        self._known_ends = dict[Indices, dict[str, int]]()
         self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
         self.sizes += self._limits()
         for name, extents in found.items():
             apart = BLOCKS_APART if self._is_by_threads(name) else 1
+            if found[name] is None and (of_planes := self._of_planes(name)):
+                found[name] = [*of_planes]
             if (other := None if _is_known(extents) else self._found(name)) and _is_known(other, apart):
                 found[name] = other
         self.new_sizes: list[str] = []
@@ -72,6 +77,24 @@ class Shapes:
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
         self._found_extents = found
         self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
+
+    def _of_planes(self, name: str) -> list[str] | None:
+        """The shape of an array of a few planes; None for any other."""
+        if any(name in indices.others for indices in self.indices):
+            return None
+        numbers, every = self._names.numbers, list[planes.Access]()
+        for indices in self.indices:
+            ends, extents_of = self._ends(indices), functools.partial(self._told_by, indices)
+            found = (planes.evaluated(polynomial, numbers) for polynomial in indices.accesses.get(name, ()))
+            every += [planes.Access(index, ends, extents_of) for index in found]
+        return planes.shape(every, self.sizes)
+
+    def _ends(self, indices: Indices) -> dict[str, int]:
+        """The last values of a kernel's loop variables that have constant bounds, cached."""
+        if indices not in self._known_ends:
+            bounds = ((left, indices.polynomial(words)) for left, words in indices.bounds)
+            self._known_ends[indices] = planes.ends(indices.loops, bounds, self._names.numbers)
+        return self._known_ends[indices]
 
     def _is_by_threads(self, name: str) -> bool:
         """Whether an array is indexed by thread indices; the stride between blocks may then be a tile."""
@@ -169,6 +192,12 @@ class Shapes:
             return [str(max(constants) + 1)]
         longer = [e for e in found if len(found) == 2 and isinstance(e[0], str) and " + " in e[0]]  # row_ptr[row + 1]
         return longer[0] if longer else found[0] if len(found) == 1 else None
+
+    def _told_by(self, indices: Indices, index: Polynomial) -> list[str]:
+        """The extents of an array that one index alone tells; empty if it does not."""
+        found = self._by_index(indices, index) or []
+        known = [each for each in found if isinstance(each, str)]
+        return known if len(known) == len(found) else []
 
     def _by_index(self, indices: Indices, polynomial: Polynomial) -> list[Extent] | None:
         groups = self._groups(polynomial)

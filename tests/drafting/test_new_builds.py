@@ -1,0 +1,181 @@
+"""What `tune new` reads from how a program builds and launches OpenCL: flags of the build, local memory, one block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.drafts import compiled, drafted, guessed
+from helpers.processes import Tune
+
+# A scan in three steps, in a type that the build chooses.
+STEPS = """
+#ifdef SINGLE
+#define REAL float
+#define REAL4 float4
+#elif DOUBLE
+#define REAL double
+#define REAL4 double4
+#endif
+__kernel void totals(__global const REAL *x, __global REAL *sums, int n, __local REAL *part) {
+    int t = get_local_id(0), from = n / get_num_groups(0) * get_group_id(0);
+    part[t] = 0;
+    for (int i = t; i < n / get_num_groups(0); i += get_local_size(0)) part[t] += x[from + i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (t == 0) { for (int i = 1; i < get_local_size(0); i++) part[0] += part[i]; sums[get_group_id(0)] = part[0]; }
+}
+__kernel void before(__global REAL *sums, int groups, __local REAL *part) {
+    int t = get_local_id(0);
+    part[t + get_local_size(0)] = t < groups ? sums[t] : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    REAL sum = 0;
+    for (int i = 0; i < t; i++) sum += part[i + get_local_size(0)];
+    if (t < groups) sums[t] = sum;
+}
+__kernel void spread(__global const REAL *x, __global const REAL *sums, __global REAL *y, int n) {
+    __global REAL4 *wide = (__global REAL4 *)y;
+    for (int i = get_global_id(0); i < n / 4; i += get_global_size(0)) wide[i] = x[4 * i] + sums[get_group_id(0)];
+}
+"""
+HOST = """
+template <typename T> void run(int n, string flags) {
+    clBuildProgram(p, 1, &device, flags.c_str(), NULL, NULL);
+    cl_kernel first = clCreateKernel(p, "totals", 0), second = clCreateKernel(p, "before", 0);
+    cl_kernel third = clCreateKernel(p, "spread", 0);
+    const size_t local = 128, items = 8192, groups = items / local;
+    cl_mem in = clCreateBuffer(c, 0, n * sizeof(T), NULL, 0), out = clCreateBuffer(c, 0, n * sizeof(T), NULL, 0);
+    cl_mem sums = clCreateBuffer(c, 0, groups * sizeof(T), NULL, 0);
+    clSetKernelArg(first, 0, sizeof(cl_mem), &in); clSetKernelArg(first, 1, sizeof(cl_mem), &sums);
+    clSetKernelArg(first, 2, sizeof(int), &n); clSetKernelArg(first, 3, local * sizeof(T), NULL);
+    clSetKernelArg(second, 0, sizeof(cl_mem), &sums); clSetKernelArg(second, 1, sizeof(int), &groups);
+    clSetKernelArg(second, 2, 2 * local * sizeof(T), NULL);
+    clSetKernelArg(third, 0, sizeof(cl_mem), &in); clSetKernelArg(third, 1, sizeof(cl_mem), &sums);
+    clSetKernelArg(third, 2, sizeof(cl_mem), &out); clSetKernelArg(third, 3, sizeof(int), &n);
+    for (int pass = 0; pass < passes; pass++) {
+        clEnqueueNDRangeKernel(q, first, 1, NULL, &items, &local, 0, 0, 0);
+        clEnqueueNDRangeKernel(q, second, 1, NULL, &local, &local, 0, 0, 0);
+        clEnqueueNDRangeKernel(q, third, 1, NULL, &items, &local, 0, 0, 0);
+    }
+}
+void main() { string one = "-cl-mad-enable -D SINGLE"; run<float>(n, one); if (two) run<double>(n, "-DDOUBLE"); }
+"""
+
+
+@pytest.mark.slow
+def test_a_program_of_three_kernels_leaves_two_questions_and_compiles(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "host.cpp").write_text(HOST)
+    data, text = drafted(tmp_path, tune, STEPS, "--entry", "totals,before,spread", name="f.cl")
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert {each["dtype"] for name, each in arguments.items() if name not in ("n", "groups")} == {"float32"}
+    assert (data["parameters"]["SINGLE"], data["operation"]["sizes"], guessed(text)) == ([True], {"n": None}, [])
+    blocks = "ceil_div(8192, block_size_x)"
+    assert (arguments["part"]["shape"], arguments["sums"]["shape"]) == (["2 * block_size_x"], [blocks])
+    assert arguments["groups"]["value"] == blocks
+    assert [step["grid"] for step in data["steps"]] == [[blocks], [1], [blocks]]
+    assert [each["that"] for each in data["restrictions"]] == [f"block_size_x >= {blocks}"]
+    asked = [line for line in text.splitlines()[2:] if "# ?" in line]
+    assert len(asked) == 2
+    assert "does the caller need it" in asked[0]
+    assert "reference:" in asked[1]
+    assert "# reference: {config: default}" in text
+    compiled(tmp_path, tune, text)
+
+
+# By what a build or a host says: the kernels, the host's code, and lines of the draft.
+SAID = {
+    "a macro that is a type": (
+        "#define REAL double\n__kernel void f(__global REAL *y, int n, REAL a) { y[get_global_id(0)] = a; }", "",
+        ["name: y, dtype: float64", "name: a, dtype: float64"],
+    ),
+    "the first flag without which a type is unknown, if no host code names one": (
+        "#ifdef HALF\n#define REAL float\n#elif FULL\n#define REAL double\n#endif\n"
+        "__kernel void f(__global REAL *y) { y[get_global_id(0)] = 1; }", "",
+        ["name: y, dtype: float32", "HALF: [true]  # "],
+    ),
+    "a flag on which the arguments depend": (
+        "__kernel void f(__global float *y,\n#ifdef IMAGE\nimage2d_t x\n#else\n__global const float *x\n#endif\n) "
+        "{ int i = get_global_id(0);\n#ifdef IMAGE\ny[i] = read_imagef(x, s, WIDTH).x;\n#else\ny[i] = x[i];\n#endif\n}",
+        'void run() { if (images) sprintf(flags, "-DIMAGE -DWIDTH=%d", w); cl_kernel k = clCreateKernel(p, "f", 0);'
+        'clSetKernelArg(k, 0, 8, &a); clSetKernelArg(k, 1, 8, &b); }',
+        ["name: x, dtype: float32, shape", "# IMAGE: [false]    # no knob: the kernel's arguments depend on it"],
+    ),
+    "two callers that pass different sizes": (
+        "__kernel void f(__global float *y, __global const float *x, __global const int *at, int n) "
+        "{ int i = get_global_id(0); if (i < n) y[i] = x[at[i]]; }",
+        "void sum(int rows, int all) { cl_kernel k = clCreateKernel(p, \"f\", 0);"
+        "cl_mem x = clCreateBuffer(c, 0, all * sizeof(float), 0, 0); clSetKernelArg(k, 0, 8, &y);"
+        "clSetKernelArg(k, 1, 8, &x); clSetKernelArg(k, 2, 8, &at); clSetKernelArg(k, 3, 4, &rows); }"
+        "void main() { int plain = read(), padded = read(), n = read(); sum(n, plain); sum(n, padded); }",
+        ["name: x, dtype: float32, shape: [all]", "fill: {integers: [0, all - 1]}"],
+    ),
+    "local memory in numbers, which may be that of another block": (
+        "__kernel void f(__global float *y, __local float *s) "
+        "{ s[get_local_id(0)] = 1; y[get_global_id(0)] = s[get_local_id(0)]; }",
+        'void run(int n) { cl_kernel k = clCreateKernel(p, "f", 0); clSetKernelArg(k, 0, 8, &a);'
+        "clSetKernelArg(k, 1, 64 * sizeof(float), NULL); }",
+        ["kind: local, shape: [block_size_x]}  # ? how many elements does a work-group need?"],
+    ),
+    "planes of a volume": (
+        "#define FIRST 1\n#define LAST (FIRST + 3)\n__kernel void f(__global float *y, __global const float *x, int n, "
+        "__constant float *w, __global const int *near) { int i = get_global_id(0); if (i >= n) return; float s = 0;"
+        "for (int j = 0; j < 3; j++) { int other = near[i + j * n]; s += w[j] * x[other + LAST * n]; }"
+        "y[i] = s + x[i] + x[i + FIRST * n]; }", "",
+        ["name: x, dtype: float32, shape: [5, n]", "name: near, dtype: int32, shape: [3, n]",
+         "name: w, dtype: float32, shape: [3]"],
+    ),
+    "a counter of time steps": (
+        "__kernel void f(__global float *y, int n, int step) "
+        "{ int i = get_global_id(0); if (i < n) y[i] = 1.0f / (float)(4 - step); }", "",
+        ["options: {step: 1}", "grid: [ceil_div(n, block_size_x)]\n"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_a_draft_follows_the_build_and_the_launch(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, host, lines = SAID[what]
+    (tmp_path / "host.c").write_text(host)
+    _, text = drafted(tmp_path, tune, code, name="f.cl")
+    assert [line for line in lines if line not in text] == []
+
+
+# By the body: block and restriction of a draft whose host launches one block of 96 threads.
+SINGLE = {
+    "a thread for each of n elements": ("if (t < n) y[t] = x[t];", "[block_size_x]", "block_size_x >= n"),
+    "threads that step by their number": ("for (int i = t; i < n; i += blockDim.x) y[i] = x[i];", "[block_size_x]", ""),
+    "as many elements as threads": ("y[t] = x[t] * n;", "[96]", ""),
+    "a quotient of the thread": ("y[t / 32] = x[t % 32 * n];", "[96]", ""),
+}
+
+
+@pytest.mark.parametrize("what", SINGLE)
+def test_a_single_block_has_the_threads_that_its_body_needs(what: str, tmp_path: Path, tune: Tune) -> None:
+    body, block, restriction = SINGLE[what]
+    host = "void run(float *y, float *x, int n) { f<<<1, 96>>>(y, x, n); }"
+    code = f"__global__ void f(float *y, const float *x, int n) {{ int t = threadIdx.x; {body} __syncthreads(); }}"
+    data, text = drafted(tmp_path, tune, code + host)
+    assert (f"grid: [1]\nblock: {block}\n" in text) == (restriction != "" or block == "[96]" or "blockDim" in body)
+    assert [each["that"] for each in data.get("restrictions", [])] == [restriction] * bool(restriction)
+
+
+ROLES = {
+    "a function that writes": ("write(y, i);", "out"),
+    "a function that adds": ("more(y + 1, i);", "inout"),
+    "a function that calls one that reads": ("z[i] = twice(&y[i], i);", "in"),
+    "written before it is read": ("y[i] = 1; if (n) y[i] = 2 * y[i];", "out"),
+}
+
+
+@pytest.mark.parametrize("what", ROLES)
+def test_the_role_of_an_array_follows_it_into_functions(what: str, tmp_path: Path, tune: Tune) -> None:
+    body, role = ROLES[what]
+    code = f"""
+    void write(__global float *a, int i) {{ a[i] = 1; }}
+    void more(__global float *a, int i) {{ a[i] += 1; }}
+    float one(__global float *a, int i) {{ return a[i]; }}
+    float twice(__global float *b, int i) {{ return 2 * one(b, i); }}
+    __kernel void f(__global float *y, __global float *z, int n) {{ int i = get_global_id(0); {body} }}"""
+    data, text = drafted(tmp_path, tune, code, name="f.cl")
+    assert {a["name"]: a["role"] for a in data["operation"]["arguments"] if "role" in a}["y"] == role
+    assert not any("name: y," in line and "inout?" in line for line in text.splitlines())

@@ -1,0 +1,1 @@
+"""What the indices of kernels tell: shapes of arrays, grids, block sizes."""

@@ -1,0 +1,98 @@
+"""Shapes of arrays of a few planes, such as `density[i]`, `density[i + n]` and `density[i + 2 * n]`: as many planes as
+the kernel's constants and loops with constant bounds reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.drafting.polynomials import Monomial, Polynomial
+
+MOST_PLANES = 64  # two halves may be something else
+Loops = Mapping[str, tuple[Polynomial, Sequence[Polynomial]]]
+
+
+@dataclass(frozen=True)
+class Access:
+    """An index, with constants as numbers; the last values of loop variables that have constant bounds; and a function
+    for the extents of an array that another index alone would tell."""
+
+    index: Polynomial
+    ends: Mapping[str, int]
+    extents_of: Callable[[Polynomial], list[str]]
+
+
+def shape(accesses: Iterable[Access], sizes: Collection[str]) -> list[str] | None:
+    """The shape of an array with these accesses by planes of one size, or by constants and such loops alone; None for
+    any other."""
+    most, extents, has_loop = 0, list[str](), False
+    for access in accesses:
+        index = access.index
+        if _is_element(index):
+            continue  # which is within a plane
+        stride = max((_of_sizes(product, sizes) for product in index), key=len, default=())
+        known = list[str]()
+        if stride:
+            within = {product: factor for product, factor in index.items() if _of_sizes(product, sizes) != stride}
+            known = [] if _is_element(within) else access.extents_of(within)
+            last = _last(access, stride, sizes)
+        elif first := access.extents_of(index):
+            known, stride, last = first, tuple(first), 0
+        else:
+            last = _last(access, stride, sizes)
+        if last is None or (known and Counter(known) != Counter(stride)):
+            return None
+        if extents and stride and Counter(extents) != Counter(stride):
+            return None
+        has_loop |= not stride and any(index)
+        most, extents = max(most, last), extents or known
+    if not extents:
+        return [str(most + 1)] if has_loop else None
+    return [str(most + 1), *extents] if 1 < most < MOST_PLANES and not has_loop else None
+
+
+def evaluated(polynomial: Polynomial, numbers: Mapping[str, int]) -> Polynomial:
+    """A polynomial with the numbers of constants in place of their names."""
+    total = dict[Monomial, int]()
+    for product, factor in polynomial.items():
+        for name in product:
+            factor *= numbers.get(name, 1)
+        left = tuple(name for name in product if name not in numbers)
+        total[left] = total.get(left, 0) + factor
+    return {product: factor for product, factor in total.items() if factor}
+
+
+def ends(loops: Loops, bounds: Iterable[tuple[Polynomial, Polynomial]], numbers: Mapping[str, int]) -> dict[str, int]:
+    """The last values of loop variables that count from 0 by 1 up to a constant, which is their only bound."""
+    found = dict[str, set[int | None]]()
+    for left, right in bounds:
+        (only, *more) = [*left] or [()]
+        if len(only) == 1 and not more and left == {only: 1} and only[0] in loops:
+            limit = evaluated(right, numbers)
+            found.setdefault(only[0], set()).add(limit.get((), 0) - 1 if set(limit) <= {()} else None)
+    whole = {name for name, (start, steps) in loops.items() if not evaluated(start, numbers) and steps == [{(): 1}]}
+    single = ((name, next(iter(each))) for name, each in found.items() if name in whole and len(each) == 1)
+    return {name: end for name, end in single if end is not None}
+
+
+def _of_sizes(product: Monomial, sizes: Collection[str]) -> Monomial:
+    return tuple(name for name in product if name in sizes)
+
+
+def _is_element(index: Polynomial) -> bool:
+    """Whether an index is an element of an array."""
+    return len(index) == 1 and all(len(product) == 1 and "[" in product[0] for product in index)
+
+
+def _last(access: Access, stride: Monomial, sizes: Collection[str]) -> int | None:
+    """The last plane that an index reaches; None if it is no constant."""
+    total = 0
+    for product, factor in access.index.items():
+        variables = [name for name in product if name not in stride]
+        if _of_sizes(product, sizes) != stride:
+            continue
+        if factor < 0 or len(variables) > 1 or not {*variables} <= access.ends.keys():
+            return None
+        total += factor * (access.ends[variables[0]] if variables else 1)
+    return total

@@ -1,0 +1,32 @@
+"""Says how many threads a kernel needs whose launches have a single block along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tuner.drafting.arrays.shapes import Shapes
+
+
+def needed(shapes: Shapes, step: int, axis: str) -> list[list[str]] | None:
+    """The products of sizes that a single block of a step must have as many threads as, since each thread takes one
+    element; empty if any block is right. None if only the host's number of threads is known to be.
+    """
+    indices, thread = shapes.indices[step], f"threadIdx.{axis}"
+    if indices.others and thread in indices.atoms():
+        return None  # arrays are used in other ways
+    found = list[list[str]]()
+    for polynomials in indices.accesses.values():
+        for polynomial in polynomials:
+            read = [product for product in polynomial if _reads(product, thread)]
+            if not read:
+                continue
+            extents = shapes.bounds(indices).extents({(thread,): 1})
+            if read != [(thread,)] or extents is None:
+                return None
+            found.append(extents)
+    return [each for at, each in enumerate(found) if each not in found[:at]]
+
+
+def _reads(product: Collection[str], thread: str) -> bool:
+    """Whether a product has a thread index, also in an expression such as a quotient."""
+    return any(thread in name.replace(" ", "") for name in product)
