@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -111,7 +112,7 @@ def run(side: str, script: Path, most: int | None) -> None:
         rows, env = tune_kernel(*arguments, **keywords)
         seconds = time.perf_counter() - began
         right = [row["time"] for row in rows if "__error__" not in row]
-        call: dict[str, Any] = {"rows": len(rows), "failed": len(rows) - len(right), "seconds": seconds}
+        call: dict[str, Any] = {"rows": len(rows), "failed": failures(rows), "seconds": seconds}
         call |= {"rate": rate(rows), "best": f"{min(right):.4g}" if right else "none"}
         print("\nCALL", json.dumps(call), flush=True)
         return rows, env
@@ -121,6 +122,13 @@ def run(side: str, script: Path, most: int | None) -> None:
     sys.path[0] = str(Path.cwd())
     runpy.run_path(script.name, run_name="__main__")
     print("\nDONE")
+
+
+def failures(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The number of configurations that failed, and of each kind of error."""
+    kinds = Counter(type(row["__error__"]).__name__ for row in rows if "__error__" in row)
+    listed = ", ".join(f"{kind} {number}" for kind, number in kinds.items())
+    return f"{kinds.total()} ({listed})" if kinds else "0"
 
 
 def rate(rows: Sequence[Mapping[str, Any]]) -> str:

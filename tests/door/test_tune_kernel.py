@@ -196,6 +196,7 @@ def test_a_function_of_the_script_verifies() -> None:
     limit = 1e-3  # a captured value
     rows, _ = scale(body="+ (width == 1)", verify=total_is_right)
     assert {row["width"] for row in rows if "__error__" in row} == {1}
+    assert {row["error_message"] for row in rows if "__error__" in row} == {"verify: the function returned False"}
     rows, _ = scale(answer=None, verify=lambda _, result: abs(result[0][0] - 2 * result[1][0]) < limit)
     assert not any("__error__" in row for row in rows)
 
@@ -439,6 +440,39 @@ def test_a_call_whose_answer_was_wrong_is_measured_again_with_the_right_one() ->
 
     assert all("6 expected" in message for message in errors(right + 1))
     assert errors(right) == ["", ""]
+
+
+PARTIAL_SUMS = """
+extern "C" float partial(float *y, const float *x, int n) {
+    for (int part = 0; part < parts; part++) {
+        float sum = 0;
+        for (int i = part; i < n; i += parts) sum += x[i];
+        y[part] = sum;
+    }
+    return 1.0f + parts;
+}
+"""
+
+
+def test_a_configuration_may_leave_elements_of_an_output_as_the_script_passes_them() -> None:
+    _, x, _ = vectors(100)
+    rows, _ = tune_kernel(
+        "partial", PARTIAL_SUMS, 1, [np.zeros(8, np.float32), x, np.int32(100)], {"parts": [8, 4, 1]}, lang="C",
+        answer=[x, None, None], verify=total_is_right, quiet=True,
+    )  # fmt: skip
+    assert not any("__error__" in row for row in rows)
+
+
+def test_a_late_configuration_that_adds_to_what_an_output_holds_is_right(capfd: pytest.CaptureFixture[str]) -> None:
+    source = SCALE.replace("y[i] = 2 * x[i] BODY", "y[i] = (width ? y[i] : 0) + 2 * x[i]")
+    parameters = {"width": [0, 1], "unroll": [1, 2, 3, 4, 5, 6]}
+    _, x, y = vectors(100)
+    for error in (0, 1):
+        rows, _ = tune_kernel(
+            "scale", source, 100, [0 * y, x, np.int32(100)], parameters, lang="C", answer=[2 * x + error, None, None]
+        )
+        assert {"__error__" in row for row in rows} == {error == 1}
+        assert ("all are measured again, on restored outputs" in capfd.readouterr().err) == (error == 0)
 
 
 def test_arguments_of_other_types_are_named() -> None:

@@ -12,6 +12,7 @@ from kernel_tuner import util
 
 from tuner.devices import DeviceInfo
 from tuner.door.call import Call
+from tuner.door.verification import VERIFIED
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, WRONG
 from tuner.quoting import shown
@@ -33,7 +34,8 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
     found: Row = {name: trial.config[name] for name in call.parameters}
     if outcome.failure is not None:
         found["__error__"] = _error(outcome.reason or outcome.failure, outcome.rejection is not None)
-        found["error_message"] = outcome.log
+        is_verified = outcome.log.startswith(f"{VERIFIED} = ")
+        found["error_message"] = "verify: the function returned False" if is_verified else outcome.log
     else:
         found["time"] = float(np.mean(outcome.times))
         found["times"] = [float(each) for each in outcome.times]

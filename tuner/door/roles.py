@@ -1,15 +1,18 @@
-"""Which arrays with an answer a kernel writes without needing what they hold.
+"""Whether a kernel needs what its arrays with an answer hold before a run.
 
 Kernel Tuner declares no roles. An output that is poisoned before each run reveals more faults than one that is
-restored, but a kernel may rely on what it holds: a stencil leaves its border as it was. So a configuration is tried on
-poisoned outputs; if its result is right, the kernel does not need what they held.
+restored, but a kernel may rely on what it holds: a stencil leaves its border as it was, a sum by atomics begins at
+zero, and a reduction with fewer blocks writes fewer partial sums. So outputs are poisoned only if no configuration is
+known whose result is wrong then and right on restored arrays.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.errors import TrialError, WorkerDied
+from tuner.measure.method import Method
 from tuner.search import strategies
 from tuner.search.listing import listed
 from tuner.search.proposer import FixedOrder
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tuner.measure.process.supervisor import Task
+    from tuner.measure.results import Outcome
     from tuner.search.pool import Pool
     from tuner.space.config import Config
     from tuner.tuning.crew.crew import Crew, Crews
@@ -27,17 +31,32 @@ TRIED = 5  # configurations: the first ones may fail for other reasons
 AHEAD = 256  # configurations of the search that may be built meanwhile
 
 
-def is_right(crews: Crews, checked: CheckedRequest, task: Task) -> bool:
-    """Whether one of the first configurations of the task's space has the right result.
+def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bool:
+    """Whether results stay right on poisoned outputs: of some of the first configurations, and of none only elsewhere.
 
-    `checked` is the request of the search that follows, whose first configurations are built meanwhile. Raises
-    DeviceError, RequestError and NoConfiguration as a run does.
+    `checked` is the request of the search on restored arrays, and `poisoned` its task on poisoned outputs. The first
+    configurations of the search are built meanwhile. Raises DeviceError, RequestError and NoConfiguration as a run
+    does.
     """
-    with crews.on(task, checked.device_ids) as crew:
-        pool = listed(task.space, crew.scope)
-        first = _first(pool, checked)
+    with crews.on(poisoned, checked.device_ids) as crew:
+        first = _first(listed(poisoned.space, crew.scope), checked)
         crew.build_ahead(first)
-        return any(_is_right(crew, config) for config in first[:TRIED])
+        outcomes = [(config, _outcome(crew, config)) for config in first[:TRIED]]
+    wrong = [config for config, outcome in outcomes if outcome is not None and outcome.rejection is not None]
+    is_right = any(outcome is not None and outcome.failure is None for _, outcome in outcomes)
+    return is_right and not need_content(crews, checked, wrong)
+
+
+def need_content(crews: Crews, checked: CheckedRequest, wrong: Sequence[Config]) -> bool:
+    """Whether the result of one of these configurations, which is wrong on poisoned outputs, is right on restored ones.
+
+    Only the first ones are tried. Raises as `may_be_poisoned` does.
+    """
+    if not wrong:
+        return False
+    with crews.on(replace(checked.task, method=Method(repeats=1)), checked.device_ids) as crew:
+        outcomes = (_outcome(crew, config) for config in wrong[:TRIED])
+        return any(outcome is not None and outcome.failure is None for outcome in outcomes)
 
 
 def _first(pool: Pool, checked: CheckedRequest) -> Sequence[Config]:
@@ -49,8 +68,9 @@ def _first(pool: Pool, checked: CheckedRequest) -> Sequence[Config]:
     return [pool.config(row) for row in order.likely(min(checked.budget.evaluations or len(pool), AHEAD))]
 
 
-def _is_right(crew: Crew, config: Config) -> bool:
+def _outcome(crew: Crew, config: Config) -> Outcome | None:
+    """None if the configuration has no result: it does not compile, or crashed its process."""
     try:
-        return crew.measured(config).failure is None
-    except (TrialError, WorkerDied):  # it does not compile, or crashed; the next one gets a new process
-        return False
+        return crew.measured(config)
+    except (TrialError, WorkerDied):  # the next one gets a new process
+        return None

@@ -29,6 +29,7 @@ from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
 from tuner.measure.timing.clock import NOISE
+from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.python import written_files
 from tuner.space.python.space import PythonSpace
@@ -36,6 +37,11 @@ from tuner.space.scope import Scope
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.request import CheckedRequest, TuningRequest
+
+CONTENT_IS_NEEDED = (
+    "some configurations are right only if their outputs hold what the script passes: all are measured again, on "
+    "restored outputs"
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,10 @@ class Session:
                 display = replace(display, keep=file.add)
             kernel = _kept(*build(written, cached), store)
             result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
+            if written and result is not None and roles.need_content(crews, checked, _wrong(result)):
+                display.noted(CONTENT_IS_NEEDED)
+                kernel = _kept(*build((), cached), store)
+                result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
         rows = self._rows(result, cached)
         if file is not None:
             file.end(rows, [self.goal.objective])
@@ -124,8 +134,8 @@ class Session:
         )
         if not names:
             return names
-        task = replace(checked.task, space=build(names, {})[1], method=Method(repeats=1))
-        return names if roles.is_right(crews, checked, task) else frozenset()
+        poisoned = replace(checked.task, space=build(names, {})[1], method=Method(repeats=1))
+        return names if roles.may_be_poisoned(crews, checked, poisoned) else frozenset()
 
     def _valid(self, rows: Mapping[tuple[Any, ...], Row], space: Space, scope: Scope) -> dict[tuple[Any, ...], Row]:
         """The rows of valid configurations: the file may be of a call with other values or restrictions."""
@@ -168,6 +178,10 @@ class Session:
             if ours is not None and best is not None and best.get("time", 0.0) >= (1 - NOISE) * ours["time"]:
                 best = ours
         return {**env, **({} if best is None else {"best_config": best})}
+
+
+def _wrong(result: Result) -> list[Config]:
+    return [trial.config for trial in result.failures if trial.outcome.rejection is not None]
 
 
 @contextlib.contextmanager

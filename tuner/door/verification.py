@@ -11,6 +11,8 @@ from kernel_tuner.util import normalize_verify_function
 from tuner.door import sending
 from tuner.door.arguments import ScriptArgument, content
 
+VERIFIED = "verified"  # the derived value
+
 # The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none.
 FILE = """\
 # {identity}
@@ -53,4 +55,4 @@ def derive(
     transposed = [each.name for each in arguments if each.is_transposed]
     text = FILE.format(identity=sending.identity(verify), names=names, transposed=transposed, atol=float(atol))
     file.write_text(text, encoding="utf-8")
-    return {"verified": {"python": f"{file.name}:is_right"}}
+    return {VERIFIED: {"python": f"{file.name}:is_right"}}
