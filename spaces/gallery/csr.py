@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PARTS = 256  # at most, of the rows
+PARTS = 512  # at most, of the rows: their temporary arrays then fit into a processor's cache
 
 
 def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dict[str, Array]:

@@ -1,5 +1,5 @@
-"""References for kernels on images: in parts, which fit into a processor's cache, and in threads, which NumPy lets run
-at once."""
+"""References for kernels on images: line by line, so that what is computed fits into a processor's cache, and in
+threads, which NumPy lets run at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PIXELS = 1 << 18  # of the result, at a time
+RUNS = 64  # at most, of lines that one thread computes
 
 
 def resampled(image: Array, oh: int, ow: int) -> Array:
@@ -16,18 +16,21 @@ def resampled(image: Array, oh: int, ow: int) -> Array:
     left, right, across = _between(ow, image.shape[1])
     result = np.empty((oh, ow))
 
-    def fill(first: int) -> None:
-        part = slice(first, first + step)
-        lines, places = np.unique(np.concatenate([above[part], below[part]]), return_inverse=True)
-        pixels = image[lines].astype(np.float64)
-        columns = pixels.take(left, axis=1) * (1 - across) + pixels.take(right, axis=1) * across
-        upper, lower = columns.take(np.split(places.reshape(-1), 2), axis=0)
-        share = down[part, np.newaxis]
-        np.add(upper * (1 - share), lower * share, out=result[part])
+    def line(number: int) -> Array:
+        """A line of the image at the width of the result."""
+        return image[number, left] * (1 - across) + image[number, right] * across
 
-    step = max(1, PIXELS // ow)
+    def run(number: int) -> None:
+        lines: dict[int, Array] = {}
+        for y in range(number * oh // runs, (number + 1) * oh // runs):
+            around = int(above[y]), int(below[y])
+            lines = {each: lines[each] if each in lines else line(each) for each in around}
+            upper, lower = (lines[each] for each in around)
+            np.add(upper * (1 - down[y]), lower * down[y], out=result[y])
+
+    runs = min(RUNS, oh)
     with ThreadPoolExecutor() as threads:
-        for _ in threads.map(fill, range(0, oh, step)):
+        for _ in threads.map(run, range(runs)):
             pass
     return result
 

@@ -1,5 +1,6 @@
-"""References for kernels that meet every one with every other: in parts, because not all pairs fit into memory, and
-in threads, which NumPy lets run at once."""
+"""References for kernels that meet every one with every other: in parts, because not all pairs fit into memory, and in
+threads, which NumPy lets run at once. A thread writes into the same memory again and again: to ask the system for more
+takes as long as to compute, and threads wait for one another there."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,18 +9,23 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PAIRS = 1 << 17  # at a time, so that what is computed of them stays in a processor's cache
+PAIRS = 1 << 15  # at a time, so that what is computed of them stays in a processor's cache
+RUNS = 64  # at most, of parts that one thread computes
+Of = Callable[[slice, Array], Array]  # the results of some, given memory for five numbers of each pair
 
 
 def accelerations(body: Array, softening: float) -> Array:
     """The acceleration of each body by all, n x 3. A body is its place and its mass."""
-    place, mass = body[:, :3].astype(np.float64), body[:, 3].astype(np.float64)
+    (*place, mass), softened = body.astype(np.float64).T.copy(), softening * softening
 
-    def of(part: slice) -> Array:
-        x, y, z = (place[:, axis] - place[part, axis, np.newaxis] for axis in range(3))
-        squared = x * x + y * y + z * z + softening * softening
-        factor = mass / (squared * np.sqrt(squared))
-        return np.stack([np.einsum("ij,ij->i", factor, distance) for distance in (x, y, z)], axis=1)
+    def of(part: slice, room: Array) -> Array:
+        *apart, squared, factor = room
+        _add_squares(place, [axis[part] for axis in place], apart, squared, factor)
+        squared += softened
+        np.sqrt(squared, out=factor)
+        factor *= squared
+        np.divide(mass, factor, out=factor)
+        return np.stack([np.einsum("ij,ij->i", factor, distance) for distance in apart], axis=1)
 
     return np.concatenate(_by_parts(of, len(body), len(body)))
 
@@ -27,31 +33,57 @@ def accelerations(body: Array, softening: float) -> Array:
 def closeness(first: Array, second: Array) -> Array:
     """The sum over all pairs of exp(-distance^2 / the sum of both squared uncertainties). A point is its place and its
     uncertainty."""
-    first, second = first.astype(np.float64), second.astype(np.float64)
+    (*places, uncertain), (*others, unsure) = (points.astype(np.float64).T.copy() for points in (first, second))
 
-    def of(part: slice) -> Array:
-        x, y, z = (first[part, axis, np.newaxis] - second[:, axis] for axis in range(3))
-        uncertain = first[part, 3, np.newaxis] ** 2 + second[:, 3] ** 2
-        return np.exp(-(x * x + y * y + z * z) / uncertain).sum()
+    def of(part: slice, room: Array) -> Array:
+        *apart, squared, both = room
+        _add_squares(others, [axis[part] for axis in places], apart, squared, both)
+        np.add(uncertain[part, np.newaxis] ** 2, unsure**2, out=both)
+        squared /= both
+        np.negative(squared, out=squared)
+        return np.exp(squared, out=squared).sum()
 
     return np.sum(_by_parts(of, len(first), len(second)))
 
 
 def inside(point: Array, corner: Array) -> Array:
-    """1 for each point inside the polygon, else 0. Places are whole numbers, so that all products are exact."""
-    (ax, ay), (bx, by) = corner.astype(np.int64).T, np.roll(corner, -1, axis=0).astype(np.int64).T
+    """1 for each point inside the polygon, else 0. Places are whole numbers up to 2^20, so that all products are
+    exact."""
+    (ax, ay), (bx, by) = corner.astype(np.float64).T.copy(), np.roll(corner, -1, axis=0).astype(np.float64).T.copy()
+    is_upward = by > ay
 
-    def of(part: slice) -> Array:
-        px, py = np.hsplit(point[part].astype(np.int64), 2)
-        side = (bx - ax) * (py - ay) - (px - ax) * (by - ay)
-        crossed = ((ay > py) != (by > py)) & ((side > 0) == (by > ay))
+    def of(part: slice, room: Array) -> Array:
+        px, py = np.hsplit(point[part].astype(np.float64), 2)
+        side, other = room[:2]
+        np.subtract(py, ay, out=side)
+        side *= bx - ax
+        np.subtract(px, ax, out=other)
+        other *= by - ay
+        crossed = ((ay > py) != (by > py)) & ((side > other) == is_upward)
         return np.count_nonzero(crossed, axis=1) % 2
 
     return np.concatenate(_by_parts(of, len(point), len(corner)))
 
 
-def _by_parts(of: Callable[[slice], Array], count: int, others: int) -> list[Array]:
+def _add_squares(to: list[Array], of: list[Array], apart: list[Array], squared: Array, square: Array) -> None:
+    """Set `apart` to the distances along each axis, [of, to], and `squared` to the sum of their squares."""
+    squared[:] = 0.0
+    for there, here, distance in zip(to, of, apart, strict=True):
+        np.subtract(there, here[:, np.newaxis], out=distance)
+        np.multiply(distance, distance, out=square)
+        squared += square
+
+
+def _by_parts(of: Of, count: int, others: int) -> list[Array]:
     """What `of` returns for each part of `count`; the parts have at most PAIRS pairs with `others`."""
     step = max(1, PAIRS // others)
+    starts = range(0, count, step)
+
+    def run(number: int) -> list[Array]:
+        room = np.empty((5, step, others))
+        mine = starts[number * len(starts) // runs : (number + 1) * len(starts) // runs]
+        return [of(slice(start, start + step), room[:, : min(step, count - start)]) for start in mine]
+
+    runs = min(RUNS, len(starts))
     with ThreadPoolExecutor() as threads:
-        return [*threads.map(of, (slice(first, first + step) for first in range(0, count, step)))]
+        return [result for results in threads.map(run, range(runs)) for result in results]

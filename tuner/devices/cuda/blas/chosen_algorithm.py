@@ -76,6 +76,7 @@ class Described:
         )
         self._preference = self._new("MatmulPreference")
         self._set("MatmulPreference", self._preference, _WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
+        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.schemes(product.dtypes[2])))
 
     def asked(self) -> Offer | None:
         """The algorithm that is named first, by what is preferred; None if there is none."""
@@ -127,7 +128,6 @@ class ChosenAlgorithm(Described):
         super().__init__(product, handle)
         self._offers: dict[tuple[int, ...], Offer | None] = {}
         self._asking = threading.Lock()  # the preference is of one question at a time
-        self._set("MatmulPreference", self._preference, _SCHEMES, ctypes.c_uint32(gemm.SCHEMES))
 
     def call(
         self, addresses: Sequence[int], stream: int, factors: Sequence[float], workspace: Callable[[], int]
@@ -147,7 +147,7 @@ class ChosenAlgorithm(Described):
         return functools.partial(
             self._lt.cublasLtMatmul, pointer(self._handle.value), pointer(self._description.value), alpha, b, left,
             a, right, beta, c, result, c, result, ctypes.byref(offer), pointer(workspace() if nbytes else None),
-            ctypes.c_size_t(nbytes), pointer(stream),
+            ctypes.c_size_t.from_param(nbytes), pointer(stream),
         )  # fmt: skip
 
     def _offer(self, alignments: tuple[int, ...]) -> Offer | None:

@@ -115,7 +115,7 @@ class _Plan:
         preference = cublas.release(self, lt.matmul_preference_destroy, lt.matmul_preference_create())
         names, change = lt.MatmulPreferenceAttribute, lt.matmul_preference_set_attribute
         gemm.set_attribute(change, preference, names.MAX_WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
-        schemes = ctypes.c_uint32(gemm.SCHEMES)
+        schemes = ctypes.c_uint32(gemm.schemes(product.result.dtype))
         gemm.set_attribute(change, preference, names.REDUCTION_SCHEME_MASK, schemes)
         addresses = {"A": product.left, "B": product.right, "C": product.result, "D": product.result}
         for letter, operand in addresses.items():

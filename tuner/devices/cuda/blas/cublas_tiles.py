@@ -61,11 +61,7 @@ def of(product: MatrixProduct, units: int) -> Tiles | None:
 
 
 def heuristic(product: MatrixProduct) -> Heuristic | None:
-    """The algorithm that cuBLASLt's heuristic ranks first; None as for `of`. A context must be current.
-
-    It may be one that adds up a split sum in C's type, which a launch excludes (`gemm.SCHEMES`): the answers that ship
-    with the models were given without this limit, and are compared with new ones.
-    """
+    """The algorithm that cuBLASLt's heuristic ranks first; None as for `of`. A context must be current."""
     handle = handle_of(driver.current_context() or 0) if gemm.has(*product.dtypes) else None
     try:
         return None if handle is None else _asked(Described(product, handle))

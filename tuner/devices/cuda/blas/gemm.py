@@ -16,14 +16,19 @@ from tuner.space.routines import ROUTINES
 TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 _HALVES = ("float16", "bfloat16")
 MOST = (1 << 31) - 1
-# How cuBLASLt may add up a split sum: in float32 or float64 in the workspace, never in C or in C's type, since partial
-# sums that are rounded to 16 bits are off by more than the one rounding of C. A bit of cublasLtReductionScheme_t.
-SCHEMES = 2
+# Bits of cublasLtReductionScheme_t: how cuBLASLt may add up a split sum, namely anyhow, or in float32 in the workspace.
+_ANYHOW, _AS_COMPUTED = 0xFFFFFFFF, 2
 
 
 def has(a: str, b: str, c: str) -> bool:
     """Whether cuBLAS supports the dtypes of A, B and C."""
     return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
+
+
+def schemes(c: str) -> int:
+    """How cuBLASLt may add up a split sum, if this is the dtype of C: never in 16 bits, as partial sums that are
+    rounded so are off by more than the one rounding of C."""
+    return _AS_COMPUTED if c in _HALVES else _ANYHOW
 
 
 def fits(product: MatrixProduct) -> bool:
@@ -53,6 +58,11 @@ class Operand:
     columns: int
     type: str
     is_transposed: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """The name of its dtype."""
+        return next(name for name, type_ in TYPES.items() if type_ == self.type)
 
     @property
     def stride(self) -> int:
