@@ -21,7 +21,7 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.triton import compiler as triton
 from tuner.devices.cuda.triton.service import SERVICE
 from tuner.devices.program import build
-from tuner.errors import BuildError, DeviceError, EnvironmentTrouble
+from tuner.errors import BuildError, DeviceError, EnvironmentTrouble, ResourceError
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Limits
@@ -179,6 +179,42 @@ def test_an_error_of_the_kernel_fails_one_configuration(space: Space, bad: int, 
 
 
 @needs_triton
+def test_too_much_shared_memory_is_told_before_the_long_part_of_a_compilation(tmp_path: Path) -> None:
+    """This kernel takes half a minute to compile in full."""
+    space = catalog.load(str(written(tmp_path, {**PRODUCT, "parameters": {**PRODUCT["parameters"], "BLOCK": [512]}})))
+    scope = space.operation.scope({"n": 512}, {}, "cuda", Limits(), {})
+    with pytest.raises(ResourceError, match="bytes of shared memory per block; sm_90a has at most 232448") as raised:
+        build(compiler(Allowance(5, 8 << 30)), Instance(space, {"BLOCK": 512, "num_warps": 4, "num_stages": 2}, scope))
+    assert raised.value.reason == "shared memory"
+
+
+@needs_triton
+def test_a_fork_of_a_process_that_may_fork_builds_the_same(space: Space, tmp_path: Path) -> None:
+    """Compile workers have Triton imported, and start no further process."""
+    file = written(tmp_path)
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from devices import test_triton as own
+from tuner.catalog import catalog
+from tuner.devices.program import build
+compiler = own.compiler()
+compiler.forks = True
+for bad in (1, 0):
+    try:
+        (made,) = build(compiler, own.instance(catalog.load({str(file)!r}), BAD=bad, n=48)).builds.values()
+    except own.BuildError as error:
+        print("a bad configuration" in str(error))
+print(own.SERVICE._process, made.binary[:4], made.needs, made.figures, made.interface)
+"""
+    environment = {**os.environ, "TUNER_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    (made,) = build(compiler(), instance(space, n=48)).builds.values()
+    what = f"{made.binary[:4]} {made.needs} {made.figures} {made.interface}"  # a binary has the name of its folder
+    assert done.stdout.splitlines() == ["True", f"None {what}"]
+
+
+@needs_triton
 def test_a_changed_helper_is_built_anew(tmp_path: Path) -> None:
     space = catalog.load(str(written(tmp_path)))
     first = built(space)
@@ -199,10 +235,11 @@ def test_a_kernel_is_compiled_without_running_the_packages_around_it(tmp_path: P
 
 
 @needs_triton
-def test_a_build_takes_no_more_than_it_may(space: Space) -> None:
-    limited = compiler(Allowance(seconds=60, memory=1 << 20))
+def test_a_build_takes_no_more_than_it_may(space: Space, tmp_path: Path) -> None:
+    limited, product = compiler(Allowance(seconds=60, memory=4096)), catalog.load(str(written(tmp_path, PRODUCT)))
+    scope = product.operation.scope({"n": 384}, {}, "cuda", instance(space).problem.limits, {})
     with pytest.raises((BuildError, EnvironmentTrouble), match="memory"):
-        build(limited, instance(space, BLOCK=256, n=17))
+        build(limited, Instance(product, {"BLOCK": 128, "num_warps": 4, "num_stages": 4}, scope))
 
 
 @needs_triton

@@ -71,7 +71,7 @@ class Child:
             self.stdout = os.fdopen(replies, "rb")
             stack.callback(os.close, child_output)
             self._server = _server(environment)
-            self._server.fork(request, [line.fileno(), child_input, child_output, log.fileno(), *share])
+            self._server.send(request, [line.fileno(), child_input, child_output, log.fileno(), *share])
 
     @property
     def pid(self) -> int:
@@ -135,6 +135,11 @@ class Child:
             return b""
 
 
+def prepare(environment: Mapping[str, str], modules: Sequence[str]) -> None:
+    """Have the fork server of this environment import modules when it has nothing else to do. Raises OSError."""
+    _server(environment).send({"meanwhile": list(modules)}, [])
+
+
 class _Server:
     """This process's end of its fork server."""
 
@@ -153,8 +158,8 @@ class _Server:
             ).result()
         atexit.register(self.close)
 
-    def fork(self, request: dict[str, object], files: Sequence[int]) -> None:
-        """Ask the server to fork a child that gets the open `files` (descriptors)."""
+    def send(self, request: dict[str, object], files: Sequence[int]) -> None:
+        """Ask the server to import modules, or to fork a child that gets the open `files` (descriptors)."""
         text = json.dumps(request).encode()
         message = len(text).to_bytes(fork_server.SIZE_BYTES, "big") + text
         # If the server has ended, the child counts as ended, too.

@@ -2,7 +2,8 @@
 
 Before the fork server forks a child, it imports the modules that the child needs at once. Modules that the child needs
 later (`later` in a request) are imported by the first child itself, and by the server before any further child. The
-server opens nothing that would not survive a fork.
+server imports modules that it is told to import (`meanwhile`) as soon as it has nothing else to do. It opens nothing
+that would not survive a fork.
 
 The server ends with the process that started it, and its children end with the server.
 """
@@ -28,6 +29,7 @@ from tuner.children import reaper
 
 MOST_FILES = 16  # descriptors in one request
 SIZE_BYTES = 4  # of the length prefix of a request
+IDLE_SECONDS = 0.05  # without a request, after which the server imports what is for later
 LINE, INPUT, OUTPUT, LOG = range(4)  # positions of the descriptors in a request; shared descriptors follow
 
 
@@ -38,6 +40,7 @@ class _ForkServer:
         self._control = socket.socket(fileno=os.dup(0))
         self._lines: dict[int, socket.socket] = {}  # by the process id of a reaper: the socket to whoever waits for it
         self._later: set[str] = set()  # `later` modules of earlier requests
+        self._meanwhile: list[str] = []  # modules to import
         self._environment = dict(os.environ)
 
     def serve(self) -> None:
@@ -49,8 +52,13 @@ class _ForkServer:
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(ended, selectors.EVENT_READ)
+            ready: list[Any] = []
             while True:
-                for key, _ in selector.select():
+                is_idle = not ready
+                ready = selector.select((0 if is_idle else IDLE_SECONDS) if self._meanwhile else None)
+                if not ready:
+                    self._import(self._meanwhile.pop(0))
+                for key, _ in ready:
                     if key.fileobj == ended:
                         os.read(ended, 4096)
                         self._reap(selector)
@@ -71,6 +79,9 @@ class _ForkServer:
                 return False
             text += data
         request = json.loads(text)
+        if "meanwhile" in request:
+            self._meanwhile += request["meanwhile"]
+            return True
         self._import(request["module"], *request["imports"])
         self._import(*self._later.intersection(request["later"]))
         self._later.update(request["later"])

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
-    "count", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device", "several", "shared", "split",
+    "compiler_modules", "count", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device", "several",
+    "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -60,6 +61,11 @@ def forkable_packages(name: str) -> Sequence[str] | None:
     GPUs must not be imported before a fork."""
     backend = BACKENDS[split(name)[0]]
     return (*backend.modules, f"{__name__}.{backend.kind}.device") if backend.may_be_processor else None
+
+
+def compiler_modules(name: str, space: Space) -> Sequence[str]:
+    """The modules with which a space is compiled for this device that may be imported before a fork."""
+    return BACKENDS[split(name)[0]].compiler_modules(space)
 
 
 def open_device(name: str) -> Device:

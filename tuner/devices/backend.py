@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ class Backend:
     follows_context: whether each caller opens the device anew, in the context that is current at that time.
     surrounding: returns a digest of the headers and libraries that a space uses from folders of the user's, on which
         its studies depend; empty if it uses none, or if unknown.
+    compiler_modules: returns the modules of the compiler that a space chooses which may be imported before a fork, so
+        that a fork compiles at once.
     toolchains: the prefixes of its toolchains' names.
     common: the architectures to compile for if no device is present.
     binaries: the suffix of its binaries if they run on every device of their architecture, else None.
@@ -78,6 +80,7 @@ class Backend:
     may_be_processor: bool = False
     follows_context: bool = False
     surrounding: Callable[[Space], str] = lambda space: ""
+    compiler_modules: Callable[[Space], Sequence[str]] = lambda space: ()
     toolchains: tuple[str, ...] = ()
     common: tuple[str, ...] = ("",)
     binaries: str | None = None

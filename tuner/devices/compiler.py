@@ -126,6 +126,7 @@ class Compiler(ABC):
     tells: tuple[str, ...] = ()  # the figures that it reports for every build
     allowance: Allowance | None = None  # limits of the processes that it starts; None: no limit
     pinned: str | None = None  # the `name` that it must keep during a run; None: any
+    forks = False  # whether it may build in a fork of this process, which then has no threads and no open device
 
     @abstractmethod
     def name(self) -> str:

@@ -156,6 +156,9 @@ def command(
 
     with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
+        from tuner.measure.process import supervisor
+
+        supervisor.prepare()
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
 

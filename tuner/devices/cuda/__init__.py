@@ -18,6 +18,7 @@ BACKEND = Backend(
     lacks=deferred(f"{__name__}.chosen_gpu", "lacks"),
     follows_context=True,
     surrounding=deferred(f"{__name__}.nvcc", "surrounding"),
+    compiler_modules=deferred(f"{__name__}.compiler", "forkable_modules"),
     toolchains=("NVRTC ", "nvcc ", "Triton "),
     common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),
     binaries=".cubin",

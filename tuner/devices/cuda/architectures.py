@@ -21,6 +21,13 @@ def is_architecture(text: str) -> bool:
     return compute_capability(text) is not None
 
 
+def shared_memory(architecture: str) -> int | None:
+    """The bytes of shared memory that a block may have at most; None if unknown."""
+    major, minor = compute_capability(architecture) or (0, 0)
+    kib = _SHARED_KIB.get(10 * major + minor)
+    return kib and kib * 1024
+
+
 def limits_of(architecture: str) -> Limits:
     """The limits of an absent GPU, as far as its compute capability determines them."""
     capability = compute_capability(architecture)

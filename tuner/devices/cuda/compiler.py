@@ -1,10 +1,13 @@
 """Compiles CUDA C++ to a cubin with NVRTC, on any machine, with or without a GPU."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import os
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.cuda import host_code, ptx, ptxas, toolkit_headers
@@ -13,6 +16,9 @@ from tuner.devices.headers import Headers, may_read
 from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
 
 OTHERS = {  # modules and classes of the compilers that few kernels need, by their names in spaces
     "nvcc": ("tuner.devices.cuda.nvcc", "NvccCompiler"),
@@ -41,8 +47,9 @@ class NvrtcCompiler(CudaCompiler):
         if compiler not in self._others:
             module, name = OTHERS[compiler]
             self._others[compiler] = getattr(importlib.import_module(module), name)(self.architecture)
-        self._others[compiler].allowance = self.allowance
-        return self._others[compiler]
+        other = self._others[compiler]
+        other.allowance, other.forks = self.allowance, self.forks
+        return other
 
     def name(self) -> str:
         headers = [toolkit_headers.wheel_version(wheel) for wheel in ("runtime", "crt", "cccl")]
@@ -55,6 +62,14 @@ class NvrtcCompiler(CudaCompiler):
 
     def compile(self, source: Source) -> Build:
         return compile_cubin(source, self.architecture)
+
+
+def forkable_modules(space: Space) -> Sequence[str]:
+    """The modules of the compiler that a space chooses which may be imported before a fork."""
+    if space.compiler != "triton":
+        return ()
+    modules: Sequence[str] = importlib.import_module(OTHERS["triton"][0]).forkable_modules()
+    return modules
 
 
 def compile_cubin(source: Source, architecture: str) -> Build:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.measure import turns
-from tuner.measure.kernels.device_kernels import MOST_BLOCKS, THREADS, Call, DeviceKernels
+from tuner.measure.kernels.device_kernels import BENCH, MOST_BLOCKS, THREADS, Call, DeviceKernels
 from tuner.measure.kernels.element_text import STORED, value_text
 from tuner.space.dtypes import DTYPES
 from tuner.space.values.drawing import Drawn
@@ -35,7 +35,7 @@ class Placer:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._kernels = DeviceKernels(device, "bench_kernels.cu", "elements.cu")
+        self._kernels = DeviceKernels(device, BENCH, "elements.cu")
 
     def place(self, elements: Elements, memory: Buffer) -> None:
         """Fill `memory` with the elements, and wait."""

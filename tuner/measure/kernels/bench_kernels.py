@@ -7,7 +7,7 @@ import numpy as np
 
 from tuner.devices.base import GUARD, Buffer, Device
 from tuner.measure.bound import Bound
-from tuner.measure.kernels.device_kernels import Call, DeviceKernels
+from tuner.measure.kernels.device_kernels import BENCH, Call, DeviceKernels
 from tuner.measure.kernels.element_text import STORED
 from tuner.space.dtypes import DType
 
@@ -42,7 +42,7 @@ class BenchKernels:
     def __init__(self, device: Device, arrays: Sequence[str]) -> None:
         """`arrays` are the names of all arrays of the workbench. Raises DeviceError if there is no compiler."""
         self._device = device
-        self._kernels = DeviceKernels(device, "bench_kernels.cu")
+        self._kernels = DeviceKernels(device, BENCH)
         self._names = list(arrays)
         self._room = max(_ROOM, len(self._names))
         self._counters = device.allocate(self._room * _COUNTERS * 4, guard=0)

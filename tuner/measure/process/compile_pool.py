@@ -11,7 +11,9 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
-from tuner.devices import DeviceInfo, forkable_packages
+from tuner import paths
+from tuner.children import child
+from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
@@ -24,10 +26,12 @@ from tuner.space.sources import rendering
 from tuner.space.texts import config_text
 
 logger = logging.getLogger(__name__)
+COMPILE_WORKER = "tuner.measure.process.compile_worker"
 MOST_WORKERS = 16  # per device
 # What compile workers import beside the packages of their device.
 IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.header_search")
 START_SECONDS = 120.0  # for a compile worker to import its packages
+FEW = 3  # compile workers, all of which build configurations
 AHEAD = 4  # queued configurations per compile worker
 Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device and a compiler by name
 
@@ -35,7 +39,8 @@ Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device a
 class CompilePool:
     """Compile workers for one problem at a time, each driven by a thread.
 
-    The first worker starts at once, while the device opens. The others start when there is something to build.
+    The first worker starts at once, while the device opens. The others start when there is something to build. If the
+    compiler is a Python package, no worker starts at once: it is imported meanwhile, once for all of them.
     Configurations that a search has asked for are built before those that it is likely to ask for. `depth` is how many
     configurations a search may ask for before they are built.
 
@@ -43,8 +48,9 @@ class CompilePool:
     there: the whole queue is built on all cores, then measured, then refilled.
     """
 
-    def __init__(self, timeout: float, device_ids: Sequence[str]) -> None:
-        """`timeout` is in seconds per build. `device_ids` are the devices to build for, all of the same type.
+    def __init__(self, timeout: float, device_ids: Sequence[str], modules: Sequence[str] = ()) -> None:
+        """`timeout` is in seconds per build. `device_ids` are the devices to build for, all of the same type. `modules`
+        are the compiler's, which may be imported before a fork.
 
         The caller must call `switch_to` next. Raises EnvironmentTrouble if the machine has no room for a process.
         """
@@ -52,7 +58,11 @@ class CompilePool:
         self._packages = forkable_packages(device_ids[0]) or ()
         self._pool: ThreadPoolExecutor | None = None
         self._thread = threading.local()  # `process` is this thread's compile worker, `task` is that worker's task
-        self._processes = [_compile_worker(self._packages)]
+        self._processes = list[Process]()
+        if modules:
+            child.prepare(paths.child_environment(), [COMPILE_WORKER, *IMPORTS, *modules])
+        else:
+            self._processes.append(_compile_worker(self._packages))
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
@@ -81,6 +91,8 @@ class CompilePool:
             self.count = max(1, min(MOST_WORKERS * self._devices, free, most_builders() - self._devices))
             self.depth = 1 if self._alternate else max(self.count, self._devices)
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
+            if self.count > FEW and BACKENDS[device.kind].compiler is not None:
+                self._pool.submit(self._build_own, self._task)
 
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {
@@ -204,6 +216,12 @@ class CompilePool:
                     raise
                 # The worker will meet the same crash or trouble and report it.
 
+    def _build_own(self, task: dict[str, Any]) -> None:
+        """Build what the device's worker needs of our own kernels, for which it begins with others."""
+        with contextlib.suppress(TunerError, _Stopped):  # the worker will meet the same error and report it
+            self._ensure_process(task)
+            self._ask({"own": True}, "")
+
     def _built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
         """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an
         empty kernel has been built. Raises as `_ask` does."""
@@ -286,7 +304,7 @@ class _Stopped(Exception):
 
 
 def _compile_worker(packages: Sequence[str]) -> Process:
-    return Process("tuner.measure.process.compile_worker", imports=[*packages, *IMPORTS])
+    return Process(COMPILE_WORKER, imports=[*packages, *IMPORTS])
 
 
 def _is_same_code(key: ConfigKey, before: Problem, now: Problem) -> bool:

@@ -19,6 +19,7 @@ from tuner.devices.compiler import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.images import Images
+from tuner.measure.kernels.device_kernels import common_source
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation, snapshot
 from tuner.space.instance import Instance
@@ -29,8 +30,8 @@ def main() -> None:
     """Serve requests until the parent is gone.
 
     The first request is the task. Each `build` names a configuration. If its reply asks for a launch, a `launch`
-    request follows. A `check` asks whether the compiler works at all. A request with another task replaces the current
-    one.
+    request follows. A `check` asks whether the compiler works at all, and `own` builds kernels of ours. A request with
+    another task replaces the current one.
     """
     channel = replies.Channel()
     requests = iter(channel)
@@ -49,6 +50,7 @@ class _Builder:
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._usual = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
         self._allowance = self._usual.allowance = Allowance(**task["allowance"])
+        self._usual.forks = self._device is None
         self._set_task(task)
         self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the limits that this process began with
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
@@ -71,6 +73,10 @@ class _Builder:
             return {}
         if "check" in request:
             self._compiler.check()
+            return {}
+        if "own" in request:
+            with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
+                self._usual.build(common_source(self._scope.language))
             return {}
         if "build" in request:
             self._compiler.pinned = self._pinned

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
+from tuner import paths
+from tuner.children import child
 from tuner.devices import DeviceInfo, environment, forkable_packages
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, EnvironmentTrouble, ExpressionError, GeometryError, TunerError, WorkerDied
@@ -31,6 +33,10 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 # What workers import beside the packages of their device. NumPy imports its parts when they are first used.
 IMPORTS = ("tuner.measure.benchmark", "tuner.space.sources.definitions", "numpy.ma", "numpy.ctypeslib")
+WORKER = "tuner.measure.process.worker"
+# What workers of all devices import, and what Kernel Tuner needs, but no package that accesses GPUs, as it does itself:
+# such a package must not be imported before a fork.
+PREPARED = (WORKER, "tuner.measure.workbench", "jsonschema", "packaging.requirements")
 MOST_PERIODS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute inputs and answers
 
@@ -57,6 +63,12 @@ class Task:
             "types": self.types,
             "method": asdict(self.method),
         }
+
+
+def prepare() -> None:
+    """Begin to import what workers need, while this process loads its own modules and checks the request."""
+    with contextlib.suppress(OSError):  # the first worker meets the same error, and reports it
+        child.prepare(paths.child_environment(), PREPARED)
 
 
 def announce(space: Space, noted: Callable[[str], None]) -> None:
@@ -123,7 +135,7 @@ class Supervisor:
         with self._starting:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
-            self._worker = Process("tuner.measure.process.worker", [file], self._imports())
+            self._worker = Process(WORKER, [file], self._imports())
             self._ready = self._renewed = False
         allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}

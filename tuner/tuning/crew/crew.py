@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, RequestError
@@ -116,7 +117,8 @@ class Crew:
         with_retries(functools.partial(worker.switch_to, task or self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
-        return CompilePool(self.task.timeout, self._device_ids)
+        modules = devices.compiler_modules(self._device_ids[0], self.task.space)
+        return CompilePool(self.task.timeout, self._device_ids, modules)
 
     def close(self) -> None:
         """Stop all processes. No block may follow."""

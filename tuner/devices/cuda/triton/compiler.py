@@ -15,10 +15,11 @@ from typing import Any
 from tuner import paths
 from tuner.devices import environment
 from tuner.devices.compiler import Build, Needs
-from tuner.devices.cuda import ptx, ptxas
+from tuner.devices.cuda import architectures, ptx, ptxas
 from tuner.devices.cuda.common import CudaCompiler
+from tuner.devices.cuda.triton import program
 from tuner.devices.headers import Headers
-from tuner.errors import BuildError, DeviceError
+from tuner.errors import BuildError, DeviceError, ResourceError
 from tuner.languages import PYTHON_LANGUAGES
 from tuner.quoting import shown
 from tuner.space.sources.source import Source
@@ -66,9 +67,17 @@ class TritonCompiler(CudaCompiler):
         limits = {
             "seconds": self.allowance and self.allowance.seconds,
             "memory": self.allowance and self.allowance.memory,
+            "shared": architectures.shared_memory(self.architecture),
         }
         request |= {"capability": self._capability(), "text": text, **_places(source, text), **limits}
-        reply = SERVICE.ask(request)
+        is_here = self.forks and all(name == "triton" or name in sys.modules for name in request["modules"])
+        reply = (program.started() or program.in_fork(request)) if is_here else SERVICE.ask(request)
+        if reply and (needed := reply.get("shared")):
+            most = limits["shared"]
+            raise ResourceError(
+                f"{source.kernel}: {needed} bytes of shared memory per block; {self.architecture} has at most {most}",
+                "shared memory",
+            )
         return _build(source, reply)
 
     def _capability(self) -> int:
@@ -92,6 +101,15 @@ def version() -> str:
             f"alone; pip install triton=={TESTED[-1]}"
         )
     return found
+
+
+def forkable_modules() -> tuple[str, ...]:
+    """Triton's modules, which may be imported before a fork; none if it cannot be used."""
+    try:
+        version()
+    except DeviceError:
+        return ()
+    return program.MODULES
 
 
 def _version() -> str | None:

@@ -1,12 +1,14 @@
 """The program that compiles kernels with Triton, one request per line; no other module imports Triton.
 
-It runs as a script, without tuner. Each kernel is compiled in a fork, so that a crash costs only that kernel, and what
-one file defines never reaches another. Neither a GPU nor torch is needed.
+It runs as a script, without tuner; compile workers, which are forked with Triton imported, use `in_fork` alone. Each
+kernel is compiled in a fork, so that a crash costs only that kernel, and what one file defines never reaches another.
+Neither a GPU nor torch is needed.
 """
 
 import ast
 import base64
 import contextlib
+import functools
 import importlib
 import importlib.util
 import json
@@ -24,6 +26,18 @@ from typing import Any
 
 IDLE_SECONDS = 120  # after which the program ends, since it holds some hundred MB
 MOST_OUTPUT = 100_000  # characters of what a compilation prints
+# What each build imports: ahead of the first one, once for all forks.
+MODULES = (
+    "triton",
+    "triton.backends.compiler",
+    "triton.compiler",
+    "triton.compiler.code_generator",
+    "triton.experimental.gluon",
+    "triton.experimental.gluon.nvidia.hopper",
+    "triton.experimental.gluon.nvidia.blackwell",
+    "triton.experimental.gluon.amd.gfx1250",
+    "triton.language.extra.libdevice",
+)
 KNOWN = ("name", "shared", "num_warps", "global_scratch_size", "profile_scratch_size")  # what a launch needs to know
 # Errors of Triton whose texts say where in the kernel they are.
 PLACED = ("CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure")
@@ -67,7 +81,7 @@ def read_line() -> bytes:
 def started() -> Json | None:
     """Import Triton. Returns None, or the reply if that fails."""
     try:
-        for name in ("triton", "triton.backends.compiler", "triton.compiler"):
+        for name in MODULES:
             importlib.import_module(name)
     except Exception as error:
         return {"missing": f"{type(error).__name__}: {error}"}
@@ -134,6 +148,8 @@ def compiled(request: Json, folder: str) -> Json:
         return build(request, folder)
     except MemoryError:
         return {"trouble": "memory"}
+    except TooMuchSharedMemory as error:
+        return {"shared": error.needed}
     except OSError as error:
         return {"trouble": error.strerror or str(error), "number": error.errno}
     except BaseException as error:
@@ -177,6 +193,9 @@ def build(request: Json, folder: str) -> Json:
     signature = {name: "constexpr" if name in constants else request["signature"][name] for name in names}
     attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
     source = ASTSource(function, signature, constants, attributes)
+    # For the key of a build in its own cache, which is empty here, Triton reads 400 MB: its library.
+    triton.runtime.cache.triton_key = lambda: triton.__version__
+    triton.knobs.runtime.add_stages_inspection_hook = functools.partial(check_shared_memory, request["shared"])
     made = triton.compile(source, target=GPUTarget("cuda", request["capability"], 32), options=request["options"])
     about = made.metadata._asdict()
     own = os.path.join(folder, os.path.basename(request["file"]))
@@ -187,6 +206,48 @@ def build(request: Json, folder: str) -> Json:
         "passed": sum(kind != "constexpr" for kind in signature.values()),
         "files": sorted(files_of(function, set()) - {own}),
     }
+
+
+class TooMuchSharedMemory(Exception):
+    """A block of the kernel does not fit a GPU; `needed` are the bytes of shared memory that it needs."""
+
+    def __init__(self, needed: int) -> None:
+        self.needed = needed
+
+
+def check_shared_memory(most: int | None, backend: Any, stages: Json, options: Any, language: Any, arch: int) -> None:
+    """Have a compilation that needs over `most` bytes end with TooMuchSharedMemory before the stages that take long."""
+    make = stages.get("llir")
+
+    def checked(module: Any, metadata: Json) -> Any:
+        with contextlib.suppress(AttributeError, TypeError, RuntimeError):  # the whole compilation tells it, too
+            if (needed := shared_memory(module, options, arch)) > most:
+                raise TooMuchSharedMemory(needed)
+        return make(module, metadata)
+
+    if make is not None and most is not None:
+        stages["llir"] = checked
+
+
+def shared_memory(module: Any, options: Any, arch: int) -> int:
+    """The bytes of shared memory that a module needs, by the first passes of the stage that follows, on a copy."""
+    from triton._C.libtriton import ir, nvidia, passes
+    from triton.backends.nvidia.compiler import get_ptx_version_from_options
+
+    with tempfile.NamedTemporaryFile("w", suffix=".ttgir") as file:
+        file.write(str(module))
+        file.flush()
+        copy = ir.parse_mlir_module(file.name, module.context)
+    manager = ir.pass_manager(module.context)
+    passes.ttgpuir.add_combine_tensor_select_and_if(manager)
+    passes.ttgpuir.add_allocate_warp_groups(manager)
+    passes.convert.add_scf_to_cf(manager)
+    passes.gluon.add_inliner(manager)
+    version = get_ptx_version_from_options(options, arch)
+    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, arch, version)
+    manager.run(copy, "shared_memory")
+    found: int = copy.get_int_attr("ttg.shared")
+    return found
 
 
 def loaded(request: Json, folder: str) -> ModuleType:
