@@ -45,7 +45,7 @@ class Pointers:
             first = call.func.value if first is None else first
         if isinstance(call.func, ast.Attribute) and name in ("load", "store") and self._is_descriptor(call.func.value):
             first = call.func.value
-        found = set(self._bases(first, 0)) if first is not None else set[str]()
+        found = self._begins(first) if first is not None else set[str]()
         if name in _READS:
             self.read |= found
         elif name in _WRITES:
@@ -56,16 +56,19 @@ class Pointers:
             self.accumulated |= found
         elif name not in _MAKERS and isinstance(call.func, ast.Name):
             for each in call.args:
-                self.passed |= set(self._bases(each, 0))
+                self.passed |= self._begins(each)
 
     def _is_descriptor(self, node: ast.expr) -> bool:
         """Whether a call is a method of a descriptor of a tensor, not a function of a module."""
         return isinstance(node, ast.Name) and (node.id in self._assigned or node.id in self._parameters)
 
-    def _bases(self, node: ast.expr, depth: int) -> Iterator[str]:
+    def _begins(self, node: ast.expr) -> set[str]:
         """The parameters at which an address may begin."""
-        if depth > 20:
-            return
+        return {*self._bases(node, set())} - {""}
+
+    def _bases(self, node: ast.expr, known: set[str]) -> Iterator[str]:
+        """The parameters at which an address may begin, and an empty text for a name of `known`, which was followed
+        before: `p = p + n` is common."""
         match node:
             case ast.Name(id=name):
                 if name in self._parameters and name not in self._assigned:
@@ -73,17 +76,21 @@ class Pointers:
                     return
                 if name in self._parameters:
                     yield name
-                for value in self._assigned.get(name, ()):
-                    yield from self._bases(value, depth + 1)
+                if name in known:
+                    yield ""
+                elif name in self._assigned:
+                    known.add(name)
+                    for value in self._assigned[name]:
+                        yield from self._bases(value, known)
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-                found = [*self._bases(left, depth + 1)]
-                yield from found or self._bases(right, depth + 1)
+                found = [*self._bases(left, known)]
+                yield from found or self._bases(right, known)
             case ast.Call(func=ast.Attribute(attr="to", value=value)):
-                yield from self._bases(value, depth + 1)
+                yield from self._bases(value, known)
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _MAKERS:
                 given = [k.value for k in node.keywords if k.arg in ("base", "ptr", "input")]
                 for value in (*node.args[:1], *given):
-                    yield from self._bases(value, depth + 1)
+                    yield from self._bases(value, known)
             case ast.IfExp(body=body, orelse=orelse):
-                yield from self._bases(body, depth + 1)
-                yield from self._bases(orelse, depth + 1)
+                yield from self._bases(body, known)
+                yield from self._bases(orelse, known)
