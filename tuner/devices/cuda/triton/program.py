@@ -218,6 +218,8 @@ class TooMuchSharedMemory(Exception):
 def check_shared_memory(most: int | None, backend: Any, stages: Json, options: Any, language: Any, arch: int) -> None:
     """Have a compilation that needs over `most` bytes end with TooMuchSharedMemory before the stages that take long."""
     make = stages.get("llir")
+    if make is None or most is None:
+        return
 
     def checked(module: Any, metadata: Json) -> Any:
         with contextlib.suppress(AttributeError, TypeError, RuntimeError):  # the whole compilation tells it, too
@@ -225,8 +227,7 @@ def check_shared_memory(most: int | None, backend: Any, stages: Json, options: A
                 raise TooMuchSharedMemory(needed)
         return make(module, metadata)
 
-    if make is not None and most is not None:
-        stages["llir"] = checked
+    stages["llir"] = checked
 
 
 def shared_memory(module: Any, options: Any, arch: int) -> int:
