@@ -26,10 +26,14 @@ FUNCTION, ANSWER = pickle.loads(PICKLED)
 NAMES = {names!r}
 
 
-def is_right(**arrays):
+def _judged(arrays):
     arrays |= {{name: arrays[name].T for name in {transposed!r}}}
     results = [None if name is None else arrays[name] for name in NAMES]
     return bool(FUNCTION(ANSWER, results, atol={atol!r}))
+
+
+def is_right({parameters}):  # no other array is copied from the device
+    return _judged(locals())
 """
 
 
@@ -52,7 +56,14 @@ def derive(
     plain = None if answer is None else [content(each) for each in answer]
     pickled = sending.by_value((normalize_verify_function(verify), plain), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
-    transposed = [each.name for each in arguments if each.is_transposed]
-    text = FILE.format(identity=sending.identity(verify), names=names, transposed=transposed, atol=float(atol))
+    given = [name for name in names if name is not None]
+    transposed = [each.name for each in arguments if each.is_transposed and each.name in given]
+    text = FILE.format(
+        identity=sending.identity(verify),
+        names=names,
+        transposed=transposed,
+        atol=float(atol),
+        parameters=", ".join(given),
+    )
     file.write_text(text, encoding="utf-8")
     return {VERIFIED: {"python": f"{file.name}:is_right"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from tuner.measure.answers import python_calls
 from tuner.measure.verify import accumulation
 from tuner.measure.verify.comparison import Verdict, compare
 from tuner.space.answers import derivation
-from tuner.space.values.elements import Held, held
+from tuner.space.values.elements import Fetched, Held
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
@@ -77,9 +78,13 @@ class Judge:
     def _derived(self, inputs: InputSet, own: OwnArrays | None) -> dict[str, Array]:
         """The derived values of the outputs. Raises WrongResult if they cannot be computed."""
         read = {name for derived in self._op.derive for name in derivation.outputs_read(self._op, derived)}
-        arrays = {**inputs.contents, **held({name: self._read(name, inputs, own) for name in read})}
+        contents = inputs.contents
+        outputs = {
+            name: Fetched(contents[name].shape, contents[name].dtype, partial(self._read, name, inputs, own))
+            for name in read
+        }
         try:
-            return derivation.values(self._op, self._scope, arrays, python_calls.call)
+            return derivation.values(self._op, self._scope, {**contents, **outputs}, python_calls.call)
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
 

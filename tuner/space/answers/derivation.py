@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +38,7 @@ def values(op: Operation, scope: Scope, arrays: Mapping[str, Elements], call: Ca
     def value(name: str) -> Array:
         derivation = op.derive[name]
         if isinstance(derivation, PythonDerivation):
-            given = {**scope.answer_names, **{each: arrays[each].array() for each in arrays}}
-            return _checked(name, op, call(derivation.function, given))
+            return _checked(name, op, call(derivation.function, _Whole(scope.answer_names, arrays)))
         return _value(name, op, names)
 
     return {name: value(name) for name in op.derive}
@@ -93,6 +92,22 @@ def dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:
     types = [chosen_types.dtype(argument, scope) for argument in op.arrays if argument.name in read]
     inexact = [element for element in types if not element.is_exact]
     return max(inexact, key=lambda element: element.epsilon, default=dtypes.of(answer.dtype))
+
+
+class _Whole(Mapping[str, Any]):
+    """Numbers and arrays. An array is copied to the host when it is read: a function may ask for few of them."""
+
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements]) -> None:
+        self._scalars, self._arrays = scalars, arrays
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arrays[name].array() if name in self._arrays else self._scalars[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._scalars, **self._arrays})
+
+    def __len__(self) -> int:
+        return len({*self._scalars, *self._arrays})
 
 
 class _Names(dict[str, Any]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,26 @@ class Held(Elements):
     def array(self, dtype: np.dtype[Any] | None = None) -> Array:
         """The array itself, or a copy converted to `dtype`."""
         return self._flat.reshape(self.shape).astype(dtype or self.dtype, copy=False)
+
+
+class Fetched(Elements):
+    """The elements of an array that `fetch` copies to the host when one is first read."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], fetch: Callable[[], Array]) -> None:
+        self.shape, self.dtype, self._fetch = shape, dtype, fetch
+
+    @cached_property
+    def _held(self) -> Held:
+        return Held(self._fetch())
+
+    def part(self, start: int, stop: int) -> Array:
+        return self._held.part(start, stop)
+
+    def at(self, index: Array) -> Array:
+        return self._held.at(index)
+
+    def array(self, dtype: np.dtype[Any] | None = None) -> Array:
+        return self._held.array(dtype)
 
 
 def held(arrays: Mapping[str, Array]) -> dict[str, Elements]:
