@@ -179,3 +179,50 @@ def test_the_role_of_an_array_follows_it_into_functions(what: str, tmp_path: Pat
     data, text = drafted(tmp_path, tune, code, name="f.cl")
     assert {a["name"]: a["role"] for a in data["operation"]["arguments"] if "role" in a}["y"] == role
     assert not any("name: y," in line and "inout?" in line for line in text.splitlines())
+
+
+# By what the host does: the file, and lines of its draft.
+HOSTS = {
+    "records, of which the host knows only the numbers": (
+        "__global__ void f(float *path, const float *at, int n, int steps) "
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)"
+        "for (int t = 0; t < steps; t++) { path[(i * steps + t) * 2] = at[3 * i] + at[i * 3 + 1];"
+        "path[i * steps * 2 + t * 2 + 1] = at[i * 3 + 2]; } }"
+        "void run(int n, int steps, int all) { float *p, *a; cudaMalloc(&p, n * all * 4); cudaMalloc(&a, n * 12);"
+        "f<<<(n + 255) / 256, 256>>>(p, a, n, steps); }",
+        ["name: path, dtype: float32, shape: [n, steps, 2]", "name: at, dtype: float32, shape: [n, 3]"],
+    ),
+    "an array that a call fills": (
+        "__global__ void f(int *y, int n, int least, int most) "
+        "{ if (blockIdx.x * 64 < n) atomicAdd(&y[0], blockIdx.y + least + most); }"
+        "void run(int n) { unsigned range[2] = {7, 0}; cudaMemcpy(range, found, 8, cudaMemcpyDeviceToHost);"
+        "f<<<dim3(n / 64, range[1] - range[0] + 1), 64>>>(y, n, range[0], range[1]); }",
+        [", most - least + 1]"],
+    ),
+    "a macro that is the host's block": (
+        "#define WIDE 64\n#define PER 4\n__global__ void f(float *y, int n) { __shared__ float s[WIDE];"
+        "int t = threadIdx.x; s[t] = t;"
+        "for (int i = blockIdx.x * blockDim.x * PER + t; i < n; i += blockDim.x) y[i] = s[t]; }"
+        "void run(float *y, int n) { f<<<n / (WIDE * PER), WIDE>>>(y, n); }",
+        ["block: [WIDE]\n"],
+    ),
+    "half of a macro": (
+        "#define BLOCK_SIZE 512\n__global__ void f(float *y, int n) { __shared__ float s[BLOCK_SIZE];"
+        "int t = threadIdx.x, i = blockIdx.x * 2 * blockDim.x + t; s[t] = s[t + blockDim.x] = i;"
+        "if (i < n) y[i] = s[t]; }"
+        "void run(float *y, int n) { f<<<(n + BLOCK_SIZE - 1) / BLOCK_SIZE, BLOCK_SIZE / 2>>>(y, n); }",
+        ["block: [block_size_x]", "block_size_x: 256}"],
+    ),
+    "one block of a fixed number of elements": (
+        "#define N 10\n__global__ void f(int *y, int *x) { int t = threadIdx.x; if (t < N) y[t] = x[t]; }"
+        "void run(int *y, int *x) { f<<<1, N>>>(y, x); }",
+        ["grid: [1]\nblock: [10]\n", "name: x, dtype: int32, shape: [10]"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTS)
+def test_a_draft_of_a_file_with_its_host(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, lines = HOSTS[what]
+    _, text = drafted(tmp_path, tune, code)
+    assert [line for line in lines if line not in text] == []

@@ -205,7 +205,11 @@ class ChosenKnobs(Facts):
             numbers += [1] * (len(block) - len(numbers))
         is_said = bool(numbers)
         pairs = itertools.zip_longest(block, numbers)
-        every = [self._on_axis(one, number, step, axis, is_said) for axis, (one, number) in enumerate(pairs)]
+        own = [self.launched.macro_of_block(self.steps.index(step), axis) for axis in range(len(block))]
+        every = [
+            self._on_axis(own[axis] if own[axis] in found else one, number, step, axis, is_said)
+            for axis, (one, number) in enumerate(pairs)
+        ]
         return [one or self._of_single_block(step, axis, numbers) for axis, one in enumerate(every)]
 
     def _of_single_block(self, step: Prototype, axis: int, numbers: Sequence[int | None]) -> str:
@@ -219,7 +223,9 @@ class ChosenKnobs(Facts):
         at, letter = self.steps.index(step), "xyz"[axis]
         read = self.shapes.indices[at].atoms() & {f"{name}.{letter}" for name in ("blockIdx", "globalIdx", "gridDim")}
         is_one = not read and self.launched.has_one_block(at, axis)
-        return needed(self.shapes, at, letter) if is_one else []
+        found = needed(self.shapes, at, letter) if is_one else []
+        fixed = self.numbers.keys() - self.size_macros.keys()
+        return None if any(fixed >= {*each} for each in found or ()) else found
 
     def _is_free(self, step: Prototype, axis: int) -> bool:
         """Whether the launch may choose the block size of a step along an axis."""
@@ -230,6 +236,8 @@ class ChosenKnobs(Facts):
         known = int(extent) if extent.isdecimal() else self._of_program.get(extent) or self._of_launch(extent)
         if known is not None and is_said and number != known:
             extent = ""
+        if number is not None and number != self.numbers.get(extent, number):
+            extent = ""  # another number than the macro of the kernel
         same = [name for name, value in self._of_program.items() if value == number and self.launched.is_block(name)]
         extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:

@@ -74,8 +74,14 @@ class HostLaunches:
 
     def block(self, step: int) -> list[int | None]:
         """The numbers of threads in x, y, z that all launches of a step have; None if unknown."""
-        found = [[site.number_of(each) for each in site.block] for site in self._sites[step] if site.block]
+        found = [[site.threads(each) for each in site.block] for site in self._sites[step] if site.block]
         return found[0] if found and all(each == found[0] for each in found) else []
+
+    def macro_of_block(self, step: int, axis: int) -> str:
+        """The macro or constant of the kernels that all launches of a step have as threads on an axis; else empty."""
+        every = [each for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]
+        same = [name for name in self._numbers if every and all(each == {(f":{name}#0",): 1} for each in every)]
+        return next(iter(same), "")
 
     def has_one_block(self, step: int, axis: int) -> bool:
         """Whether all launches of a step have a single block along an axis."""

@@ -1,8 +1,9 @@
-"""Shapes of arrays of a few planes, such as `density[i]`, `density[i + n]` and `density[i + 2 * n]`: as many planes as
-the kernel's constants and loops with constant bounds reach."""
+"""Shapes of arrays of a few planes or of records of a few numbers: as many as the kernel's constants reach, and loops
+with constant bounds. `x[i]`, `x[i + n]` and `x[i + 2 * n]` are planes, `x[3 * i]` to `x[3 * i + 2]` records."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,26 @@ def shape(accesses: Iterable[Access], sizes: Collection[str]) -> list[str] | Non
     if not extents:
         return [str(most + 1)] if has_loop else None
     return [str(most + 1), *extents] if 1 < most < MOST_PLANES and not has_loop else None
+
+
+def records(accesses: Iterable[Access]) -> list[str] | None:
+    """The shape of an array with these accesses by records of one length, all of which are read; None for any other."""
+    lengths, extents, last = set[int](), set[tuple[str, ...]](), 0
+    for access in accesses:
+        terms = {product: factor for product, factor in access.index.items() if product}
+        number = access.index.get((), 0)
+        if terms:
+            lengths.add(length := math.gcd(*terms.values()))
+            base = {product: factor // length for product, factor in terms.items()}
+            ahead = {(): number // length} if number // length else {}
+            extents.add(tuple(access.extents_of(base | ahead)))
+            number %= length
+        last = max(last, number)
+    if len(lengths) != 1 or last != max(lengths) - 1 or last == 0:
+        return None
+    longest = max(extents, key=lambda each: len(each) > 0 and "+" in each[0])
+    bases = {tuple(each.partition(" + ")[0] for each in found) for found in extents}
+    return [*longest, str(last + 1)] if len(bases) == 1 and longest else None
 
 
 def evaluated(polynomial: Polynomial, numbers: Mapping[str, int]) -> Polynomial:

@@ -79,7 +79,7 @@ class Shapes:
         self._faster = {name: extents[1:] for name, extents in found.items() if extents and len(extents) > 1}
 
     def _of_planes(self, name: str) -> list[str] | None:
-        """The shape of an array of a few planes; None for any other."""
+        """The shape of an array of a few planes or of records; None for any other."""
         if any(name in indices.others for indices in self.indices):
             return None
         numbers, every = self._names.numbers, list[planes.Access]()
@@ -87,7 +87,7 @@ class Shapes:
             ends, extents_of = self._ends(indices), functools.partial(self._told_by, indices)
             found = (planes.evaluated(polynomial, numbers) for polynomial in indices.accesses.get(name, ()))
             every += [planes.Access(index, ends, extents_of) for index in found]
-        return planes.shape(every, self.sizes)
+        return planes.shape(every, self.sizes) or planes.records(every)
 
     def _ends(self, indices: Indices) -> dict[str, int]:
         """The last values of a kernel's loop variables that have constant bounds, cached."""

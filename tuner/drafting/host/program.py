@@ -76,6 +76,11 @@ class HostFunction:
             is_all = self.body[end + 2 : end + 3] == ("{",)
             found[self.path(at) + index * (not is_all)].append(HostAssignment(at, self._assigned(end + 2)))
 
+    def is_passed(self, array: str, first: int, end: int) -> bool:
+        """Whether the tokens between two positions pass an array on: name it without an index."""
+        pairs = zip(self.body[first:end], self.body[first + 1 : end + 1], strict=False)
+        return any(word == array and after in (",", ")") for word, after in pairs)
+
     def path(self, at: int) -> str:
         """The name at a position with the objects whose member it is: `p.n`."""
         start = at

@@ -108,6 +108,8 @@ class HostScope:
             words = assignment.words
         if assignment is None or not words or not self.function.is_certain(assignment, self.position):
             return atom(name)
+        if self.function.is_passed(array, assignment.position + 1, self.position):
+            return atom(name)  # a call may write it
         found = self.at(assignment.position).polynomial(words, depth + 1)
         return found if self.is_clear(found) else atom(name)
 

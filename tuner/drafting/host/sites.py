@@ -49,6 +49,15 @@ class Site:
         """The number that a name of the host has."""
         return self.scope.notes.numbers.get(name)
 
+    def threads(self, extent: Polynomial) -> int | None:
+        """The number of threads that an extent of the block has, which may be a quotient; None if it is unknown."""
+        (only, *more) = [*extent] or [()]
+        parts = self.scope.quotients.get(only[0]) if not more and len(only) == 1 and extent[only] == 1 else None
+        if parts is None:
+            return self.number_of(extent)
+        above, below = map(self.number_of, parts)
+        return above // below if above is not None and below else None
+
     def number_of(self, value: Polynomial) -> int | None:
         """The number that a polynomial of the host has; None if it is unknown."""
         total = 0
