@@ -14,7 +14,6 @@ import pytest
 from tuner.devices.cuda import driver, host_times, launches
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import chosen_algorithm, cublas_tiles, products
-from tuner.devices.cuda.blas.replay import SEVERAL
 from tuner.devices.product import Matrices, MatrixProduct
 
 STAND_IN = """
@@ -83,36 +82,7 @@ int cuModuleLoadData(long *module, const char *image) { *module = 1; return 0; }
 int cuModuleUnload(void *module) { return 0; }
 int cuModuleGetFunction(long *function, void *module, const char *name) { *function = 2; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) { *value = 1024; return 0; }
-long replayed[8];
-int cuLaunchKernelEx(unsigned *config, long function, void **parameters, void **extra) {
-    long *wide = (long *)config;
-    long all[] = {function, config[0], config[3], config[6], wide[4], config[12]};
-    for (int i = 0; i < 6; i++) replayed[i] = all[i];
-    if (parameters && function == 99) replayed[6] = *(long *)parameters[0];
-    launched++;
-    return 0;
-}
-long nodes = 1, streams = 64, graphs = 0, parameter = 4242, policy = 0;
-void *parameters[] = {&parameter};
-int cuStreamCreate(long *stream, int flags) { *stream = ++streams; return 0; }
-int cuStreamDestroy_v2(long stream) { return 0; }
-int cuStreamBeginCapture_v2(long stream, int mode) { return 0; }
-int cuStreamEndCapture(long stream, long *graph) { *graph = 55; graphs++; return 0; }
-int cuGraphDestroy(long graph) { graphs--; return 0; }
-int cuGraphGetNodes(long graph, long *found, long *count) { found[0] = 11; *count = nodes; return 0; }
-int cuGraphNodeGetType(long node, int *type) { *type = 0; return 0; }
-int cuGraphKernelNodeGetParams_v2(long node, long *all) {
-    unsigned numbers[] = {6, 1, 1, 128, 1, 1, 1024};
-    all[0] = 99; all[5] = (long)parameters; all[6] = all[7] = all[8] = 0;
-    for (int i = 0; i < 7; i++) ((unsigned *)(all + 1))[i] = numbers[i];
-    return 0;
-}
-int cuGraphKernelNodeGetAttribute(long node, int name, unsigned *value) {
-    for (int i = 0; i < 16; i++) value[i] = 0;
-    if (name == 4) value[0] = 2, value[1] = value[2] = 1;
-    if (name == 5) value[0] = policy;
-    return 0;
-}
+int cuLaunchKernelEx(void *config, void *function, void **parameters, void **extra) { launched++; return 0; }
 """
 PRODUCT = MatrixProduct(
     3, 5, 7, 1, ("float32", "float32", "float32"), Matrices.packed(3, 5), Matrices.packed(3, 7), Matrices.packed(7, 5)
@@ -208,27 +178,6 @@ def test_a_product_is_done_by_the_algorithm_that_cublaslt_offered_once(library: 
     assert values("given", 13)[10] == workspace
     launch.on_arrays(arrays(0), None, 1.0, 0.0)
     assert values("given", 13)[10] != workspace, "another stream has a workspace of its own"
-
-
-@pytest.mark.parametrize(("nodes", "policy", "is_replayed"), [(1, 0, True), (2, 0, False), (1, 1, False)])
-def test_a_repeated_product_launches_the_librarys_kernel_as_the_library_did(
-    nodes: int, policy: int, is_replayed: bool, library: ctypes.CDLL, context: Any
-) -> None:
-    for name, value in {"offered": 1, "nodes": nodes, "policy": policy, "graphs": 0}.items():
-        ctypes.c_long.in_dll(library, name).value = value
-    replayed = (ctypes.c_long * 8).in_dll(library, "replayed")
-    given = (ctypes.c_long * 16).in_dll(library, "given")
-    launch = products.launch(PRODUCT, [], Readers([], 0, None, lambda arrays: []), context)
-    assert launch is not None
-    for number in range(2 * SEVERAL):
-        replayed[0] = given[12] = 0
-        launch.on_arrays(arrays(8), None, 1.0, 0.0)
-        is_late = is_replayed and number >= SEVERAL
-        assert [*replayed[:7]] == [99, 6, 128, 1024, 8, 1, 4242] if is_late else replayed[0] == 0
-        assert (given[12] == 0) == is_late
-    launch.on_arrays(arrays(9), None, 1.0, 0.0)
-    assert given[12] == 9, "another stream is another call"
-    assert ctypes.c_long.in_dll(library, "graphs").value == int(is_replayed), "a graph is kept for its parameters alone"
 
 
 def test_what_cublaslt_says_of_a_product_is_told_as_tiles(library: ctypes.CDLL, context: Any) -> None:

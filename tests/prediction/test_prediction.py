@@ -351,6 +351,18 @@ def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
         assert abs(told - 1) < abs(untold - 1)
 
 
+def test_where_times_are_uncertain_the_library_is_preferred_to_a_kernel_that_is_as_fast() -> None:
+    def time_ms(size: int) -> float:
+        return size**3 / 1e9 * (1.5 if size % 256 else 1.0)  # which follows no cost
+
+    known = {(size, size, size, 1): time_ms(size) for size in range(640, 4096, 192)}
+    entries = [Measured(SPACE, LARGE, known), Measured(None, {}, known)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    for size in (700, 1500, 3000):
+        kernel, library = model.times(sizes(size))
+        assert library < kernel / 1.05
+
+
 @pytest.mark.slow
 def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
     asked: list[int] = []
@@ -386,7 +398,7 @@ def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_ow
     scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
     model = TimeModel(entries, scope, UNITS, 0, tiles)
     for size in (32 * 21, 32 * 98, 32 * 1000, 32 * 1001):  # the last ones are nowhere near
-        assert model.times(sizes(size))[1] == pytest.approx(library(size), rel=0.1)
+        assert model.times(sizes(size))[1] == pytest.approx(library(size), rel=0.2)
 
 
 @pytest.mark.slow

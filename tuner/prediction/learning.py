@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Mask, Traits
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import DISTANCE_PENALTY, LEAST_NEAR, RISK, STRANGE, Learnt, cautious, expected_errors
+from tuner.prediction.learnt import DISTANCE_PENALTY, LEAST_NEAR, STRANGE, Learnt, cautious, expected_errors, risks
 from tuner.prediction.nearness import Pairs, inverse, matvec, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -23,8 +23,8 @@ FOLDS = 6  # of the cross-validation
 DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of the noise of a log time
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # Shares by which a kernel must be predicted to beat the library, of which cross-validation chooses one. With 0.03 in
-# place of 0, choices were over 3 % slower than the library at 14 in place of 25 of 1326 held-out sizes of gemm16 and
-# gemm16_nt, and 0.5 % slower on average.
+# place of 0 and with the signs of `risks`, choices were over 3 % slower than the library at 2 in place of 25 of 1326
+# held-out sizes of gemm16 and gemm16_nt, and 2 % slower on average.
 CAUTIONS = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # The choice of caution adds to the mean regret LOSS_WEIGHT x the share of sizes more than LOSS slower than the library.
 LOSS, LOSS_WEIGHT = 0.03, 0.1
@@ -122,7 +122,7 @@ class Learner:
         fold = np.arange(count) % FOLDS
         kept = [fold != each for each in range(min(FOLDS, count))]
         every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        by_pair: list[Array] = []
+        by_pair, risk = list[Array](), risks(self._is_kernel)
         predicted = np.full((count, entries), np.inf)
         for mask, coefficients in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._terms[~mask], coefficients, self._unseen_in(self._relative[mask]))
@@ -143,13 +143,16 @@ class Learner:
             squares = np.nan_to_num(squares, posinf=0.0)
             by_pair.append(np.stack([weights, squares], axis=1))
             shares = (covariance * in_other_fold) ** 2
-            predicted[rows, entry] *= np.exp(RISK * expected_errors(matvec(shares, squares), shares.sum(axis=1)))
+            expected = expected_errors(matvec(shares, squares), shares.sum(axis=1))
+            predicted[rows, entry] *= np.exp(risk[entry] * expected)
             if self._is_kernel[entry]:
                 predicted[rows[nearest < LEAST_NEAR], entry] *= STRANGE
         caution, regret = self._validated(predicted, kept, np.ones(entries, bool))
-        _, of_kernels = (
-            (caution, regret) if self._is_kernel.all() else self._validated(predicted, kept, self._is_kernel)
-        )
+        of_kernels = regret
+        if self._is_kernel.all():
+            caution = 0.0  # there is no library to be careful of
+        else:
+            _, of_kernels = self._validated(predicted, kept, self._is_kernel)
         return np.concatenate(by_pair).astype(np.float32), every, caution, regret, of_kernels
 
     def _unseen_in(self, relative: Array) -> Mask:

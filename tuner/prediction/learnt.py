@@ -13,7 +13,9 @@ DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in prop
 # Factor on the time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost terms
 # may be wrong by as much.
 STRANGE, LEAST_NEAR = 3.0, 0.15
-RISK = 0.5  # penalty per unit of the expected prediction error
+# By how much a time is longer per unit of the expected prediction error; that of the library is shorter by as much. So
+# a kernel is chosen only where it is faster by a pessimistic prediction than the library by an optimistic one.
+RISK = 0.5
 PRIOR_ERROR, PRIOR_WEIGHT = 0.1, 0.3  # prior of the expected error, and the number of sizes that the prior counts as
 
 
@@ -51,6 +53,11 @@ class Learnt(NamedTuple):
         np.take(self.shared.astype(np.float32), self.sizes, axis=0, out=places[:, :columns], mode="clip")
         places[:, columns:] = self.own
         return places
+
+
+def risks(is_kernel: Mask) -> Array:
+    """RISK for each entry, with its sign."""
+    return np.where(is_kernel, RISK, -RISK)
 
 
 def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:

@@ -41,10 +41,10 @@ from tuner.prediction.learnt import (
     DISTANCE_PENALTY,
     LEAST_NEAR,
     PRIOR_ERROR,
-    RISK,
     STRANGE,
     cautious,
     expected_errors,
+    risks,
 )
 from tuner.prediction.library_tiles import LibraryRoutines, LibraryTiles
 from tuner.prediction.nearness import Nearness, scales_of
@@ -135,6 +135,7 @@ class TimeModel:
         self._nearness = Nearness(self._is_kernel, learnt.counts, learnt.places, scales)
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self._cautions = cautious(np.ones(len(self._is_kernel)), learnt.caution, self._is_kernel)
+        self._risks = risks(self._is_kernel)
         self._distance_penalties = DISTANCE_PENALTY * self._is_kernel
         self._least_near = LEAST_NEAR * self._is_kernel
         self.regret, self.kernels_regret = (
@@ -162,7 +163,7 @@ class TimeModel:
         amounts = self._cost.amounts([tuple(sizes.values())])
         schedule = self._cost.schedule(amounts, self._capacity)
         times = sums(self._cost.terms(amounts, schedule)[0], self._learnt.factors, self._learnt.unseen)
-        times *= math.exp(RISK * PRIOR_ERROR)
+        times *= np.exp(self._risks * PRIOR_ERROR)
         # An entry without training sizes has an infinite time. So has a library routine that does not run at this size.
         ranked = np.where(self._is_kernel, times, times + FIRST).argsort()[: np.isfinite(times).sum()]
         # Sums of cost terms may be too optimistic, so batches follow until no remaining sum is below the best time.
@@ -191,7 +192,7 @@ class TimeModel:
         np.multiply(summands[1], errors, out=summands[2])
         residuals, shares, squares = np.add.reduceat(summands, first, axis=1)
         penalties = (1 - nearest) * self._distance_penalties[entries]
-        penalties = penalties + RISK * (expected_errors(squares, shares) - PRIOR_ERROR)
+        penalties = penalties + self._risks[entries] * (expected_errors(squares, shares) - PRIOR_ERROR)
         factors: Array = np.exp(residuals + penalties) * np.where(nearest < self._least_near[entries], strange, 1.0)
         return factors
 

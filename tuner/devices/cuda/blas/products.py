@@ -13,9 +13,8 @@ from tuner.devices import forking
 from tuner.devices.arguments import ArraySpec, address_check
 from tuner.devices.cuda import driver
 from tuner.devices.cuda.arrays import Readers, stream_handle
-from tuner.devices.cuda.blas import chosen_algorithm, gemm, replay
+from tuner.devices.cuda.blas import chosen_algorithm, gemm
 from tuner.devices.cuda.blas.chosen_algorithm import SUMMED_32F, SUMMED_64F, TYPES, WORKSPACE, ChosenAlgorithm
-from tuner.devices.cuda.blas.replay import FrequentCall
 from tuner.devices.cuda.blas.shared_library import shared_library
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
@@ -65,11 +64,11 @@ def _call(
         """The call for these addresses, stream and factors in this thread, whose arguments are checked once."""
         *addresses, stream, alpha, beta = key
         check(addresses)
-        prepared: Callable[[], int] | None = None
+        prepared = None
         if algorithm is not None:
             with contextlib.suppress(LaunchError):  # there is no memory for a workspace
                 workspace = functools.partial(workspaces.at, stream, context)
-                prepared = _repeated(algorithm, key, workspace, context, threads.calls)
+                prepared = algorithm.call(addresses, stream, (alpha, beta), workspace)
         if prepared is None:
             prepared = _by_default(product, addresses, handles.at(stream, context), (alpha, beta))
         if len(threads.calls) >= MOST_KEPT:
@@ -96,26 +95,6 @@ def _call(
             raise LaunchError(f"launching cuBLAS: status {status}")
 
     return ProductLaunch(on_arrays, at)
-
-
-def _repeated(
-    algorithm: ChosenAlgorithm,
-    key: tuple[Any, ...],
-    workspace: Callable[[], int],
-    context: driver.Context,
-    calls: dict[tuple[Any, ...], Callable[[], int]],
-) -> Callable[[], int] | None:
-    """The call for the addresses, stream and factors of a key, in whose place a launch comes into `calls` if it is
-    repeated; None if cuBLASLt has no algorithm."""
-    *addresses, stream, alpha, beta = key
-
-    def on(stream: int) -> Callable[[], int] | None:
-        return algorithm.call(addresses, stream, (alpha, beta), workspace)
-
-    call = on(stream)
-    if call is None:
-        return None
-    return FrequentCall(call, lambda: replay.of(on, stream, context), functools.partial(calls.__setitem__, key))
 
 
 def _by_default(
