@@ -37,9 +37,9 @@ FACTOR = tl.constexpr(3)
 
 
 @triton.jit
-def scale(x, n, factor, stride, BLOCK: tl.constexpr, BAD: tl.constexpr = 0):
+def scale(x, n, factor, stride, BLOCK: tl.constexpr, BAD: tl.constexpr = 0, KIND: tl.constexpr = tl.float32):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + i * stride, mask=i < n)
+    v = tl.load(x + i * stride, mask=i < n).to(KIND)
     tl.static_assert(BAD != 1, "a bad configuration")
     if BAD == 2:
         v = tl.undefined(v)
@@ -150,6 +150,20 @@ def test_a_build_says_what_its_launch_needs(space: Space, tmp_path: Path) -> Non
         shared.append(found.steps[0].geometry.shared_memory)
         assert found.figures.shared_memory == shared[-1]
     assert 0 < shared[0] < shared[1]
+
+
+@needs_triton
+def test_a_type_of_the_space_is_a_constant_of_the_kernel(space: Space, tmp_path: Path) -> None:
+    narrow = {**SPACE, "operation": {**SPACE["operation"], "types": {"KIND": ["float16", "float32"]}}}
+    typed = catalog.load(str(written(tmp_path, narrow)))
+    limits = instance(space).problem.limits
+
+    def binary(kind: str) -> bytes:
+        scope = typed.operation.scope({"n": 1024}, {"factor": 3.0}, "cuda", limits, {"KIND": kind})
+        (made,) = build(compiler(), Instance(typed, GOOD, scope)).builds.values()
+        return made.binary
+
+    assert binary("float16") != binary("float32")
 
 
 @needs_triton

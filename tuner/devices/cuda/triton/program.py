@@ -311,9 +311,9 @@ def value_of(value: Any) -> Any:
     """The value of a constant; a type has its own form."""
     if not isinstance(value, dict):
         return value
-    from triton.language import core
+    from triton.language import str_to_ty
 
-    return core.str_to_ty(value["dtype"], None)
+    return str_to_ty(value["dtype"], None)
 
 
 def files_of(function: Any, visited: set[Any]) -> set[str]:
