@@ -249,6 +249,39 @@ def test_a_kernel_is_compiled_without_running_the_packages_around_it(tmp_path: P
 
 
 @needs_triton
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+def test_files_beside_the_kernel_may_name_torch_which_is_not_installed(space: Space, tmp_path: Path) -> None:
+    """What depends on a value of torch's does not compile, as it might be other code."""
+    file = written(tmp_path)
+    beside = """\
+import torch
+from torch import Tensor
+import torch.nn.functional as F
+
+TYPES = {torch.float16: "half"}
+library = torch.library.Library("own", "FRAGMENT")
+
+
+class Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor | None) -> Tensor:
+        return F.silu(x)
+
+
+@torch.library.custom_op("own::op", mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+"""
+    (tmp_path / "helper.py").write_text(beside + HELPER)
+    assert built(catalog.load(str(file)), BLOCK=256).needs == built(space, BLOCK=256).needs
+    (tmp_path / "helper.py").write_text("import torch\nWIDE = torch.cuda.is_available() == 1\n" + HELPER)
+    with pytest.raises(BuildError, match="ModuleNotFoundError: No module named 'torch'"):
+        built(catalog.load(str(file)), BLOCK=256)
+
+
+@needs_triton
 def test_a_build_takes_no_more_than_it_may(space: Space, tmp_path: Path) -> None:
     limited, product = compiler(Allowance(seconds=60, memory=4096)), catalog.load(str(written(tmp_path, PRODUCT)))
     scope = product.operation.scope({"n": 384}, {}, "cuda", instance(space).problem.limits, {})

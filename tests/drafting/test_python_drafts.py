@@ -175,3 +175,59 @@ def test_what_may_be_absent_is_left_out_and_constants_are_what_they_are_used_for
     answered = re.sub(r"\n?(  )?# \?[^\n]*", "", text)
     (tmp_path / "kernel.yaml").write_text(answered)
     assert reader.read(tmp_path / "kernel.yaml").kernels == "total"
+
+
+HOST = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def turned(OUT, X, COS, INDEX, seqlen, groups, stride_ob, stride_ol, stride_xb, stride_xl, stride_i, stride_xg,
+           KIND: tl.constexpr, MODE: tl.constexpr, HAS_INDEX: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    group = tl.program_id(1) % groups
+    x = tl.load(X + at * stride_xl + group * stride_xg, mask=at < seqlen).to(KIND)
+    if HAS_INDEX:
+        x += tl.load(INDEX + at * stride_i)
+    if MODE == "half":
+        x *= tl.load(COS + at)
+    tl.store(OUT + at * stride_ol, x, mask=at < seqlen)
+
+
+def run(x, cos, index=None, grouped=False):
+    batch, seqlen = x.shape
+    wide, = cos.shape
+    wide *= 2
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(turned)[(triton.cdiv(seqlen, 64), 4)](
+        out, x, cos, index, seqlen, x.shape[1] // 2, out.stride(0), out.stride(-1), x.stride(0),
+        x.stride(1) if not grouped else 0, 0, 0 if not grouped else x.stride(2), x.dtype, "half", index is not None,
+    )
+"""
+
+
+def test_the_host_tells_shapes_and_strides(tmp_path: Path) -> None:
+    """A kernel gets them under other names; what the host changes before the launch is asked for."""
+    (tmp_path / "host.py").write_text(HOST)
+    text = PythonDraft(tmp_path / "host.py", None, tmp_path / "host.yaml").text()
+    (tmp_path / "host.yaml").write_text(text)
+    lines = dict(re.findall(r"- \{name: (\w+), dtype: \w+, (.*)$", text, re.MULTILINE))
+    assert lines["OUT"] == "shape: [batch, seqlen], role: out}"
+    assert lines["X"] == "shape: [batch, seqlen], role: in}"
+    assert re.fullmatch(r"shape: \[seqlen\], role: in}  # \? the extents of COS\?.*", lines["COS"])
+    assert "INDEX" not in lines
+    strides = {name: line for name, line in lines.items() if name.startswith("stride")}
+    assert strides == {
+        "stride_ob": 'value: "stride(OUT, 0)"}',
+        "stride_ol": 'value: "stride(OUT, -1)"}',
+        "stride_xb": 'value: "stride(X, 0)"}',
+        "stride_xl": 'value: "stride(X, 1)"}',
+        "stride_xg": "value: 0}",
+    }
+    assert "types: {real: [float32, float16], KIND: [float32, float16]}" in text
+    assert "  MODE: [half]" in text
+    assert "where it is true, `arguments:` have INDEX, stride_i" in text
+    assert re.search(r"sizes:.*\n    seqlen:\n    groups:\n    batch:\n", text)

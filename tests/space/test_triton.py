@@ -293,6 +293,36 @@ def test_what_a_space_file_may_not_say(tmp_path: Path, changes: dict[str, Any], 
         reader.read(written(tmp_path, **changes))
 
 
+def test_a_stride_is_what_the_shape_says(tmp_path: Path) -> None:
+    arguments = [dict(each) for each in SPACE["operation"]["arguments"]]
+    arguments[1]["shape"] = [1, "n", 4]
+    operation = {**SPACE["operation"], "arguments": arguments, "reference": {"python": "check.py:expected"}}
+
+    def of(value: str) -> dict[str, Any]:
+        return {**operation, "arguments": [*arguments[:4], {"name": "stride", "dtype": "int64", "value": value}]}
+
+    def passed(value: str) -> int:
+        space = loaded(tmp_path, operation=of(value))
+        stride = space.operation.arguments[-1].value[0]
+        return int(stride.integer({"n": 10}))
+
+    (tmp_path / "check.py").write_text("def expected(x_ptr):\n    return {}\n")
+    assert [passed(f"stride(x_ptr, {axis})") for axis in (0, 1, 2, -1, -2)] == [40, 4, 1, 1, 4]
+    assert passed("2 * stride(x_ptr, 0) + stride(y_ptr, 0)") == 81
+    message = "operation.arguments: stride: `stride(z, 0)`: there is no array z; the arrays are y_ptr, x_ptr"
+    assert message in said(tmp_path, operation=of("stride(z, 0)"))
+    message = "stride: `stride(x_ptr, 3)`: x_ptr has 3 axes, which are 0 to 2"
+    assert message in said(tmp_path, operation=of("stride(x_ptr, 3)"))
+
+
+def test_an_argument_that_is_read_only_where_a_constant_is_true_may_be_left_out(tmp_path: Path) -> None:
+    script = SCRIPT.replace("    x = tl.load(x_ptr", "    if KIND:\n        n += tl.load(more)\n    x = tl.load(x_ptr")
+    script = script.replace("stride, bias=None", "stride, more, bias=None")
+    assert loaded(tmp_path, script).steps[0].arguments == ("y_ptr", "x_ptr", "n", "factor", "stride")
+    script = script.replace("    if KIND:", "    if not KIND:")
+    assert "more" in said(tmp_path, script)
+
+
 def test_what_arguments_may_not_be(tmp_path: Path) -> None:
     def of(position: int, **keys: Any) -> str:
         arguments = [*SPACE["operation"]["arguments"]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.drafting.python import configs, launches
+from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.yaml_text import asked, word
 from tuner.errors import RequestError
@@ -40,6 +41,7 @@ class PythonDraft:
         self.told = configs.of(self.function.node, self.tree)
         self.launch = launches.of(self.tree, self.function.name, [p.name for p in self.function.parameters])
         self.absent = absent(self.function.node)
+        self.shapes = HostShapes(self.launch, self.arrays) if self.launch is not None else None
 
     def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
         """The kernel to draft: the only one that no other kernel calls, unless `entry` names one."""
@@ -93,9 +95,20 @@ class PythonDraft:
     def sizes(self) -> list[str]:
         """The numbers that are sizes: those that Triton tunes again for, and those that bound indices."""
         numbers = [p.name for p in self.scalars]
-        bounding = _compared(self.function.node)
+        bounding = _compared(self.function.node) | _divisors(self.function.node)
+        if self.shapes is not None:
+            bounding |= {n for n in numbers if self.shapes.is_extent(n)}
         found = [n for n in numbers if (n in self.told.key or n in bounding) and not n.startswith("stride")]
-        return [*found, *self._constant_sizes(bounding)] or ["n"]
+        found += self._constant_sizes(bounding)
+        parameters = {p.name for p in self.function.parameters}
+        others = [] if self.shapes is None else [n for n in dict.fromkeys(self.shapes.names()) if n not in parameters]
+        return [*found, *others] or ["n"]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The constants that are types: `x.to(KIND)`."""
+        used = _types(self.function.node)
+        return [c.name for c in self.function.constants if c.name in used and not c.has_default]
 
     def _constant_sizes(self, bounding: set[str]) -> list[str]:
         """The constants that are sizes."""
@@ -111,7 +124,7 @@ class PythonDraft:
             return {}
         grid, names = launches.PythonGrid(self.launch), {c.name for c in self.function.constants}
         found = {name: grid.computed(name) for name in self.launch.passed if name in names - {*self.told.values}}
-        return {name: text for name, text in found.items() if text is not None}
+        return {name: text for name, text in found.items() if text is not None and " is " not in text}
 
     @property
     def options(self) -> list[JitParameter]:
@@ -130,7 +143,8 @@ class PythonDraft:
 
     def _types(self) -> list[str]:
         ask = "which types may the arrays have? the first is the default"
-        return [f"  types: {{real: [float32, float16]}}{asked(ask)}"]
+        others = "".join(f", {word(name)}: [float32, float16]" for name in self.kinds)
+        return [f"  types: {{real: [float32, float16]{others}}}{asked(ask)}"]
 
     def _arguments(self) -> Iterator[str]:
         first = True
@@ -140,21 +154,32 @@ class PythonDraft:
                 role = "inout" if name in self.told.restored | self.told.zeroed else self.pointers.role(name)
                 fill = ", fill: zeros" if name in self.told.zeroed else ""
                 remark = "  # set to zero before each launch" if fill else ""
-                ask = asked(f"the extents of {name}?{' `dtype: real` is the type above' if first else ''}")
-                shape = ", ".join(self.sizes[:1])
+                told = self.shapes and self.shapes.shape(name)
+                about = " `dtype: real` is the type above" if first else ""
+                ask = "" if told else asked(f"the extents of {name}?{about}")
+                shape = ", ".join(word(each) for each in told or self.sizes[:1] * self._least_axes(name))
                 fields = f"name: {word(name)}, dtype: real, shape: [{shape}], role: {role}{fill}"
                 yield f"    - {{{fields}}}{ask}{remark}"
                 first = False
             elif parameter.default is not None:
                 yield f"    - {self._scalar(parameter)}"
 
+    def _least_axes(self, array: str) -> int:
+        """How many axes an array has at least, since the kernel gets strides of it."""
+        strides = [] if self.shapes is None else [self.shapes.stride(p.name) for p in self.function.parameters]
+        axes = [stride[1] for stride in strides if stride is not None and stride[0] == array]
+        return max([1, *(axis + 1 if axis >= 0 else -axis for axis in axes)])
+
     def _scalar(self, parameter: JitParameter) -> str:
         name = word(parameter.name)
         if parameter.name in self.sizes:
             return f"{{name: {name}, dtype: int32}}"
+        if self.shapes is not None and (stride := self.shapes.stride(parameter.name)) is not None:
+            return f"{{name: {name}, dtype: int32, value: {word(f'stride({stride[0]}, {stride[1]})')}}}"
         if _is_stride(parameter):
-            ask = asked("the elements from one index to the next, in terms of sizes?")
-            return f"{{name: {name}, dtype: int32, value: 1}}{ask}"
+            told = None if self.shapes is None else self.shapes.number(parameter.name)
+            ask = asked("the elements from one index to the next, in terms of sizes?") if told is None else ""
+            return f"{{name: {name}, dtype: int32, value: {1 if told is None else told}}}{ask}"
         return f"{{name: {name}, dtype: float32}}"
 
     def _reference(self) -> list[str]:
@@ -170,7 +195,9 @@ class PythonDraft:
 
     def _parameters(self) -> Iterator[str]:
         values: dict[str, Any] = dict(self.told.values)
-        known = {*values, *self.sizes, *self.told.heuristics, *self.deduced, *(o.name for o in self.options)}
+        known = {*values, *self.sizes, *self.told.heuristics, *self.deduced, *self.kinds}
+        known |= {o.name for o in self.options}
+        compared = _texts(self.function.node)
         conditions = _conditions(self.function.node)
         passed = {} if self.launch is None else self.launch.passed
         for constant in self.function.constants:
@@ -178,12 +205,15 @@ class PythonDraft:
             if constant.name in known or _is_stride(constant) or (constant.has_default and given is None):
                 continue
             literal = given.value if isinstance(given, ast.Constant) else None
-            usual = FLAG if constant.name in conditions else BLOCKS
+            usual: tuple[Any, ...] = FLAG if constant.name in conditions else BLOCKS
+            usual = compared.get(constant.name, usual)
             values[constant.name] = usual if literal is None else (literal,)
         yield "parameters:"
         for name, each in values.items():
             is_guess = name not in self.told.values
-            ask = asked(f"which values may {name} have?") if is_guess else ""
+            left = ", ".join(sorted(self.absent.flagged.get(name, ())))
+            without = f" where it is true, `arguments:` have {left}" if left else ""
+            ask = asked(f"which values may {name} have?{without}") if is_guess else ""
             yield f"  {word(name)}: [{', '.join(map(_value, each))}]{ask}"
         if not self.told.values:
             yield from (f"  {name}: [{', '.join(map(str, each))}]" for name, each in USUAL.items())
@@ -236,6 +266,38 @@ def _compared(node: ast.FunctionDef) -> set[str]:
             name = each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
             within = each.args[:1] if name == "cdiv" else each.args if name == "range" else []
         found |= {n.id for part in within for n in ast.walk(part) if isinstance(n, ast.Name)}
+    return found
+
+
+def _types(node: ast.FunctionDef) -> set[str]:
+    """The names to which something is converted: `x.to(KIND)`, `dtype=KIND`."""
+    found = set[str]()
+    for each in ast.walk(node):
+        match each:
+            case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id=name), *_]):
+                found.add(name)
+            case ast.keyword(arg="dtype", value=ast.Name(id=name)):
+                found.add(name)
+    return found
+
+
+def _texts(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
+    """The texts with which each name is compared."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in ast.walk(node):
+        match each:
+            case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=str(text))]):
+                found[name] = (*found.get(name, ()), text)
+    return {name: tuple(dict.fromkeys(texts)) for name, texts in found.items()}
+
+
+def _divisors(node: ast.FunctionDef) -> set[str]:
+    """The names by which whole numbers are divided: `row // groups`, `i % width`."""
+    found = set[str]()
+    for each in ast.walk(node):
+        match each:
+            case ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=ast.Name(id=name)):
+                found.add(name)
     return found
 
 

@@ -25,13 +25,21 @@ def of(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> PythonLaunch
 
 def _launches(node: ast.AST, around: ast.AST, kernel: str, parameters: Sequence[str]) -> Iterator[PythonLaunch]:
     match node:
-        case ast.Call(func=ast.Subscript(value=ast.Name(id=name), slice=grid), args=args) if name == kernel:
-            passed = dict(zip(parameters, args, strict=False))
+        case ast.Call(func=ast.Subscript(value=launched, slice=grid), args=args) if _is(launched, kernel):
+            whole = next((n for n, each in enumerate(args) if isinstance(each, ast.Starred)), len(args))
+            passed = dict(zip(parameters, args[:whole], strict=False))
             passed |= {k.arg: k.value for k in node.keywords if k.arg is not None and k.arg in parameters}
             yield PythonLaunch(grid, passed, around)
     for child in ast.iter_child_nodes(node):
         inner = child if isinstance(child, ast.FunctionDef) else around
         yield from _launches(child, inner, kernel, parameters)
+
+
+def _is(node: ast.expr, kernel: str) -> bool:
+    """Whether something that is launched is the kernel, or the kernel wrapped, as by `wrap_triton`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Name) and node.id == kernel
 
 
 class PythonGrid:
@@ -43,7 +51,7 @@ class PythonGrid:
 
     def extents(self) -> list[str] | None:
         """The number of blocks along each axis as expressions of a space; None if one is none."""
-        grid, meta = self._value(self._launch.grid), ""
+        grid, meta = self.value(self._launch.grid), ""
         if isinstance(grid, ast.Lambda):
             meta, grid = grid.args.args[0].arg if grid.args.args else "", grid.body
         axes = grid.elts if isinstance(grid, ast.Tuple | ast.List) else [grid]
@@ -52,7 +60,7 @@ class PythonGrid:
 
     def computed(self, name: str) -> str | None:
         """What is passed for a parameter as an expression of other parameters; None if it is something else."""
-        value = self._value(self._launch.passed[name])
+        value = self.value(self._launch.passed[name])
         if value is self._launch.passed[name] and not isinstance(value, ast.Call | ast.BinOp):
             return None
         translator = _Translator({text: each for text, each in self._known.items() if each != name}, "")
@@ -60,7 +68,14 @@ class PythonGrid:
         is_plain = translator.is_plain and any(isinstance(each, ast.Name) for each in ast.walk(changed))
         return ast.unparse(ast.fix_missing_locations(changed)) if is_plain else None
 
-    def _value(self, node: ast.expr) -> ast.expr:
+    def word(self, node: ast.expr) -> str | None:
+        """An extent in the words of the kernel; a name of the host alone stays as it is, unless the kernel has another
+        number of that name. None for anything else."""
+        if (known := self._translated(node, "")) is not None:
+            return known
+        return node.id if isinstance(node, ast.Name) and node.id not in self._launch.passed else None
+
+    def value(self, node: ast.expr) -> ast.expr:
         """What a name of the function around the launch stands for."""
         if isinstance(node, ast.Name):
             for each in ast.walk(self._launch.around):

@@ -14,7 +14,7 @@ from pydantic import (
 
 from tuner.space import expressions, kinds
 from tuner.space.argument import Key
-from tuner.space.file import loop_values
+from tuner.space.file import loop_values, stride_values
 from tuner.space.file.value_types import (
     FORMULA,
     RANGES,
@@ -129,6 +129,9 @@ else:
     ArgumentModel = create_model("ArgumentModel", __base__=PlainArgumentModel, **_FIELDS)
 
 
+Arguments = Annotated[list[ArgumentModel], BeforeValidator(stride_values.written)]
+
+
 class DivisorsModel(StrictModel):
     """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
 
@@ -152,7 +155,7 @@ class OperationModel(StrictModel):
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; divided by `grid_divisors`")
-    arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
+    arguments: Arguments = Field(min_length=1, description="of the kernel, in its order")
     reference: Reference
     tolerance: Tolerances | None = Field(None, description="the largest allowed error; `epsilon` is the unit round-off")
     derive: dict[Identifier, Derivation] = Field(
@@ -252,7 +255,7 @@ class SpaceModel(GeometryModel):
     )
     compile_options: dict[LanguageName, list[Option]] = Field({}, description="language: options of its compiler")
     extent: Extents | None = Field(None, description="replaces that of the operation")
-    arguments: list[ArgumentModel] | None = Field(None, description="replaces that of the operation")
+    arguments: Arguments | None = Field(None, description="replaces that of the operation")
     types: Types = Field({}, description="replaces that of the operation")
     source_note: str = Field("", description="a remark that `tune show` prints")
 

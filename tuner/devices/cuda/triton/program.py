@@ -19,7 +19,9 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -252,30 +254,77 @@ def shared_memory(module: Any, options: Any, arch: int) -> int:
 
 
 def loaded(request: Json, folder: str) -> ModuleType:
-    """The module of the kernel: the part of its file that it needs, under the file's own name and package."""
-    path = Path(folder, os.path.basename(request["file"]))
-    path.write_text(request["text"])
-    name = f"{request['package']}.{path.stem}" if request["package"] else path.stem
-    if request["root"]:
-        sys.path.insert(0, request["root"])
-    if not request["package"]:
-        return executed(name, path)
-    before = {*sys.modules}
+    """The module of the kernel. Where torch is not installed, something stands in for it."""
     try:
-        enter(request["package"], request["root"])
-        return executed(name, path)
-    except Exception as error:  # the kernel may need what its packages do when they are imported
-        for each in {*sys.modules} - before:
-            del sys.modules[each]
+        return found(request, folder)
+    except ModuleNotFoundError as error:
+        stand_in = executed("stand_in", Path(__file__).with_name("stand_in.py"))
+        if error.name is None or error.name.partition(".")[0] != stand_in.NAME:
+            raise
+        stand_in.install()
         try:
-            importlib.import_module(request["package"])
+            return found(request, folder)
         except Exception:
             raise error from None
+
+
+def found(request: Json, folder: str) -> ModuleType:
+    """The module of the kernel: the part of its file that it needs, under the file's own name and package.
+
+    First without running the files of the packages around it, which often import a library and torch; then not
+    those of other packages below the same folder either; then all.
+    """
+    path, package, root = Path(folder, os.path.basename(request["file"])), request["package"], request["root"]
+    path.write_text(request["text"])
+    name = f"{package}.{path.stem}" if package else path.stem
+    if root:
+        sys.path.insert(0, root)
+    if not package:
         return executed(name, path)
+    before, finder = {*sys.modules}, Packages(root)
+    ways: tuple[Callable[[], Any], ...] = (
+        lambda: enter(package, root),
+        lambda: sys.meta_path.insert(0, finder),
+        lambda: importlib.import_module(package),
+    )
+    first: Exception | None = None
+    for way in ways:
+        try:
+            way()
+            return executed(name, path)
+        except Exception as error:  # the kernel may need what its packages do when they are imported
+            first = first or error
+            for each in {*sys.modules} - before:
+                del sys.modules[each]
+        finally:
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+    assert first is not None
+    raise first
+
+
+class Packages(MetaPathFinder, Loader):
+    """Finds the packages below a folder, and runs none of their files."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """A package below the folder."""
+        place = os.path.join(self.root, *name.split("."))
+        if not os.path.isfile(os.path.join(place, "__init__.py")):
+            return None
+        spec = ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = [place]
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Define what the file says in literals."""
+        vars(module).update(literals(Path(module.__path__[0], "__init__.py")))
 
 
 def enter(package: str, root: str) -> None:
-    """Define a package and those around it without running their files, which often import a library and torch."""
+    """Define a package and those around it without running their files."""
     names = package.split(".")
     for count in range(1, len(names) + 1):
         name = ".".join(names[:count])

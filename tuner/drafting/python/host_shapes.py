@@ -1,0 +1,135 @@
+"""What the code around a launch says of the shapes of arrays, and which of their strides and extents a kernel gets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from tuner.drafting.python.launches import PythonGrid, PythonLaunch
+
+_LIKE = ("empty_like", "zeros_like", "ones_like", "rand_like", "randn_like", "full_like")
+_SAME = ("contiguous", "clone", "detach", "to", "float", "half", "bfloat16", "cuda")
+_MADE = ("empty", "zeros", "ones", "rand", "randn", "full", "new_empty", "new_zeros", "new_ones")
+MOST_STEPS = 10  # from an array to another of the same shape
+
+
+class HostShapes:
+    """Shapes in the words of a kernel: the names of its parameters, and those of the host for what it is not given."""
+
+    def __init__(self, launch: PythonLaunch, arrays: list[str]) -> None:
+        """`arrays` are the parameters that are arrays."""
+        self._grid = PythonGrid(launch)
+        self._passed: Mapping[str, ast.expr] = launch.passed
+        self._arrays = {ast.unparse(launch.passed[name]): name for name in arrays if name in launch.passed}
+        self._shapes: dict[str, list[ast.expr]] = {}  # by the text of an array
+        self._same: dict[str, str] = {}  # an array of the same shape
+        self._changed = set[str]()  # names that stand for something else later: `rotary_dim *= 2`
+        for node in ast.walk(launch.around):
+            match node:
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    self._changed.add(name)
+                case ast.Assign(targets=[target], value=value):
+                    self._assigned(target, value)
+                case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+                    self._equal(left, right)
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and (array := _shape_of(value)) is not None:
+            self._shapes.setdefault(array, target.elts)
+        elif isinstance(target, ast.Name) and isinstance(value, ast.Call):
+            name = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
+            if target.id in {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}:
+                return  # it is its former self: `x = x.contiguous()`
+            if name in _LIKE and value.args:
+                self._same.setdefault(target.id, ast.unparse(value.args[0]))
+            elif name in _SAME and isinstance(value.func, ast.Attribute):
+                self._same.setdefault(target.id, ast.unparse(value.func.value))
+            elif name in _MADE and value.args:
+                first = value.args[0]
+                extents = first.elts if isinstance(first, ast.Tuple | ast.List) else value.args
+                self._shapes.setdefault(target.id, list(extents))
+            elif name == "numel" and isinstance(value.func, ast.Attribute):
+                self._shapes.setdefault(ast.unparse(value.func.value), [target])
+
+    def _equal(self, left: ast.expr, right: ast.expr) -> None:
+        array, other = _shape_of(left), _shape_of(right)
+        if array is not None and other is not None:
+            self._same.setdefault(array, other)
+            self._same.setdefault(other, array)
+        elif array is not None and isinstance(right, ast.Tuple):
+            self._shapes.setdefault(array, right.elts)
+
+    def shape(self, name: str) -> list[str] | None:
+        """The extents of an array; None if the host does not say all of them."""
+        if name not in self._passed:
+            return None
+        extents = self._extents(ast.unparse(self._passed[name]))
+        for each in extents or ():
+            names = {n.id for n in ast.walk(each) if isinstance(n, ast.Name)}
+            if isinstance(each, ast.Starred) or names & self._changed:
+                return None
+        words = [self._grid.word(each) for each in extents or ()]
+        return None if not words or None in words else [each for each in words if each is not None]
+
+    def _extents(self, array: str) -> list[ast.expr] | None:
+        for _ in range(MOST_STEPS):
+            if array in self._shapes:
+                return self._shapes[array]
+            if array not in self._same:
+                return None
+            array = self._same[array]
+        return None
+
+    def stride(self, name: str) -> tuple[str, int] | None:
+        """The array and the axis whose stride is passed for a parameter; of two alternatives, the first counts."""
+        given = self._grid.value(self._passed[name]) if name in self._passed else None
+        match given.body if isinstance(given, ast.IfExp) else given:
+            case ast.Call(func=ast.Attribute(attr="stride", value=array), args=[axis]):
+                known = self._arrays.get(ast.unparse(array))
+                number = _number(axis)
+                return None if known is None or number is None else (known, number)
+        return None
+
+    def number(self, name: str) -> int | None:
+        """The number that is passed for a parameter; of two alternatives, the first counts."""
+        given = self._grid.value(self._passed[name]) if name in self._passed else None
+        return _number(given.body if isinstance(given, ast.IfExp) else given) if given is not None else None
+
+    def is_extent(self, name: str) -> bool:
+        """Whether what is passed for a parameter is an extent of an array."""
+        given = self._passed.get(name)
+        if given is None:
+            return False
+        names = {each.id for extents in self._shapes.values() for each in extents if isinstance(each, ast.Name)}
+        if isinstance(given, ast.Name) and given.id in names:
+            return True
+        match self._grid.value(given):
+            case ast.Subscript(value=ast.Attribute(attr="shape")):
+                return True
+            case ast.Call(func=ast.Attribute(attr="size" | "numel")):
+                return True
+        return False
+
+    def names(self) -> Iterator[str]:
+        """The names of the host in the shapes of the kernel's arrays."""
+        for array in self._arrays.values():
+            for word in self.shape(array) or ():
+                yield from (n.id for n in ast.walk(ast.parse(word, mode="eval")) if isinstance(n, ast.Name))
+
+
+def _shape_of(node: ast.expr) -> str | None:
+    """The array whose shape an expression is: `x.shape`, `x.size()`."""
+    match node:
+        case ast.Attribute(attr="shape", value=array):
+            return ast.unparse(array)
+        case ast.Call(func=ast.Attribute(attr="size", value=array), args=[]):
+            return ast.unparse(array)
+    return None
+
+
+def _number(node: ast.expr) -> int | None:
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
+    return value if isinstance(value, int) else None
