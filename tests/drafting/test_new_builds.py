@@ -213,6 +213,34 @@ HOSTS = {
         "void run(float *y, int n) { f<<<(n + BLOCK_SIZE - 1) / BLOCK_SIZE, BLOCK_SIZE / 2>>>(y, n); }",
         ["block: [block_size_x]", "block_size_x: 256}"],
     ),
+    "an array of one instance, of which there are others": (
+        "template <int R> __global__ void f(float *y, const float *w, int n) { float s = 0;"
+        "for (int i = 0; i < R; i++) s += w[i]; y[blockIdx.x] = s; }"
+        "void run(float *y, int n) { float *w; cudaMalloc(&w, 5 * sizeof(float));"
+        "f<5><<<n, 32>>>(y, w, n); f<7><<<n, 32>>>(y, unknown, n); }",
+        ["guess: w"],
+    ),
+    "an array of the blocks that one of them adds up": (
+        "__global__ void f(float *y, const float *x, float *part, int n) "
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) part[blockIdx.x] = x[i];"
+        "if (last()) for (int k = 0; k < gridDim.x; k++) *y += part[k]; }"
+        "void run(float *y) { float *x, *p; cudaMalloc(&x, 4096); cudaMalloc(&p, 256 * sizeof(float));"
+        "f<<<4, 256>>>(y, x, p, 1024); }",
+        ['name: part, dtype: float32, shape: ["ceil_div(n, block_size_x)"]'],
+    ),
+    "a size of the host's own numbers": (
+        "#define TILE 16\n__global__ void f(float *y, int w) "
+        "{ y[(blockIdx.y * TILE + threadIdx.y) * w + blockIdx.x * TILE + threadIdx.x] = TILE; }"
+        "void run(int w) { float *y; cudaMalloc(&y, 20 * TILE * TILE * sizeof(float));"
+        "f<<<dim3(5, 4), dim3(TILE, TILE)>>>(y, w); }",
+        ["guess: y"],
+    ),
+    "one block of two axes, whose product a size bounds": (
+        "__global__ void f(int *y, int w, int h) "
+        "{ int i = threadIdx.y * blockDim.x + threadIdx.x; if (i < w * h) y[i] = i; }"
+        "void run(int *y) { f<<<1, dim3(8, 8)>>>(y, 8, 8); }",
+        ["# ? how many blocks in x, y, z?", "block: [block_size_x, block_size_y]"],
+    ),
     "one block of a fixed number of elements": (
         "#define N 10\n__global__ void f(int *y, int *x) { int t = threadIdx.x; if (t < N) y[t] = x[t]; }"
         "void run(int *y, int *x) { f<<<1, N>>>(y, x); }",

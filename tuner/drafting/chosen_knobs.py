@@ -220,12 +220,15 @@ class ChosenKnobs(Facts):
 
     def threads_of_single_block(self, step: Prototype, axis: int) -> list[list[str]] | None:
         """What a single block needs, see `single_blocks.needed`; empty if the step may have several."""
-        at, letter = self.steps.index(step), "xyz"[axis]
-        read = self.shapes.indices[at].atoms() & {f"{name}.{letter}" for name in ("blockIdx", "globalIdx", "gridDim")}
-        is_one = not read and self.launched.has_one_block(at, axis)
-        found = needed(self.shapes, at, letter) if is_one else []
+        at = self.steps.index(step)
+        found = needed(self.shapes, at, "xyz"[axis]) if self.is_single_block(step, axis) else []
         fixed = self.numbers.keys() - self.size_macros.keys()
         return None if any(fixed >= {*each} for each in found or ()) else found
+
+    def is_single_block(self, step: Prototype, axis: int) -> bool:
+        """Whether launches have one block along an axis, and the kernel does not ask for the number of its block."""
+        at, names = self.steps.index(step), (f"{name}.{'xyz'[axis]}" for name in ("blockIdx", "globalIdx", "gridDim"))
+        return self.launched.has_one_block(at, axis) and self.shapes.indices[at].atoms().isdisjoint(names)
 
     def _is_free(self, step: Prototype, axis: int) -> bool:
         """Whether the launch may choose the block size of a step along an axis."""

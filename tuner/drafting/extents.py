@@ -130,6 +130,8 @@ class DraftedExtents:
     def _said_of(self, step: int) -> list[str | None]:
         """The grid of a step as the host says it, without trailing axes of 1 that the kernel does not read."""
         said, count = [*self._said.grids[step]], len(self._facts.grids.of(step, ()))
+        kernel = self._facts.steps[step]
+        said = ["1" if self._facts.is_single_block(kernel, axis) else each for axis, each in enumerate(said)]
         while len(said) > max(1, count) and said[-1] in ("1", None):
             said.pop()
         return said
@@ -276,6 +278,9 @@ class DraftedExtents:
             return indexed
         if indexed and self._elements(indexed) == self._evaluated(count):
             return indexed
+        templates = self._facts.shapes.reads(name) & self._facts.templates.knobs.keys()
+        if set(count) <= {()} and any(self._facts.launched.number(each) is None for each in templates):
+            return indexed  # the number is that of one instance
         if (indexed and self._contradicts(count, indexed)) or self._is_of_other_grid(name, count):
             return None
         if not indexed and self._is_of_host(name, count):
@@ -308,6 +313,9 @@ class DraftedExtents:
             return True
         knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
         apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
+        words = {word for each in names for word in names_in(each)}
+        if apart & {*self._facts.sizes} and not words & {*self._facts.sizes, *self._said.new}:
+            return True
         return bool(new) and not (apart & knobs) <= names
 
     def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:

@@ -125,6 +125,15 @@ class Shapes:
         """The products of names in the indices of an array."""
         return {product for indices in self.indices for index in indices.accesses.get(name, ()) for product in index}
 
+    def reads(self, name: str) -> set[str]:
+        """The names in the indices of an array, and in what these are compared with."""
+        found = set[str]()
+        for indices in self.indices:
+            atoms = {atom for index in indices.accesses.get(name, ()) for product in index for atom in product}
+            limits = (words for left, words in indices.bounds if any({*product} & atoms for product in left))
+            found |= atoms | {word for words in limits for word in words}
+        return found
+
     def is_left_over(self, name: str) -> bool:
         """Whether the slowest extent of an array is only the size that no index has."""
         first = (self._found_extents.get(name) or [""])[0]
@@ -152,8 +161,15 @@ class Shapes:
         every, others = self.indices[step].accesses.get(name, ()), name in self.indices[step].others
         if name not in self._names.written or others or not every:
             return None
-        axes = [axis for axis in range(3) if all(p == {(f"blockIdx.{AXES[axis]}",): 1} for p in every)]
+        axes = [axis for axis in range(3) if self._is_by_blocks(self.indices[step], AXES[axis], every)]
         return axes[0] if axes else None
+
+    @staticmethod
+    def _is_by_blocks(indices: Indices, axis: str, every: Sequence[Polynomial]) -> bool:
+        """Whether these are block indices along an axis, of which some may run over all blocks in a loop."""
+        block = {(f"blockIdx.{axis}",): 1}
+        over = [left for left, words in indices.bounds if indices.polynomial(words) == {(f"gridDim.{axis}",): 1}]
+        return block in every and all(each == block or each in over for each in every)
 
     def written(self, step: int) -> list[str]:
         """The arrays that a step may write."""

@@ -9,7 +9,7 @@ from tuner.drafting.arrays.shapes import Shapes
 
 def needed(shapes: Shapes, step: int, axis: str) -> list[list[str]] | None:
     """The products of sizes that a single block of a step must have as many threads as, since each thread takes one
-    element; empty if any block is right. None if only the host's number of threads is known to be.
+    element; empty if any block is right, or that is unclear. None if only the host's number of threads is known to be.
     """
     indices, thread = shapes.indices[step], f"threadIdx.{axis}"
     if indices.others and thread in indices.atoms():
@@ -22,7 +22,8 @@ def needed(shapes: Shapes, step: int, axis: str) -> list[list[str]] | None:
                 continue
             extents = shapes.bounds(indices).extents({(thread,): 1})
             if read != [(thread,)] or extents is None:
-                return None
+                is_bounded = any(_reads(product, thread) for left, _ in shapes.bounds(indices).less for product in left)
+                return [] if is_bounded else None
             found.append(extents)
     return [each for at, each in enumerate(found) if each not in found[:at]]
 
