@@ -100,13 +100,13 @@ class _Description:
             yield f"{value.__name__} {np.__version__}"
         elif callable(value) and hasattr(value, "__wrapped__"):
             yield self.of(value.__wrapped__)
-        elif callable(value) and _installed(getattr(value, "__module__", None)) and hasattr(value, "__qualname__"):
-            yield f"{_installed(value.__module__)} {value.__qualname__}"  # such as a function of NumPy in C
+        elif callable(value) and installed(getattr(value, "__module__", None)) and hasattr(value, "__qualname__"):
+            yield f"{installed(value.__module__)} {value.__qualname__}"  # such as a function of NumPy in C
         else:
             raise NoIdentity(f"a {type(value).__name__}")
 
     def _function(self, function: types.FunctionType) -> Iterator[str]:
-        package = _installed(function.__module__)
+        package = installed(function.__module__)
         if package is not None and function.__module__ != "builtins":  # the module of text that has none
             yield f"{package} {function.__qualname__}"
             return
@@ -146,7 +146,7 @@ def _globals(code: types.CodeType) -> Iterator[str]:
             yield from _globals(constant)
 
 
-def _installed(name: str | None) -> str | None:
+def installed(name: str | None) -> str | None:
     """The package that the module `name` is in, with its version; None for a module of the user's."""
     module, top = sys.modules.get(name or ""), (name or "").partition(".")[0]
     if module is None or top == "__main__":
@@ -163,7 +163,7 @@ def _installed(name: str | None) -> str | None:
 
 def _module(module: types.ModuleType) -> str:
     """An installed module is its version; a user's, its text, and those of modules that it imports from its folder."""
-    package = _installed(module.__name__)
+    package = installed(module.__name__)
     if package is not None:
         return package
     file = getattr(module, "__file__", None)
@@ -174,7 +174,7 @@ def _module(module: types.ModuleType) -> str:
 
 def _class(kind: type) -> str:
     """An installed class is its name; a user's, its text."""
-    package = _installed(kind.__module__)
+    package = installed(kind.__module__)
     if package is not None:
         return f"{package} {kind.__qualname__}"
     try:
