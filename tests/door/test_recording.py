@@ -129,3 +129,24 @@ def test_afterwards_kernel_tuner_is_itself(script: Path, tmp_path: Path, tune) -
     assert tune("new", "--from-script", script, "--output", tmp_path / "spaces").status == 0
     assert (kernel_tuner.tune_kernel, kernel_tuner.run_kernel) == own
     assert own[0].__module__ == "kernel_tuner.interface"
+
+
+def test_the_use_of_results_by_their_type_ends_a_script_and_any_other_error_is_named(tmp_path: Path, tune) -> None:
+    for number, (end, message) in enumerate(
+        (
+            ("json.dump(results, sys.stdout)", ""),
+            ("[] + results", ""),
+            ("sys.exit(0)", ""),
+            ("nothing", "name 'nothing' is not defined; the calls after it are not written"),
+        )
+    ):
+        file, folder = tmp_path / f"script{number}.py", tmp_path / f"spaces{number}"
+        file.write_text(
+            "import json, sys\nimport numpy\nfrom tuner.door import tune_kernel\ny = numpy.zeros(4, numpy.float32)\n"
+            "results, env = tune_kernel('f', 'void f(float *y) { }', 1, [y], {'a': [1]}, lang='C', atol=None)\n" + end
+        )
+        done = tune("new", "--from-script", file, "--output", folder)
+        assert done.status == (2 if message else 0), done.err
+        assert message in done.err
+        assert "f.yaml: written" in done.out
+        assert (folder / "f.yaml").is_file()

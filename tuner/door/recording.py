@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import shutil
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any, NoReturn
 import kernel_tuner
 
 from tuner.door import arguments as call_arguments
-from tuner.door import replacement, script_restrictions, spaces
+from tuner.door import checks, replacement, script_restrictions, spaces
 from tuner.door.call import Call
 from tuner.errors import RequestError
 from tuner.quoting import shown
@@ -40,10 +42,15 @@ class Unmeasured:
 
 @dataclass
 class ScriptRecording:
-    """The space files that a script gives, in `folder`. `questions` counts what each leaves open, by file."""
+    """The space files that a script gives, in `folder`.
+
+    questions: what each file leaves open, counted.
+    fault: what ended the script before it used results; empty for nothing.
+    """
 
     folder: Path
     questions: dict[Path, int] = field(default_factory=dict)
+    fault: str = ""
 
     def run(self, words: Sequence[str]) -> None:
         """Run the script `words[0]` with the others as its arguments, until it ends or uses results.
@@ -53,7 +60,12 @@ class ScriptRecording:
         if not Path(words[0]).is_file():
             raise RequestError(f"{shown(words[0])}: there is no such script; name a file")
         with replacement.replaced(self.record), contextlib.suppress(ScriptEnded):
-            replacement.run(words)
+            try:
+                replacement.run(words)
+            except (Exception, SystemExit) as error:
+                if not self.questions:
+                    raise
+                self.fault = _fault(error, words[0])
         if not self.questions:
             raise RequestError(f"{shown(words[0])}: it has not called tune_kernel; name a script that does")
 
@@ -62,18 +74,24 @@ class ScriptRecording:
         bound = SIGNATURE.bind(*values, **keywords)
         bound.apply_defaults()
         given = bound.arguments
+        checks.check(given)
         call = Call.of(given)
         if call.generator is not None:
             raise RequestError("kernel_source: a function makes the source, which no space file can hold")
         file = self._file(written_files.stem(call.kernel_name))
         arrays = file.with_suffix(".files").resolve()
-        arrays.mkdir(parents=True, exist_ok=True)
+        atol = 1e-6 if given["atol"] is None else given["atol"]
         listed = script_restrictions.listed(given["restrictions"])
         passed, texts = call_arguments.passed(call), [each for each in listed if isinstance(each, str)]
         answers = {} if given["verify"] else call_arguments.answers(call, passed, given["answer"])
         name = f"{self.folder.resolve().name}/{file.stem}"
-        made, _ = spaces.space(call, passed, answers, None, given["atol"], (), texts, arrays, name, functions=False)
-        text = made.to_yaml(file.resolve())
+        arrays.mkdir(parents=True, exist_ok=True)
+        try:
+            made, _ = spaces.space(call, passed, answers, None, atol, (), texts, arrays, name, functions=False)
+            text = made.to_yaml(file.resolve())
+        except RequestError:
+            shutil.rmtree(arrays)
+            raise
         asked = [*_questions(given, listed, call)]
         for key, question in asked:
             text = _with(text, key, question)
@@ -88,6 +106,19 @@ class ScriptRecording:
         if file.exists():
             raise RequestError(f"{shown(file)}: already exists; name another folder with --output")
         return file
+
+
+def _fault(error: BaseException, script: str) -> str:
+    """What ended a script after its first call; empty if it was the end of the script, or the use of results."""
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return ""
+    if isinstance(error, TypeError) and Unmeasured.__name__ in str(error):  # a function in C asks for the type only
+        return ""
+    if isinstance(error, RequestError):
+        return str(error)
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == script]
+    line = f", line {frames[-1].lineno}" if frames else ""
+    return f"{script}{line}: {type(error).__name__}: {shown(error)}; the calls after it are not written; correct it"
 
 
 def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -> Iterator[tuple[str, str]]:

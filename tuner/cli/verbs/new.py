@@ -120,6 +120,8 @@ def _from_script(script: Path, folder: Path, as_json: bool) -> None:
     ]
     files = [{"file": str(file), "questions": count} for file, count in found.items()]
     console.answer(as_json, {"files": files}, "\n".join(lines))
+    if recording.fault:
+        raise RequestError(recording.fault)
 
 
 def _write(file: Path, text: str) -> None:
