@@ -19,6 +19,8 @@ from tuner.space.scope import DEVICE_NAMES
 from tuner.space.sources.prototype import Prototype, prototypes
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MOST = 2.0**64  # numbers are expressions in a space
+VERIFIED = "verified"  # the derived value that a script's own `verify` function computes
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _names(call: Call, prototype: Prototype | None) -> list[str]:
 
 
 def _free(word: str, name: str, others: Sequence[str], call: Call) -> str:
-    taken = {*call.parameters, *arithmetic.FUNCTIONS, *DEVICE_NAMES, *(call.cmem_args or {})}
+    taken = {VERIFIED, *call.parameters, *arithmetic.FUNCTIONS, *DEVICE_NAMES, *(call.cmem_args or {})}
     is_taken = word in taken or others.count(word) > 1 or keyword.iskeyword(word) or not word.isidentifier()
     return name if is_taken or word.startswith(("problem_size_", "blocks_")) else word
 
@@ -115,6 +117,11 @@ def _value(argument: Any, position: int) -> Array | np.generic:
     where = f"arguments[{position}]"
     if isinstance(argument, np.generic):
         _check_type(argument.dtype, where)
+        if argument.dtype.kind not in "biu" and not abs(float(argument)) < MOST:
+            raise RequestError(
+                f"{where}: {argument}: numbers from 2**64 on, infinities and NaN are passed in arrays only; write it "
+                f"into the source, or {ELSEWHERE}"
+            )
         return argument
     if isinstance(argument, bool | int | float):
         raise RequestError(f"{where}: {argument!r}: write a NumPy number, such as numpy.int32({argument!r})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ class CacheFile:
             ) from None
         own = self._header(None)
         for key in ("device_name", "kernel_name", "tune_params_keys", "problem_size"):
-            if key in data and data[key] != own[key]:
+            is_ours = key == "device_name" and data.get(key) == self._device_name  # of files that tuner has written
+            if key in data and data[key] != own[key] and not is_ours:
                 raise RequestError(
                     f"cache {self.path}: {key} is {data[key]!r}, and now {own[key]!r}; name another file"
                 )
@@ -93,7 +95,7 @@ class CacheFile:
     def _header(self, objective: Sequence[str] | None) -> dict[str, Any]:
         problem = "callable" if callable(self._call.problem_size) else self._call.problem_size
         header = {
-            "device_name": self._device_name,
+            "device_name": platform.processor() if self._call.language == "c" else self._device_name,  # Kernel Tuner's
             "kernel_name": self._call.kernel_name,
             "problem_size": problem,
             "tune_params_keys": list(self._call.parameters),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+from tuner.devices.host import compiler
 from tuner.door.call import ELSEWHERE, Call, braced
 from tuner.errors import RequestError
+from tuner.quoting import quoted
 
 _INCLUDES = ("-I", "--include-path=")
 # Options that tuner itself sets for the device and the run.
@@ -17,6 +20,7 @@ _OWN = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-inf
 
 def of(call: Call) -> tuple[list[str], list[str]]:
     """The options of a space, and the folders of headers that a call names. Raises RequestError."""
+    _check_compiler(call)
     given, options, folders = [str(each) for each in call.compiler_options or ()], list[str](), list[str]()
     position = 0
     while position < len(given):
@@ -36,6 +40,23 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     cpp = ["-xc++"] if call.language == "c" else []
     own = [folder for folder in [_of_cupy(call)] if folder is not None]
     return [*cpp, *options, *defines], list(dict.fromkeys([*folders, *map(str, own)]))
+
+
+def _check_compiler(call: Call) -> None:
+    """Raise RequestError if a call names another compiler than that which compiles C here. g++ and gcc are one."""
+    own = compiler.find_command()
+    if call.compiler is None or own is None or _family(call.compiler) == _family(own[0]):
+        return
+    raise RequestError(
+        f"compiler {quoted(call.compiler)}: C is compiled by {own[0]} here; leave it out, or set the environment "
+        "variable CC to it"
+    )
+
+
+def _family(name: str) -> Path:
+    """The file of a compiler's command, the same for C and C++."""
+    file = Path(shutil.which(name) or name).resolve()
+    return file.with_name(file.name.replace("clang++", "clang").replace("g++", "gcc"))
 
 
 def of_library(call: Call) -> list[str]:

@@ -33,11 +33,12 @@ def written(call: Call, space: Space, completed: Callable[[Call, str], Path | st
             f"kernel_source: a function would make the source of {pool.words} configurations; at most {MOST:,} are "
             "possible"
         )
-    names = "_".join(f"{{{name}}}" for name in call.parameters)
-    pattern = folder / "sources" / f"kernel_{names}{LANGUAGES[call.language].suffix}"
-    pattern.parent.mkdir(exist_ok=True)
+    names = "/".join(f"{{{name}}}" for name in call.parameters)  # in one name they could be too long
+    pattern = folder / "sources" / names / f"kernel{LANGUAGES[call.language].suffix}"
     for row in range(len(pool)):
         config = pool.config(row)
         text = script_functions.source(call.generator, geometry.own(config, call))
-        Path(braces.filled(str(pattern), config)).write_text(str(completed(call, text)), encoding="utf-8")
+        file = Path(braces.filled(str(pattern), config))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(completed(call, text)), encoding="utf-8")
     return pattern

@@ -22,7 +22,10 @@ def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
     observer that sees outputs, or that cannot be sent to another process.
     """
     given = {"device": call.device, "platform": call.platform, "compiler": call.compiler, "lang": call.language.upper()}
-    each = [instantiate_observer(observer, given) for observer in observers or ()]
+    try:
+        each = [instantiate_observer(observer, given) for observer in observers or ()]
+    except TypeError as error:
+        raise RequestError(f"observers: {error}; write those of Kernel Tuner or classes derived from them") from None
     each = [observer for observer in each if not isinstance(observer, RegisterObserver)]
     if not each:
         return ""

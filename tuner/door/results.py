@@ -11,8 +11,8 @@ import numpy as np
 from kernel_tuner import util
 
 from tuner.devices import DeviceInfo
+from tuner.door.arguments import VERIFIED
 from tuner.door.call import Call
-from tuner.door.verification import VERIFIED
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, WRONG
 from tuner.quoting import shown
@@ -52,15 +52,17 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
         "strategy_time": 0.0,
         "framework_time": 0.0,
     }
-    if metrics and "__error__" not in found:
-        found = _with_metrics(found, call, metrics)
+    found = with_metrics(found, call, metrics)
     if trial.finished is not None:
         found["timestamp"] = str(trial.finished.astimezone(UTC))
     return found
 
 
-def _with_metrics(row: Row, call: Call, metrics: Mapping[str, Any]) -> Row:
-    for name, metric in metrics.items():
+def with_metrics(row: Row, call: Call, metrics: Mapping[str, Any] | None) -> Row:
+    """The row with these metrics, if it has a time. Raises RequestError if one raises anything."""
+    if "__error__" in row:
+        return row
+    for name, metric in (metrics or {}).items():
         try:
             row = util.process_metrics(row, {name: metric})
         except Exception as error:

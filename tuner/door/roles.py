@@ -50,12 +50,12 @@ def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bo
 def need_content(crews: Crews, checked: CheckedRequest, wrong: Sequence[Config]) -> bool:
     """Whether the result of one of these configurations, which is wrong on poisoned outputs, is right on restored ones.
 
-    Only the first ones are tried. Raises as `may_be_poisoned` does.
+    Raises as `may_be_poisoned` does.
     """
     if not wrong:
         return False
     with crews.on(replace(checked.task, method=Method(repeats=1)), checked.device_ids) as crew:
-        outcomes = (_outcome(crew, config) for config in wrong[:TRIED])
+        outcomes = (_outcome(crew, config) for config in wrong)
         return any(outcome is not None and outcome.failure is None for outcome in outcomes)
 
 

@@ -29,6 +29,7 @@ from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
 from tuner.measure.timing.clock import NOISE
+from tuner.measure.verify.comparison import UNWRITTEN
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.python import written_files
@@ -64,7 +65,7 @@ class Session:
     ) -> tuple[list[Row], dict[str, Any]]:
         """Tune, and return rows and environment. `request` lacks the kernel.
 
-        cache: the file of earlier rows.
+        cache: the file of earlier rows. With a `store` they are measured again, because its record needs them.
         store: the folder that keeps the space; a temporary one if None.
         """
         began = time.perf_counter()
@@ -82,7 +83,8 @@ class Session:
             if cache is not None:
                 with crews.on(checked.task, checked.device_ids) as crew:
                     device, file = crew.device, CacheFile(cache, self.call, crew.device.name)
-                    cached = {} if request.fresh else self._valid(file.rows, checked.task.space, crew.scope)
+                    is_read = not request.fresh and store is None
+                    cached = self._valid(file.rows, checked.task.space, crew.scope) if is_read else {}
                 file.begin([self.goal.objective])
                 display = replace(display, keep=file.add)
             kernel = _kept(*build(written, cached), store)
@@ -115,7 +117,7 @@ class Session:
         answers = {} if self.verify is not None else call_arguments.answers(self.call, arguments, self.answer)
         derive = None
         if self.verify is not None:
-            derive = verification.derive(self.verify, self.answer, self.atol, arguments, folder)
+            derive = verification.derive(self.verify, self.answer, self.atol, self.call, arguments, folder)
         place = "scripts" if store is None else store.resolve().name
         name = f"{place}/{written_files.stem(self.call.kernel_name)}"
         return spaces.space(self.call, arguments, answers, derive, self.atol, written, restrictions, folder, name)
@@ -138,10 +140,12 @@ class Session:
         return names if roles.may_be_poisoned(crews, checked, poisoned) else frozenset()
 
     def _valid(self, rows: Mapping[tuple[Any, ...], Row], space: Space, scope: Scope) -> dict[tuple[Any, ...], Row]:
-        """The rows of valid configurations: the file may be of a call with other values or restrictions."""
+        """The rows of valid configurations: the file may be of a call with other values, restrictions or metrics."""
         names = list(self.call.parameters)
         return {
-            values: row for values, row in rows.items() if space.valid(dict(zip(names, values, strict=True)), scope)
+            values: results.with_metrics(row, self.call, self.metrics)
+            for values, row in rows.items()
+            if space.valid(dict(zip(names, values, strict=True)), scope)
         }
 
     def _tuned(self, request: TuningRequest, crews: Crews, display: Display, has_others: bool) -> Result | None:
@@ -171,7 +175,7 @@ class Session:
     def _environment(self, device: DeviceInfo | None, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
         env = {} if device is None else results.environment(device, self.call, self.goal.objective)
         best = results.best(rows, self.goal.objective, self.goal.is_higher_better)
-        is_time = self.goal.objective == "time"
+        is_time = self.goal.objective == "time" and not self.goal.is_higher_better
         if is_time and result is not None and result.record is not None:  # the finals tell better than single trials
             own = geometry.own(result.record.config, self.call)
             ours = next((row for row in rows if all(row[name] == value for name, value in own.items())), None)
@@ -181,7 +185,10 @@ class Session:
 
 
 def _wrong(result: Result) -> list[Config]:
-    return [trial.config for trial in result.failures if trial.outcome.rejection is not None]
+    """The configurations whose result is wrong: first those that left an element unwritten, which are likely to be
+    right where that holds what the script passes."""
+    wrong = [trial for trial in result.failures if trial.outcome.rejection is not None]
+    return [trial.config for trial in sorted(wrong, key=lambda trial: UNWRITTEN not in trial.outcome.log)]
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import kernel_tuner
 
+from tuner.door import checks
 from tuner.door.call import ELSEWHERE, Call
 from tuner.door.device_names import device_name
 from tuner.door.goal import Goal
@@ -105,12 +106,16 @@ def tune_kernel(
     beyond = ("budget", "storage", "devices", "store", "timeout", "fresh")
     given = {name: value for name, value in locals().items() if name not in ("beyond", *beyond)}
     if simulation_mode:
+        for name, value in (("budget", budget), ("storage", storage), ("devices", devices), ("store", store)):
+            if value is not None:
+                raise RequestError(f"{name}: not with simulation_mode, which is Kernel Tuner's; leave one of them out")
         measured: tuple[list[Row], dict[str, Any]] = SIMULATED(**given)
         return measured
+    checks.check({**given, "storage": storage, "devices": devices, "store": store, "timeout": timeout})
     if log:
         logging.basicConfig(filename=f"{kernel_name}{datetime.now():%Y%m%d-%H:%M:%S}.log", level=log)
-    if not isinstance(iterations, int) or iterations < 1:
-        raise RequestError(f"iterations: {iterations!r}: write a whole number of at least 1")
+    if iterations < 1:
+        raise RequestError(f"iterations: {iterations}: write a whole number of at least 1")
     call = Call.of(given)
     goal = Goal.of(objective, objective_higher_is_better, objectives)
     session = Session(
@@ -118,8 +123,8 @@ def tune_kernel(
     )
     request = TuningRequest(
         "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
-        budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=0 if seed is None else int(seed),
-        method=Method(repeats=iterations, objectives=(goal.searched,)), timeout=timeout,
+        budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=_seed(seed, strategy),
+        method=Method(repeats=int(iterations), objectives=(goal.searched,)), timeout=float(timeout),
         fresh=fresh,
     )  # fmt: skip
     try:
@@ -130,6 +135,8 @@ def tune_kernel(
 
 def _strategy(given: Any) -> str | None:
     """The name of a strategy of `tune`. Raises RequestError for a strategy object of another kind."""
+    if isinstance(given, PoolGPStrategy) and given.warm:
+        raise RequestError("strategy: tuner.strategy(warm=...) is not followed here; leave `warm` out")
     if given is None or isinstance(given, PoolGPStrategy):
         return None
     if not isinstance(given, str):
@@ -137,18 +144,28 @@ def _strategy(given: Any) -> str | None:
     return OURS.get(given) or (f"kt:{given}" if given in KERNEL_TUNER_STRATEGIES else given)
 
 
+def _seed(given: int | None, strategy: Any) -> int:
+    own = strategy.seed if given is None and isinstance(strategy, PoolGPStrategy) else given
+    return 0 if own is None else int(own)
+
+
 def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], call: Call) -> str | None:
     """The budget as `tune --budget` takes it. Raises RequestError for a strategy option that is not supported."""
-    if given is not None:
-        return str(given)
     for name in options:
         if name not in STRATEGY_OPTIONS:
             allowed = ", ".join(sorted(STRATEGY_OPTIONS))
             raise RequestError(f"strategy_options: {quoted(name)} is not supported; allowed: {allowed}; or {ELSEWHERE}")
-    counts = [int(options["max_fevals"])] if "max_fevals" in options else []
-    if strategy == "random_sample" and ("fraction" in options or not options):
+    if given is not None:
+        return str(given)
+    numbers = {
+        name: checks.positive(f"strategy_options: {name}", value, name == "max_fevals")
+        for name, value in options.items()
+        if value is not None
+    }
+    counts = [int(numbers["max_fevals"])] if "max_fevals" in numbers else []
+    if strategy == "random_sample" and ("fraction" in numbers or not numbers):
         combinations = math.prod(len(values) for values in call.parameters.values())
-        counts.append(math.ceil(options.get("fraction", RANDOM_FRACTION) * combinations))
+        counts.append(math.ceil(numbers.get("fraction", RANDOM_FRACTION) * combinations))
     limits = [str(min(counts))] if counts else []
-    limits += [f"{options['time_limit']}s"] if "time_limit" in options else []
+    limits += [f"{numbers['time_limit']:g}s"] if "time_limit" in numbers else []
     return ",".join(limits) or None

@@ -9,11 +9,11 @@ from typing import Any
 from kernel_tuner.util import normalize_verify_function
 
 from tuner.door import sending
-from tuner.door.arguments import ScriptArgument, content
+from tuner.door.arguments import VERIFIED, ScriptArgument, content, is_fortran
+from tuner.door.call import Call
 
-VERIFIED = "verified"  # the derived value
-
-# The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none.
+# The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none, in the
+# types and shapes of the script: FORMS has these, by name.
 FILE = """\
 # {identity}
 import pathlib
@@ -22,13 +22,16 @@ import sys
 
 FOLDERS, PICKLED = pickle.loads(pathlib.Path(__file__).with_suffix(".pickle").read_bytes())
 sys.path += [folder for folder in FOLDERS if folder not in sys.path]
-FUNCTION, ANSWER = pickle.loads(PICKLED)
+FUNCTION, ANSWER, FORMS = pickle.loads(PICKLED)
 NAMES = {names!r}
 
 
+def _as_passed(array, dtype, shape, order):
+    return array.reshape(-1).view(dtype).reshape(shape, order=order)
+
+
 def _judged(arrays):
-    arrays |= {{name: arrays[name].T for name in {transposed!r}}}
-    results = [None if name is None else arrays[name] for name in NAMES]
+    results = [None if name is None else _as_passed(arrays[name], *FORMS[name]) for name in NAMES]
     return bool(FUNCTION(ANSWER, results, atol={atol!r}))
 
 
@@ -41,6 +44,7 @@ def derive(
     verify: Callable[..., Any],
     answer: Sequence[Any] | None,
     atol: float,
+    call: Call,
     arguments: Sequence[ScriptArgument],
     folder: Path,
 ) -> dict[str, Any]:
@@ -54,16 +58,17 @@ def derive(
     ]
     file = folder / "verify.py"
     plain = None if answer is None else [content(each) for each in answer]
-    pickled = sending.by_value((normalize_verify_function(verify), plain), "verify: the function")
+    passed = {
+        name: content(argument) for name, argument in zip(names, call.arguments, strict=False) if name is not None
+    }
+    forms = {name: (each.dtype, each.shape, "F" if is_fortran(each) else "C") for name, each in passed.items()}
+    pickled = sending.by_value((normalize_verify_function(verify), plain, forms), "verify: the function")
     file.with_suffix(".pickle").write_bytes(pickled)
-    given = [name for name in names if name is not None]
-    transposed = [each.name for each in arguments if each.is_transposed and each.name in given]
     text = FILE.format(
         identity=sending.identity(verify),
         names=names,
-        transposed=transposed,
         atol=float(atol),
-        parameters=", ".join(given),
+        parameters=", ".join(passed),
     )
     file.write_text(text, encoding="utf-8")
     return {VERIFIED: {"python": f"{file.name}:is_right"}}

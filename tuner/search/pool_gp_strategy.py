@@ -47,7 +47,7 @@ class PoolGPStrategy:
     """What `strategy` returns."""
 
     def __init__(self, seed: int | None, warm: Iterable[Mapping[str, Value]]) -> None:
-        self._seed, self._warm = seed, list(warm)
+        self.seed, self.warm = seed, list(warm)
 
     def tune(self, searchspace: Any, runner: Any, tuning_options: Any) -> list[dict[str, Any]]:
         """The method that Kernel Tuner calls: returns a dictionary for each measured configuration.
@@ -62,10 +62,10 @@ class PoolGPStrategy:
             return []
         parameters = {name: list(dict.fromkeys(values)) for name, values in searchspace.tune_params.items()}
         pool = Pool(parameters, searchspace.list)
-        seed = tuning_options.get("seed") if self._seed is None else self._seed
+        seed = tuning_options.get("seed") if self.seed is None else self.seed
         first = [dict(zip(pool.names, options["x0"], strict=True))] if options.get("x0") else []
         block = [name for name in searchspace.block_size_names if name in pool.names]
-        model = PoolGP(pool, seed, [*first, *self._warm], block)
+        model = PoolGP(pool, seed, [*first, *self.warm], block)
         results: list[dict[str, Any]] = []
         while not tuning_options.budget.is_done():
             began = time.perf_counter()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tuner.space.values.elements import Elements
 
 _NONE = np.zeros((), bool)
+UNWRITTEN = "is not written, or NaN"  # of an element that holds the poison still
 CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 
 
@@ -145,7 +146,7 @@ def _difference(element: str, actual: Array, expected: np.generic) -> str:
     """The written and the expected value of an element, with enough digits to distinguish them."""
     dtype = dtypes.of(actual.dtype)
     if not dtype.is_exact and _is_poison(actual, dtype).any():
-        return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"
+        return f"{element} {UNWRITTEN}; {_shown(expected, 7)} expected"
     texts = [[_shown(value, digits) for value in (actual[0], expected)] for digits in (7, 17)]
     written, right = texts[0] if texts[0][0] != texts[0][1] else texts[1]
     return f"{element} = {written}, {right} expected"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import optuna
 from optuna.storages import BaseStorage
 
-from tuner.errors import RequestError
+from tuner.errors import OptionError, RequestError
 from tuner.tuning.ledger.address import DATABASES, EXAMPLES, kind, masked, scrubbed
 
 _ATTEMPTS = 10
@@ -20,28 +20,28 @@ GENERATION = " #"  # in the name of a study that --fresh began, before its numbe
 def at(url: str) -> BaseStorage:
     """The storage at `url`.
 
-    Raises RequestError if the URL has an unknown kind or a package for it is missing, and one of `errors()` if the
+    Raises OptionError if the URL has an unknown kind or a package for it is missing, and one of `errors()` if the
     storage itself fails.
     """
-    where = f"--storage {masked(url)!r}"
+    where = f"{masked(url)!r}"
     if kind(url) == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
-        raise RequestError(f"{where}: a database in memory ends with the process; write sqlite:///file.db")
+        raise OptionError(f"{where}: a database in memory ends with the process; write sqlite:///file.db", "storage")
     if kind(url) not in (*DATABASES, "grpc"):
-        raise RequestError(f"{where}: unknown kind of storage; write a URL such as {EXAMPLES}")
+        raise OptionError(f"{where}: unknown kind of storage; write a URL such as {EXAMPLES}", "storage")
     try:
         return _proxy(url) if kind(url) == "grpc" else _database(url)
     except ImportError:
         package = "grpcio" if kind(url) == "grpc" else url.partition(":")[0].partition("+")[2] or "its driver"
-        raise RequestError(f"{where}: a Python package is missing; run pip install {package}") from None
+        raise OptionError(f"{where}: a Python package is missing; run pip install {package}", "storage") from None
     except (ValueError, RuntimeError) as error:  # not a URL, or a database of another version of Optuna
-        raise RequestError(f"{where}: {reason(error, url)}; write a URL such as {EXAMPLES}") from None
+        raise OptionError(f"{where}: {reason(error, url)}; write a URL such as {EXAMPLES}", "storage") from None
 
 
 def _proxy(url: str) -> BaseStorage:
     """Optuna's gRPC proxy."""
     host = urlsplit(url)
     if host.hostname is None or host.port is None:
-        raise RequestError(f"--storage {masked(url)!r}: write grpc://host:port")
+        raise OptionError(f"{masked(url)!r}: write grpc://host:port", "storage")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
@@ -57,7 +57,7 @@ def _database(url: str) -> BaseStorage:
     from tuner.tuning.ledger.database import Database
 
     if "@" in (sqlalchemy.make_url(url).host or ""):
-        raise RequestError(f"--storage {masked(url)!r}: the host contains an @; write an @ in a password as %40")
+        raise OptionError(f"{masked(url)!r}: the host contains an @; write an @ in a password as %40", "storage")
     for attempt in range(_ATTEMPTS):
         try:
             return optuna.storages.get_storage(Database(url))

@@ -1,0 +1,163 @@
+"""What scripts of Kernel Tuner pass: values of unusual types reach the kernel, and wrong ones are one message."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.scripts_of_kernel_tuner import SCALE, scale
+from tuner.door import sending, tune_kernel
+from tuner.errors import RequestError
+from tuner.search import pool_gp_strategy
+
+pytestmark = pytest.mark.slow
+ALONE: dict[str, list[Any]] = {"unroll": [4], "width": [0]}
+TWO: dict[str, list[Any]] = {"unroll": [1, 4], "width": [0]}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lang": 3}, "lang: 3: write a text"),
+        ({"compiler_options": "-O3"}, "compiler_options: '-O3': write a list"),
+        ({"block_size_names": "abc"}, "block_size_names: 'abc': write a list"),
+        ({"answer": 3}, "answer: 3: write a list with an element for each argument"),
+        ({"metrics": [3]}, r"metrics: \[3\]: write a dictionary"),
+        ({"observers": [3]}, "observers: Invalid observer: 3"),
+        ({"verify": 3}, "verify: 3: write a function"),
+        ({"cache": 3}, "cache: 3: write the name of a file"),
+        ({"seed": "x"}, "seed: 'x': write a whole number"),
+        ({"timeout": "x"}, "timeout: 'x': write a number"),
+        ({"iterations": 7.5}, "iterations: 7.5: write a whole number"),
+        ({"compiler": "no_such"}, "compiler 'no_such': C is compiled by .* here; leave it out, or set .* CC"),
+        ({"simulation_mode": True, "budget": 1}, "budget: not with simulation_mode"),
+        ({"strategy": tuner.strategy(warm=[{"unroll": 1}])}, r"tuner.strategy\(warm=...\) is not followed"),
+        ({"strategy_options": {"max_fevals": "x"}}, "strategy_options: max_fevals: 'x': write a whole number above 0"),
+        ({"strategy_options": {"time_limit": -1}}, "strategy_options: time_limit: -1: write a number above 0"),
+        ({"budget": 1, "strategy_options": {"popsize": 3}}, "strategy_options: 'popsize' is not supported"),
+        ({"storage": "foo"}, "^storage='foo': unknown kind of storage"),
+    ],
+)
+def test_values_of_other_types_are_one_message(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
+        scale(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_array_in_place_of_arguments_and_a_number_that_no_space_holds_are_named() -> None:
+    y = np.zeros(100, np.float32)
+    for arguments, message in (
+        (y, "arguments: of type ndarray: write a list"),
+        ([y, np.float32("inf")], r"arguments\[1\]: inf: numbers from 2\*\*64 on"),
+        ([y, np.float32(1e30)], r"arguments\[1\]: 1.*e\+30: numbers from 2\*\*64 on"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            tune_kernel("f", "void f(float *y, float s) { }", 1, arguments, {"a": [1]}, lang="C")
+
+
+def test_numbers_of_numpy_and_the_seed_of_a_strategy_are_taken() -> None:
+    rows, _ = scale(
+        parameters=ALONE, iterations=np.int64(3), compiler="g++", strategy=pool_gp_strategy.strategy(seed=3),
+        strategy_options={"max_fevals": None, "time_limit": np.float64(60)},
+    )  # fmt: skip
+    assert rows[0]["time"] == 1.0
+
+
+def test_verify_gets_arrays_in_the_types_and_shapes_of_the_script() -> None:
+    source = """
+    struct pair { float a; int b; };
+    extern "C" float f(bool *flags, float *number, float *columns, pair *verified) {
+        for (int i = 0; i < 20; i++) flags[i] = true;
+        number[0] = 3; columns[1] = 30; verified[1].b = width;
+        return 1;
+    }
+    """
+    arguments = [
+        np.zeros((4, 5), np.bool_), np.array(0, np.float32), np.zeros((2, 3), np.float32, order="F"),
+        np.zeros(2, [("a", "f4"), ("b", "i4")]),
+    ]  # fmt: skip
+
+    def is_right(_answer: Any, result: Any) -> bool:
+        flags, number, columns, pairs = result
+        shapes = [each.shape for each in result] == [(4, 5), (), (2, 3), (2,)]
+        return bool(shapes and flags.dtype == bool and flags.all() and number == 3 and columns[1, 0] == 30) and bool(
+            pairs["b"][1] == 7
+        )
+
+    rows, _ = tune_kernel("f", source, 1, arguments, {"width": [7, 8]}, verify=is_right, lang="C", quiet=True)
+    assert {row["width"]: "__error__" in row for row in rows} == {7: False, 8: True}
+
+
+def _within(limit: float) -> Callable[..., bool]:
+    def is_right(answer: Any, result: Any, atol: float = 0.0, limit: float = limit) -> bool:
+        return bool(np.abs(result[0] - answer[0]).max() <= limit)
+
+    return is_right
+
+
+def test_a_verify_that_was_corrected_judges_again_what_the_wrong_one_accepted() -> None:
+    for limit, is_wrong in ((2.0, False), (0.5, True)):
+        rows, _ = scale(body="+ 1", verify=_within(limit), parameters=ALONE)
+        assert ("__error__" in rows[0]) == is_wrong
+
+
+def test_the_identity_of_a_verify_is_that_of_its_code_in_every_process() -> None:
+    text = 'def f(a, r):\n    return a in {"a", "b", "c", "d", "e"}\n'
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, "f.py", "exec"), names)
+    program = f"from tuner.door import sending\nexec({text!r})\nprint(sending.identity(f))"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == sending.identity(names["f"])
+
+
+def test_a_late_configuration_is_asked_however_many_wrong_ones_are_before_it() -> None:
+    source = SCALE.replace("for (int i = 0; i < n; i++)", "for (int i = 0; i < n; i += unroll > 10 ? 2 : 1)")
+    source = source.replace("BODY", "+ (unroll > 5 && unroll < 11)")
+    x = np.arange(100, dtype=np.float32)
+    rows, _ = tune_kernel(
+        "scale", source, 100, [2 * x, x, np.int32(100)], {"unroll": list(range(1, 13)), "width": [0]}, lang="C",
+        answer=[2 * x, None, None], quiet=True,
+    )  # fmt: skip
+    assert {row["unroll"] for row in rows if "__error__" in row} == {6, 7, 8, 9, 10}
+
+
+def test_rows_of_a_cache_file_get_the_metrics_of_the_call_and_a_store_measures_them(tmp_path: Path) -> None:
+    file = tmp_path / "cache.json"
+    scale(cache=file, parameters=TWO)
+    stored = json.loads(file.read_text())
+    assert stored["device_name"] == platform.processor()  # as Kernel Tuner names the device of C
+    stored["cache"]["1,0"]["time"] = 0.25
+    file.write_text(json.dumps(stored))
+    metric = {"metrics": {"rate": lambda row: 1 / row["time"]}, "objective": "rate", "objective_higher_is_better": True}
+    rows, env = scale(cache=file, parameters=TWO, **metric)
+    assert sorted(row["rate"] for row in rows) == [1.0, 4.0]
+    assert env["best_config"]["unroll"] == 1
+    rows, _ = scale(cache=file, store=tmp_path / "kernels", parameters=TWO)
+    assert tuner.load("kernels/scale", 100, device="host").config == {"unroll": 4, "width": 0}
+    assert (tmp_path / "kernels" / "scale.yaml").is_file()
+
+
+def test_the_best_is_the_slowest_if_a_higher_time_is_better() -> None:
+    _, env = scale(parameters=TWO, objective="time", objective_higher_is_better=True)
+    assert env["best_config"]["unroll"] == 1
+
+
+def test_a_source_is_made_for_configurations_of_many_long_values() -> None:
+    parameters = {f"parameter_{number}": ["w" * 30] for number in range(10)}
+    rows, _ = tune_kernel(
+        "f", lambda config: 'extern "C" float f(float *y) { y[0] = 1; return 1; }', 1, [np.zeros(1, np.float32)],
+        parameters, lang="C", quiet=True,
+    )  # fmt: skip
+    assert rows[0]["time"] == 1.0
