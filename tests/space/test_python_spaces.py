@@ -71,6 +71,13 @@ def test_paths_are_relative_to_the_folder_and_in_a_space_file_to_its_own(
     assert source.samefile(tmp_path / "kernels" / "scale.c")
 
 
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("a;b", "{c}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scale.c").write_text(SOURCE)
+        assert scale(source=tmp_path / name / "scale.c").model.sources == (tmp_path / name / "scale.c",)
+
+
 def test_each_step_and_the_reference_may_have_a_text_of_its_own(tmp_path: Path) -> None:
     texts = [SOURCE.replace("scale", name).replace("unroll * width", "1") for name in ("first", "second", "naive")]
     space = scale(
@@ -180,6 +187,9 @@ def test_arrays_are_inputs_whose_contents_identify_a_space_unless_they_are_drawn
     assert identity.of(one) == identity.of(same) != identity.of(other)
     drawn, anew = (scale(**fill({"file": array, "drawn": True})).model for array in (ones, twos))
     assert identity.of(drawn) == identity.of(anew)
+    assert identity.of(scale(**fill({"uniform": np.array([0, 2])})).model) == identity.of(
+        scale(**fill({"uniform": [0, 2]})).model
+    )
 
 
 def fill(value: Any) -> dict[str, Any]:

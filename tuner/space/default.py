@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import ExpressionError, NoConfiguration
+from tuner.quoting import shown
 from tuner.space.config import Config
 from tuner.space.model import Restriction, Space
 from tuner.space.scope import Scope
@@ -62,7 +63,8 @@ def _described(restriction: Restriction, names: Mapping[str, Any]) -> str:
     try:
         restriction.that.evaluate(names)
     except ExpressionError as error:
-        return f"{restriction}: {error}"
+        reason = str(error).removeprefix(f"`{shown(restriction.that.text)}`: ")  # the restriction already names itself
+        return f"{restriction}: {reason}"
     return str(restriction)
 
 

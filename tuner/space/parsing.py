@@ -89,8 +89,8 @@ def _required(operation: Operation) -> list[str]:
 def _examples(operation: Operation) -> str:
     required = _required(operation)
     ways = dict.fromkeys(["1024", "x".join(["1024"] * len(required)), ",".join(f"{name}=1024" for name in required)])
-    *first, last = ways
-    return f"write {', '.join(first)} or {last}"
+    *first, last = filter(None, ways)  # where all sizes have defaults, one way is left
+    return f"write {', '.join(first)} or {last}" if first else f"write {last}"
 
 
 def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,9 @@ def may_be_function(where: Where) -> bool:
 
 
 def _holds_array(where: Where) -> bool:
-    return _is_fill(where[:3]) or (where[:1] == ("operation",) and _is_fill(where[1:4]))
+    """Whether an array at this key is the contents of an argument; anywhere else, it is a list of numbers."""
+    inner = where[1:] if where[:1] == ("operation",) else where
+    return _is_fill(inner) or (_is_fill(inner[:-1]) and inner[-1] == "file")
 
 
 def _is_fill(where: Where) -> bool:
@@ -114,10 +115,5 @@ def _files_of_arrays(operation: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def is_text(source: str) -> bool:
-    """Whether a `source` is the text of a kernel, not the path of one."""
-    return any(mark in source for mark in "\n{;")
-
-
-def place(folder: Path, file: str) -> str:
-    """The path of a file that is named relative to `folder`."""
-    return os.path.normpath(folder / file)
+    """Whether a `source` is the text of a kernel, not the path of one. The names of folders may have braces."""
+    return "\n" in source or ("(" in source and any(mark in source for mark in "{;"))

@@ -20,9 +20,10 @@ Condition = str | Callable[..., Any] | Mapping[str, Any]
 
 
 class PythonSpace:
-    """What a kernel computes, and its possible configurations. Functions that take a kernel's name take it, too.
+    """What a kernel computes, and its possible configurations.
 
-    The keywords are the keys of a space file, with the same meaning; see docs/space-files.md.
+    The keywords are the keys of a space file, with the same meaning; see docs/space-files.md. `tuner.tune`,
+    `tuner.best` and `tuner.load` take a `Space` in place of a kernel's name.
 
     Attributes: `name`, under which its records are stored; `title`; `parameters`, the values of each.
 
@@ -140,3 +141,4 @@ class PythonSpace:
 # Users know it as `tuner.Space`; within tuner, that is the name of what it builds.
 Space = PythonSpace
 Space.__name__ = Space.__qualname__ = "Space"
+Space.__init__.__qualname__ = "Space.__init__"  # for Python's own messages about arguments
