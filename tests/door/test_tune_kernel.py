@@ -385,7 +385,7 @@ def test_strategies_budgets_and_objectives() -> None:
     [
         ({"lang": "fortran"}, "lang 'fortran': tuner compiles CUDA, OpenCL and C; run this kernel with kernel_tuner"),
         ({"texmem_args": {"t": np.zeros(3)}}, "texmem_args: textures are not supported here"),
-        ({"answer": [np.zeros(7), None, None]}, r"answer\[0\]: 7 elements; y has 100 of them"),
+        ({"answer": [np.zeros(7), None, None]}, r"answer\[0\]: 7 elements; y has 100; give it as many"),
         ({"answer": [None]}, "answer: 1 elements; 3 arguments"),
         ({"restrictions": ["unroll +"]}, "restrictions: 'unroll \\+'"),
         ({"restrictions": ["nothing > 1"]}, "nothing is no parameter"),
@@ -395,7 +395,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"parameters": {"unroll": 3}}, "tune_params: unroll is 3; write a list"),
         ({"parameters": {"unroll": "abc"}}, "tune_params: unroll is 'abc'; write a list"),
         ({"parameters": {"unroll": [[1, 2]]}}, r"tune_params: unroll has the value \[1, 2\]; values are numbers"),
-        ({"source": "/"}, "kernel_source '/': neither a file"),
+        ({"source": "/"}, "kernel_source '/': no file in .* and no text of a kernel"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], message: str) -> None:

@@ -153,6 +153,7 @@ def test_a_notebook_has_a_bar_that_is_replaced(
         (None, {"options": {"b": 1}}, "option b: no such option"),
         (None, {"strategy": "best"}, "'best'"),
         (None, {"objective": "speed"}, "'speed'"),
+        (None, {"storage": "mine"}, "^storage='mine': unknown kind of storage; write a URL"),
         (None, {"size": "1e3"}, "'1e3' is not a whole number from 1 on; write 1024$"),
     ],
 )

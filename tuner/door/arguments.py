@@ -164,11 +164,6 @@ def _check_type(dtype: np.dtype[Any], where: str) -> None:
         )
 
 
-def nbytes(arguments: Sequence[ScriptArgument]) -> int:
-    """The bytes of all arrays."""
-    return sum(math.prod(each.value.shape) * each.value.itemsize for each in arguments if each.is_array)
-
-
 def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[Any] | None) -> dict[str, Array]:
     """The expected content of each array that has one, by name. Raises RequestError if one fits no array."""
     if answer is None:
@@ -189,7 +184,7 @@ def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[An
             array = array.reshape(-1).view(np.uint8)
         if array.size != argument.value.size:
             raise RequestError(
-                f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size} of them"
+                f"answer[{position}]: {array.size} elements; {argument.name} has {argument.value.size}; give it as many"
             )
         expected[argument.name] = array.reshape(argument.value.shape)
     return expected

@@ -65,7 +65,9 @@ class Call:
         if self.texmem_args:
             raise RequestError(f"texmem_args: textures are not supported here; {ELSEWHERE}")
         if self.compiler is not None and self.language != "c":
-            raise RequestError(f"compiler {quoted(self.compiler)}: only of lang='C'; leave it out")
+            raise RequestError(
+                f"compiler {quoted(self.compiler)}: only lang='C' has a choice of compilers; leave it out"
+            )
         for name, values in self.parameters.items():
             _check_values(name, values)
 
@@ -102,7 +104,7 @@ class Call:
             text = str(self.primary)
             if "(" not in text:
                 raise RequestError(
-                    f"kernel_source {quoted(text)}: neither a file in {Path.cwd()} nor the text of a kernel"
+                    f"kernel_source {quoted(text)}: no file in {Path.cwd()} and no text of a kernel; pass one of these"
                 )
             return text
         try:

@@ -82,9 +82,9 @@ def tune_kernel(
 ) -> tuple[list[Row], dict[str, Any]]:
     """Tune a kernel as `kernel_tuner.tune_kernel` does, measured and verified by `tuner`.
 
-    The arguments up to `seed` are those of Kernel Tuner 1.5, with the same meaning. Each configuration is compiled in a
-    process of its own; a configuration that crashes, hangs or is wrong is one row with an error, and the run goes on.
-    Trials are kept, so the same call continues a run that was interrupted.
+    The arguments up to `seed` are those of Kernel Tuner 1.5, with the same meaning. Configurations are compiled and run
+    in other processes; one that crashes, hangs or is wrong is one row with an error, and the run goes on. Trials are
+    kept, so the same call continues a run that was interrupted.
 
     Args:
         budget: As `tune --budget`: a number of configurations, a time such as "90s", or both: "100,90s". Default: that

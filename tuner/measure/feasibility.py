@@ -13,10 +13,11 @@ def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
     """Raise DeviceError if the arrays do not fit the device, or if an objective cannot be measured on it."""
     check_fits(device, space.operation, nominal(space, scope))
     if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
-        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} has no energy counter")
+        objectives = ",".join(method.objectives)
+        raise DeviceError(f"objective {objectives}: {device.name} has no energy counter; choose time")
     for objective in method.objectives:
         if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
             available = " and ".join(device.compiler.tells) or "nothing of the kind"
             raise DeviceError(
-                f"--objective {objective}: the compiler for {device.id} does not report it; it reports {available}"
+                f"objective {objective}: the compiler for {device.id} does not report it; it reports {available}"
             )
