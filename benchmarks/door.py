@@ -120,7 +120,11 @@ def run(side: str, script: Path, most: int | None) -> None:
     kernel_tuner.tune_kernel = interface.tune_kernel = counted
     sys.argv[:] = [script.name]
     sys.path[0] = str(Path.cwd())
-    runpy.run_path(script.name, run_name="__main__")
+    try:
+        runpy.run_path(script.name, run_name="__main__")
+    except SystemExit as ended:  # a script may end by sys.exit(main())
+        if ended.code:
+            raise
     print("\nDONE")
 
 

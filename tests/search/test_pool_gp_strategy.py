@@ -93,6 +93,11 @@ def test_x0_and_warm_configurations_come_first(recorded):
     assert parameters_of(results)[:2] == [(64, 8, 1), (32, 32, 1)]
 
 
+def test_x0_needs_a_value_for_each_parameter(recorded):
+    with pytest.raises(tuner.TunerError, match=r"x0: \(64, 8\): write 3 values, one for each of a, b, c"):
+        simulated(recorded, 3, tuner.strategy(), strategy_options={"x0": (64, 8)})
+
+
 def test_an_unknown_option_is_refused(recorded):
     with pytest.raises(ValueError, match="popsize"):
         simulated(recorded, 3, tuner.strategy(), strategy_options={"popsize": 20})

@@ -9,6 +9,7 @@ from typing import Any
 from kernel_tuner.strategies import common
 from kernel_tuner.util import get_result_cost
 
+from tuner.errors import RequestError
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
 from tuner.space.config import Value
@@ -63,7 +64,7 @@ class PoolGPStrategy:
         parameters = {name: list(dict.fromkeys(values)) for name, values in searchspace.tune_params.items()}
         pool = Pool(parameters, searchspace.list)
         seed = tuning_options.get("seed") if self.seed is None else self.seed
-        first = [dict(zip(pool.names, options["x0"], strict=True))] if options.get("x0") else []
+        first = [_first(options["x0"], pool)] if options.get("x0") else []
         block = [name for name in searchspace.block_size_names if name in pool.names]
         model = PoolGP(pool, seed, [*first, *self.warm], block)
         results: list[dict[str, Any]] = []
@@ -78,6 +79,14 @@ class PoolGPStrategy:
                     results.append(result)
                     model.tell(row, _costs(result, tuning_options))
         return results
+
+
+def _first(values: Any, pool: Pool) -> dict[str, Value]:
+    if len(values) != len(pool.names):
+        raise RequestError(
+            f"strategy_options: x0: {values!r}: write {len(pool.names)} values, one for each of {', '.join(pool.names)}"
+        )
+    return dict(zip(pool.names, values, strict=True))
 
 
 def _costs(result: dict[str, Any], tuning_options: Any) -> list[float] | None:
