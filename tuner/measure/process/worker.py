@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import os
+import re
 import sys
 import threading
 import time
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 1.0  # between two messages that a long request goes on
 POLL_SECONDS = 0.05  # between polls for what another worker has computed
+_PRODUCT = re.compile(r"@|\bmatmul\b|\beinsum\b")
 MOST_LEAKED = 64  # descriptors that kernels may leave open before a new process takes over
 
 
@@ -54,6 +57,7 @@ def main() -> None:
         products = _reopen(task["products"])
         importing = threading.Thread(target=_import_ahead, args=(task,))
         importing.start()  # while the device opens
+        threading.Thread(target=_import_library, args=(task,), daemon=True).start()  # which only some answers need
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         channel.isolate(device)
@@ -117,10 +121,16 @@ def _serve(
 
 
 def _import_ahead(task: dict[str, Any]) -> None:
-    """Import slow modules early: Kernel Tuner's loop, and the vendor library if the operation has one."""
+    """Import slow modules early, such as Kernel Tuner's loop."""
     with contextlib.suppress(Exception):  # the importing module reports the error
         importlib.import_module("tuner.measure.benchmark")
-        if task["space"]["operation"]["library"]:
+
+
+def _import_library(task: dict[str, Any]) -> None:
+    """Import what calls the vendor's library early, if the operation names a routine or its answers are products."""
+    operation = task["space"]["operation"]
+    if operation["library"] or _PRODUCT.search(json.dumps(operation["reference"])):
+        with contextlib.suppress(Exception):  # the importing module reports the error
             for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
                 importlib.import_module(module)
 
