@@ -91,6 +91,18 @@ def jit_of(kernel: str) -> Any:
     return getattr(module, kernel)
 
 
+def listed(configs: list[dict[str, Any]]) -> list[Any]:
+    """Configurations as Triton has them."""
+    import triton
+
+    return [
+        triton.Config(
+            {n: v for n, v in config.items() if n not in OPTIONS}, **{n: config[n] for n in OPTIONS if n in config}
+        )
+        for config in configs
+    ]
+
+
 def build_ahead(function: Any, kernel: str, configs: list[dict[str, Any]], constants: dict[str, Any]) -> None:
     """Fill Triton's cache in parallel, before this process uses the GPU."""
     space, scope, _ = chosen(kernel, 1)
@@ -116,19 +128,13 @@ def autotuned(kernel: str, most: int, ahead: bool) -> None:
     import triton
 
     space, scope, configs = chosen(kernel, most)
-    listed = [
-        triton.Config(
-            {n: v for n, v in config.items() if n not in OPTIONS}, **{n: config[n] for n in OPTIONS if n in config}
-        )
-        for config in configs
-    ]
     function, names = jit_of(kernel), space.names(configs[0], scope)
     given = {*configs[0], *(argument.name for argument in space.operation.arguments)}
     constants = {name: names[name] for name in function.arg_names if name not in given}
     if ahead:
         build_ahead(function, kernel, configs, constants)
     built = time.perf_counter() - began
-    tuned = triton.autotune(listed, key=[])(function)
+    tuned = triton.autotune(listed(configs), key=[])(function)
     values = arguments(space, scope)
     tuned[lambda meta: space.steps[0].blocks({**space.names(configs[0], scope), **meta})](*values, **constants)
     torch.cuda.synchronize()

@@ -142,7 +142,7 @@ def test_a_kernel_without_decorators_gets_questions_and_usual_options(tmp_path: 
     data = yaml.safe_load(text)
     assert data["parameters"]["num_warps"] == [2, 4, 8]
     assert "BLOCK: [64, 128, 256]  # ? which values may BLOCK have?" in text
-    assert "grid: [1]  # ? how many programs" in text
+    assert 'grid: ["ceil_div(n, BLOCK)"]  # ? how many programs' in text
     assert data["operation"]["options"] == {"eps": 0.00001}
     assert data["operation"]["arguments"][0]["role"] == "inout"
 
@@ -231,3 +231,17 @@ def test_the_host_tells_shapes_and_strides(tmp_path: Path) -> None:
     assert "  MODE: [half]" in text
     assert "where it is true, `arguments:` have INDEX, stride_i" in text
     assert re.search(r"sizes:.*\n    seqlen:\n    groups:\n    batch:\n", text)
+
+
+def test_a_likely_grid_is_what_the_kernel_does_with_its_numbers(tmp_path: Path) -> None:
+    text = (
+        HOST.partition("def run")[0]
+        .replace("% groups", "* BLOCK + tl.arange(0, BLOCK)")
+        .replace("+ group * stride_xg", "")
+    )
+    text = text.replace("    if HAS_INDEX", "    more = group[:, None] < groups\n    if HAS_INDEX")
+    (tmp_path / "alone.py").write_text(text)
+    draft = PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()
+    assert 'grid: ["ceil_div(seqlen, BLOCK)", "ceil_div(groups, BLOCK)"]  # ? how many programs' in draft
+    (tmp_path / "alone.py").write_text(text.replace("group[:, None] < groups", "group < 4"))
+    assert "grid: [1]  # ?" in PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuner.drafting.python import configs, launches
+from tuner.drafting.python import configs, launches, program_grid
 from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.yaml_text import asked, word
@@ -191,7 +191,9 @@ class PythonDraft:
     def _grid(self) -> str:
         if self.launch is not None and (extents := launches.PythonGrid(self.launch).extents()) is not None:
             return f"[{', '.join(f'{word(each)}' for each in extents)}]"
-        return f"[1]{asked('how many programs in x, y, z? such as ceil_div(n, BLOCK)')}"
+        likely = program_grid.guessed(self.function.node)
+        each = ", ".join(map(word, likely or ["1"]))
+        return f"[{each}]{asked('how many programs in x, y, z? such as ceil_div(n, BLOCK)')}"
 
     def _parameters(self) -> Iterator[str]:
         values: dict[str, Any] = dict(self.told.values)

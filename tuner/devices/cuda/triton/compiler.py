@@ -28,6 +28,7 @@ TITLE = PYTHON_LANGUAGES["triton"].title
 TESTED = ("3.6.0",)  # versions; what a launch passes besides the arguments differs between versions
 POINTERS = 2  # after the arguments: to scratch memory, and to that of the profiler
 WARP = 32
+OLDER_GPU = '\nif the kernel is for newer GPUs alone, write `requires: {compute_capability: ">=8.9"}` in the space file'
 MOST_LOG = 4000  # characters of what the compiler printed
 # Variables that change the code, besides those whose names begin with TRITON_.
 _VARIABLES = ("DISABLE_LLVM_OPT", "LLVM_PASS_PLUGIN_PATH", "DISABLE_PTXAS_OPT", "NVPTX_ENABLE_DUMP")
@@ -169,7 +170,8 @@ def _build(source: Source, reply: dict[str, Any] | None) -> Build:
     if "signal" in reply:
         raise BuildError(_crash(reply))
     if "error" in reply:
-        raise BuildError(str(reply["error"]))
+        hint = OLDER_GPU if "type fp8e4nv not supported" in reply["error"] else ""
+        raise BuildError(f"{reply['error']}{hint}")
     kernel, about, assembly = source.kernel, reply["metadata"], reply["ptx"]
     if size := about.get("global_scratch_size"):
         raise BuildError(
