@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from tuner.space.sources.device_code import closed
+from tuner.space.sources.closure import closed
 from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
 from tuner.space.sources.struct_text import braced
 
