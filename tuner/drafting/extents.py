@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import keyword
 import math
 import re
 from typing import TYPE_CHECKING
 
 from tuner.drafting.chosen_knobs import ChosenKnobs
+from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import (
     Polynomial,
     added,
     names_in,
-    numbers_in,
     product_of,
     quotient_of,
     written,
@@ -92,6 +91,14 @@ class DraftedExtents:
         taken = (n for n in facts.sizes if n not in self.values)
         return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
+    @cached_property
+    def _grids(self) -> DraftedGrids:
+        return DraftedGrids(self._facts, self._said, self._renames, lambda: self._shapes)
+
+    def has_any_grid(self, step: int) -> bool:
+        """Whether any number of blocks is right, because of a grid-stride loop."""
+        return self._grids.has_any_grid(step)
+
     def shape(self, name: str) -> list[str] | None:
         """The shape of an array; None if nothing tells it."""
         return self._shapes.get(name)
@@ -108,41 +115,8 @@ class DraftedExtents:
     def grid(self, step: int) -> list[str | None]:
         """The grid of a step in x, y, z; None for each unknown axis."""
         kept = {*self._facts.knobs}
-        found = [self._numbered(each, kept) if each else None for each in self._proved(step)]
+        found = [self._numbered(each, kept) if each else None for each in self._grids.proved(step)]
         return [each if each is None or self._is_known(each) else None for each in found]
-
-    def _proved(self, step: int) -> list[str | None]:
-        """The grid of a step, without what is right for the host's blocks or for arrays of other extents only."""
-        every = [*itertools.zip_longest(self._indexed(step), map(self._without_new, self._said_of(step)))]
-        indexed = [
-            None if one and self._is_of_arrays(step, at, one, other) else one for at, (one, other) in enumerate(every)
-        ]
-        said = [
-            None if indexed[at] is None and self._is_of_host_block(step, at, other) else other
-            for at, (_, other) in enumerate(every)
-        ]
-        return self._grid(step, indexed, said)
-
-    def _indexed(self, step: int) -> list[str | None]:
-        block = self._facts.block_of(self._facts.steps[step])
-        return [self._renamed(each) if each else None for each in self._facts.grids.of(step, block)]
-
-    def _said_of(self, step: int) -> list[str | None]:
-        """The grid of a step as the host says it, without trailing axes of 1 that the kernel does not read."""
-        said, count = [*self._said.grids[step]], len(self._facts.grids.of(step, ()))
-        kernel = self._facts.steps[step]
-        said = ["1" if self._facts.is_single_block(kernel, axis) else each for axis, each in enumerate(said)]
-        while len(said) > max(1, count) and said[-1] in ("1", None):
-            said.pop()
-        return said
-
-    def _grid(self, step: int, indexed: list[str | None], said: list[str | None]) -> list[str | None]:
-        """The grid of a step from what indices and the host say."""
-        if not self._said.grids[step]:
-            return indexed
-        if self._facts.waits(self._facts.steps[step]):
-            return said  # more blocks than the host launches might wait for ever
-        return [self._blocks(one, other) for one, other in itertools.zip_longest(indexed, said)]
 
     def restrictions(self) -> list[str]:
         """The conditions under which a single block has a thread for each element."""
@@ -154,61 +128,6 @@ class DraftedExtents:
                     each = [self._numbered(self.values.get(name, name), {*self._facts.knobs}) for name in extents]
                     found.append(f"{block} >= {' * '.join(each)}")
         return [*dict.fromkeys(found)]
-
-    def has_any_grid(self, step: int) -> bool:
-        """Whether any number of blocks is right, because of a grid-stride loop."""
-        facts = self._facts
-        every = (name for axis in range(3) for name in facts.grids.of_blocks(step, axis))
-        return facts.grids.steps_over(step) and not facts.waits(facts.steps[step]) and not any(every)
-
-    def _is_of_host_block(self, step: int, axis: int, blocks: str | None) -> bool:
-        """Whether the host's number of blocks has an element for each thread of the host's block only."""
-        block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
-        if blocks is None or not blocks.isdecimal() or block == [] or block[0].isdecimal():
-            return False
-        if blocks == "1" and self._facts.threads_of_single_block(self._facts.steps[step], axis):
-            return False  # the block follows from the sizes
-        words = {*names_in(block[0])}
-        of_threads = self._facts.grids.of_threads(step, axis)
-        written = [p.name for p in self._facts.parameters if p.name in of_threads and self._facts.role(p)[0] != "in"]
-        return any(words.isdisjoint(names_in(" ".join(self._shapes.get(name, ())))) for name in written)
-
-    def _is_of_arrays(self, step: int, axis: int, blocks: str, said: str | None) -> bool:
-        """Whether the number of blocks, which may be any in a grid-stride loop, is an array's extent.
-
-        Then the host's is right. An array of unknown shape is asked for, and may follow the blocks.
-        """
-        known, shapes = self._shapes, self._facts.shapes
-        every = self._facts.grids.of_blocks(step, axis)
-        of_blocks = [name for name in every if name in known or (said and shapes.axis_of(name, step) != axis)]
-        return any(blocks not in " ".join(known.get(name, ())) for name in of_blocks)
-
-    def _without_new(self, blocks: str | None) -> str | None:
-        """The extent of a grid with numbers in place of sizes that only the host has and no array."""
-        known = {word for shape in self._shapes.values() for each in shape for word in names_in(each)}
-        for name in set(names_in(blocks or "")) & self._said.new.keys() - known:
-            number = self._said.new[name]
-            if not number or re.search(rf"\b{name} // [A-Za-z_]", blocks or ""):
-                return None  # how many times a size fits into what the host has
-            blocks = re.sub(rf"\b{name}\b", str(number), blocks or "")
-        return blocks
-
-    def _blocks(self, indexed: str | None, said: str | None) -> str | None:
-        """The extent of a grid: as the host says it, unless indices tell it for the same number of elements."""
-        if indexed and said is None and " + " in indexed:
-            return None  # the host may launch less
-        if indexed is None or said is None:
-            return indexed or said
-        if set(names_in(said)) & self._said.new.keys() and set(names_in(indexed)) & {
-            *self._facts.sizes,
-            *self._renames,
-        }:
-            return indexed
-        if set(names_in(indexed)) == set(names_in(said)) and not numbers_in(said) <= numbers_in(indexed):
-            return said  # fewer blocks, which take several elements each
-        if not set(names_in(indexed)) <= set(names_in(said)) | {"ceil_div"} and not said.isdecimal():
-            return said
-        return said if " + " in said and set(names_in(said)) - set(names_in(indexed)) else indexed
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
@@ -222,7 +141,7 @@ class DraftedExtents:
         arrays = [parameter.name for parameter in self._facts.parameters if parameter.is_pointer]
         found = {name: self._shape(name) for name in arrays}
         renamed = {
-            name: [self._renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
+            name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
         plain = {
             name: [self._numbered(each, self._of_threads(name)) for each in shape]
@@ -322,17 +241,10 @@ class DraftedExtents:
         """Whether an array has an element for each block, but host code says another number than that of the blocks."""
         for step in range(len(self._facts.steps)):
             axis = self._facts.shapes.axis_of(name, step)
-            blocks = [] if axis is None else self._blocks_on(step, axis)
+            blocks = [] if axis is None else self._grids.blocks_on(step, axis)
             if blocks not in ([], [None], [written(count)]):
                 return True
         return False
-
-    def _blocks_on(self, step: int, axis: int) -> list[str | None]:
-        """The blocks of a step on an axis, if any: the host's where a grid-stride loop lets it choose."""
-        indexed, said = self._indexed(step), self._said_of(step)
-        if said[axis : axis + 1] not in ([], [None]) and self._facts.grids.steps_over(step, [axis]):
-            return said[axis : axis + 1]
-        return self._grid(step, indexed, said)[axis : axis + 1]
 
     def _elements(self, extents: list[str]) -> Polynomial:
         return self._evaluated(product_of(extents))
@@ -369,8 +281,3 @@ class DraftedExtents:
                 if rest is not None and len(rest) == 1 and (only := written(rest)).isidentifier():
                     found[indexed[0]] = only
         return found
-
-    def _renamed(self, text: str) -> str:
-        for name, other in self._renames.items():
-            text = re.sub(rf"\b{name}\b", other, text)
-        return text
