@@ -211,7 +211,25 @@ HOSTS = {
         "int t = threadIdx.x, i = blockIdx.x * 2 * blockDim.x + t; s[t] = s[t + blockDim.x] = i;"
         "if (i < n) y[i] = s[t]; }"
         "void run(float *y, int n) { f<<<(n + BLOCK_SIZE - 1) / BLOCK_SIZE, BLOCK_SIZE / 2>>>(y, n); }",
-        ["block: [block_size_x]", "block_size_x: 256}"],
+        ["block: [BLOCK_SIZE // 2]\n", "default: {BLOCK_SIZE: 512}"],
+    ),
+    "fields of a struct by value": (
+        "struct Params { int count; float dt; int width, mode; };"
+        "__global__ void f(float *x, const float *map, Params p) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (i >= p.count) return; for (int j = 0; j < p.width; j++) x[i] += p.dt * map[i * p.width + j] * p.mode; }"
+        "void run(float *map, int n, int w) { Params q; q.count = n; q.width = w; float *x; cudaMalloc(&x, n * 4);"
+        "f<<<(n + 255) / 256, 256>>>(x, map, q); }",
+        ["name: x, dtype: float32, shape: [count]", "name: map, dtype: float32, shape: [count, width]",
+         "grid: [ceil_div(count, block_size_x)]\n", "{name: count, dtype: int32}",
+         "{name: mode, dtype: int32, value: 1}"],
+    ),
+    "a struct that is made where it is passed": (
+        "struct Params { float dt; int count; };"
+        "__global__ void f(float *x, const float *y, const int *at, Params p) "
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < p.count) x[i] = p.dt * y[at[i] * 2]; }"
+        "void run(float *x, int *at, int n) { float *y; cudaMalloc(&y, (n + 1) * sizeof(float));"
+        "f<<<(n + 255) / 256, 256>>>(x, y, at, Params{0.5f, n}); }",
+        ['name: y, dtype: float32, shape: ["count + 1"]'],
     ),
     "an array of one instance, of which there are others": (
         "template <int R> __global__ void f(float *y, const float *w, int n) { float s = 0;"

@@ -205,12 +205,17 @@ class ChosenKnobs(Facts):
             numbers += [1] * (len(block) - len(numbers))
         is_said = bool(numbers)
         pairs = itertools.zip_longest(block, numbers)
-        own = [self.launched.macro_of_block(self.steps.index(step), axis) for axis in range(len(block))]
         every = [
-            self._on_axis(own[axis] if own[axis] in found else one, number, step, axis, is_said)
+            self._of_host(step, axis, found) or self._on_axis(one, number, step, axis, is_said)
             for axis, (one, number) in enumerate(pairs)
         ]
         return [one or self._of_single_block(step, axis, numbers) for axis, one in enumerate(every)]
+
+    def _of_host(self, step: Prototype, axis: int, found: Collection[str]) -> str:
+        """The block size on an axis as the host has it, over the knobs `found`; empty if it has others."""
+        extent = self.launched.block_by_macros(self.steps.index(step), axis)
+        names = {*re.findall(r"[A-Za-z_]\w*", extent)}
+        return extent if names and names <= {*found} else ""
 
     def _of_single_block(self, step: Prototype, axis: int, numbers: Sequence[int | None]) -> str:
         """The host's number of threads of a single block whose body is right for that number alone, as far as known."""
@@ -274,8 +279,10 @@ class ChosenKnobs(Facts):
         if bounds and block != list(bounds)[: len(block)]:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         reads = all(self._is_free(step, axis) for axis in range(len(block)))
-        is_declared = bool(bounds) or bool(proposals.named_block(self.knobs, self.dimensions)) or reads
+        of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
+        is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
+        is_declared = bool(bounds) or is_named or reads
         if not bounds and all(extent.isdecimal() for extent in block) and self.launched.block(self.steps.index(step)):
             return ""
-        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in block)
+        known = (e.isdecimal() or e in of_host or (e in self.knobs and (reads or e in self.code)) for e in block)
         return "" if is_declared and len(block) == self.dimensions and all(known) else ask

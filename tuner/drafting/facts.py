@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.drafting import by_value, roles
+from tuner.drafting import by_value, fields, roles
 from tuner.drafting.arrays.choices import Choices
 from tuner.drafting.arrays.grids import Grids
 from tuner.drafting.arrays.shapes import Names, Shapes
@@ -59,7 +59,15 @@ class Facts:
             from tuner.drafting.host.passed import by_host
 
             self.steps = by_host(self.steps, self.launches)
+        self.fields = fields.sizes(self.steps, Structs(self._texts, {}, ()).get) if self._takes_structs else {}
+        self.steps = [fields.plain(step, self.fields) for step in self.steps]
         self.prototype = self.steps[0]
+
+    @property
+    def _takes_structs(self) -> bool:
+        """Whether a step takes anything by value that is no number."""
+        every = [p for step in self.steps for p in step.parameters or ()]
+        return any(not p.is_pointer and p.dtype is None and not p.kind for p in every)
 
     @cached_property
     def templates(self) -> Templates:
@@ -142,8 +150,10 @@ class Facts:
             for p in self.parameters
             if (p.type in integers and not p.is_pointer) or (p.is_pointer is False and _is_whole(p))
         ]
+        whole += self.fields
         found = [name for name in whole if not roles.is_code(name, self.body)]
-        takers = {n: " ".join(w for s in self.steps if n in _names(s) for w in (*s.body, ";")) for n in found}
+        every = {n: [s for s in self.steps if n in _names(s) or n in self.fields] for n in found}
+        takers = {name: " ".join(w for step in steps for w in (*step.body, ";")) for name, steps in every.items()}
         counters = {name for name, body in takers.items() if roles.is_counter(name, body)}
         return [name for name in found if name not in counters or counters.issuperset(found)]
 
@@ -160,7 +170,7 @@ class Facts:
         """What the launches in the host code around the kernels say."""
         from tuner.drafting.launched import HostLaunches  # many kernel files have no host code
 
-        return HostLaunches(self.program, self.steps, self.numbers, self._item_bytes)
+        return HostLaunches(self.program, self.steps, self.numbers, self._item_bytes, self.fields)
 
     @cached_property
     def launches(self) -> list[LaunchSite]:

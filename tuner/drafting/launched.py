@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.drafting.fields import StructField
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.sites import Site, sites
@@ -34,7 +35,8 @@ class Said:
 
 
 class HostLaunches:
-    """The launches of `steps` in a program. numbers: the macros and constants of the kernels."""
+    """The launches of `steps` in a program. numbers: the macros and constants of the kernels; fields: those of structs
+    by value that the kernels have as sizes, by name."""
 
     def __init__(
         self,
@@ -42,14 +44,15 @@ class HostLaunches:
         steps: Sequence[Prototype],
         numbers: Collection[str],
         item_bytes: Callable[[Parameter], int | None],
+        fields: Mapping[str, StructField],
     ) -> None:
         self._numbers = numbers
-        self._sites = [sites(program, step, item_bytes) if program else [] for step in steps]
-        self._program, self._steps, self._item_bytes = program, steps, item_bytes
+        self._program, self._steps, self._item_bytes, self._fields = program, steps, item_bytes, fields
+        self._sites = [self._at(step, with_callers=True) for step in steps]
 
-    def _within(self, step: int) -> list[Site]:
-        """The launches of a step over the names of the launching functions."""
-        return sites(self._program, self._steps[step], self._item_bytes, with_callers=False) if self._program else []
+    def _at(self, step: Prototype, with_callers: bool) -> list[Site]:
+        """The launches of a step, over the names of the launching functions or of those that call them."""
+        return sites(self._program, step, self._item_bytes, self._fields, with_callers) if self._program else []
 
     @property
     def fixed(self) -> set[str]:
@@ -77,11 +80,22 @@ class HostLaunches:
         found = [[site.threads(each) for each in site.block] for site in self._sites[step] if site.block]
         return found[0] if found and all(each == found[0] for each in found) else []
 
-    def macro_of_block(self, step: int, axis: int) -> str:
-        """The macro or constant of the kernels that all launches of a step have as threads on an axis; else empty."""
-        every = [each for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]
-        same = [name for name in self._numbers if every and all(each == {(f":{name}#0",): 1} for each in every)]
-        return next(iter(same), "")
+    def block_by_macros(self, step: int, axis: int) -> str:
+        """The threads that all launches of a step have on an axis, over macros and constants of the kernels, such as
+        `2 * TILE`; empty if they are anything else."""
+        every = [(site, each) for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]
+        found = {self._by_macros(*each) for each in every}
+        return found.pop() if len(found) == 1 else ""
+
+    def _by_macros(self, site: Site, extent: Polynomial) -> str:
+        (only, *more), quotients = [*extent] or [()], site.scope.quotients
+        if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:
+            above, below = (self._by_macros(site, part) for part in quotients[only[0]])
+            return f"{above} // {below}" if above.isidentifier() and below else ""
+        own = {f":{name}#0": name for name in self._numbers}
+        named = {tuple(own.get(each, "") for each in product): factor for product, factor in extent.items()}
+        is_known = len(named) == len(extent) and all(map(all, named))
+        return written(named) if is_known and (any(named) or more == []) else ""
 
     def has_one_block(self, step: int, axis: int) -> bool:
         """Whether all launches of a step have a single block along an axis."""
@@ -112,7 +126,7 @@ class HostLaunches:
             arrays, extents = _arrays(terms), [*_grid(terms)]
             if None in arrays.values() or any(len(each) > 1 for each in extents):
                 # Callers of one function disagree. Over its own names they may not.
-                within = [(site, Terms(site, names, block)) for site in self._within(step)]
+                within = [(site, Terms(site, names, block)) for site in self._at(self._steps[step], with_callers=False)]
                 arrays = {**_arrays(within), **{name: count for name, count in arrays.items() if count is not None}}
                 own = itertools.zip_longest(extents, _grid(within), fillvalue=set[str]())
                 extents = [other if len(each) > 1 else each for each, other in own]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.drafting.expansion import split_arguments
+from tuner.drafting.fields import StructField
 from tuner.drafting.host.allocations import Allocation, memory
 from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
@@ -14,7 +16,7 @@ from tuner.drafting.host.work_sizes import in_blocks
 from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial
 from tuner.space.dtypes import DTYPES
-from tuner.space.sources.prototype import Parameter, Prototype
+from tuner.space.sources.prototype import Parameter, Prototype, matching
 
 MOST_SITES = 24
 _LOCAL = (("Local", "("), ("__local", "("))  # as the C++ wrapper names them
@@ -71,14 +73,18 @@ class Site:
         return total
 
 
-def sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_callers: bool = True) -> list[Site]:
+def sites(
+    program: HostProgram, step: Prototype, item_bytes: ItemBytes, fields: Mapping[str, StructField], with_callers: bool
+) -> list[Site]:
     """The launches of a kernel, up to a limit; each over the names of the functions that call the launching one, or
     over those of the launching one alone."""
-    every = _sites(program, step, item_bytes, with_callers)
+    every = _sites(program, step, item_bytes, fields, with_callers)
     return [site for _, site in zip(range(MOST_SITES), every, strict=False)]
 
 
-def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_callers: bool) -> Iterator[Site]:
+def _sites(
+    program: HostProgram, step: Prototype, item_bytes: ItemBytes, fields: Mapping[str, StructField], with_callers: bool
+) -> Iterator[Site]:
     notes, parameters = Notes(), step.parameters or ()
     for launch in launches(program, step.name, len(parameters)):
         if not 0 < len(launch.arguments) <= len(parameters):
@@ -92,7 +98,7 @@ def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_ca
             )
             yield Site(
                 scope,
-                {**_scalars(scope, step, launch), **_template_values(scope, step, launch)},
+                {**_scalars(scope, step, launch, fields), **_template_values(scope, step, launch)},
                 _arrays(scope, step, launch, item_bytes),
                 _local(scope, step, launch, item_bytes),
                 grid,
@@ -100,9 +106,26 @@ def _sites(program: HostProgram, step: Prototype, item_bytes: ItemBytes, with_ca
             )
 
 
-def _scalars(scope: HostScope, step: Prototype, launch: LaunchSite) -> dict[str, Polynomial]:
-    given = zip(step.parameters or (), launch.arguments, strict=False)
-    return {parameter.name: scope.polynomial(words) for parameter, words in given if not parameter.is_pointer}
+def _scalars(
+    scope: HostScope, step: Prototype, launch: LaunchSite, fields: Mapping[str, StructField]
+) -> dict[str, Polynomial]:
+    given = [*zip(step.parameters or (), launch.arguments, strict=False)]
+    found = {parameter.name: scope.polynomial(words) for parameter, words in given if not parameter.is_pointer}
+    passed = {parameter.name: words for parameter, words in given}
+    for name, field in fields.items():
+        if words := _field(passed.get(field.parameter, ()), field):
+            found[name] = scope.polynomial(words)
+    return found
+
+
+def _field(words: Sequence[str], field: StructField) -> Sequence[str]:
+    """The value of a field of a struct that is passed as a variable or as `Params{n, 0.5f}`; empty if it is unclear."""
+    if words and all(word == "." or word.isidentifier() for word in words):
+        return [*words, ".", field.name]
+    if len(words) > 2 and words[1] in "{(" and matching(words, 1) == len(words) - 1:
+        values = split_arguments(words[2:-1])
+        return values[field.place] if words[1] == "{" and field.place < len(values) else ()
+    return ()
 
 
 def _template_values(scope: HostScope, step: Prototype, launch: LaunchSite) -> dict[str, Polynomial]:
