@@ -245,3 +245,19 @@ def test_a_likely_grid_is_what_the_kernel_does_with_its_numbers(tmp_path: Path) 
     assert 'grid: ["ceil_div(seqlen, BLOCK)", "ceil_div(groups, BLOCK)"]  # ? how many programs' in draft
     (tmp_path / "alone.py").write_text(text.replace("group[:, None] < groups", "group < 4"))
     assert "grid: [1]  # ?" in PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()
+
+
+def test_configurations_are_read_from_rows_of_numbers(tmp_path: Path) -> None:
+    """The list of configurations replaces the list of numbers from which it is made."""
+    rows = """\
+configs = [(64, 2, 4), (128, 3, 8)]
+configs = [triton.Config(dict(BLOCK=block), num_stages=stages, num_warps=warps) for block, stages, warps in configs]
+
+
+@triton.autotune(configs=configs, key=["n"])
+@triton.jit
+def add("""
+    (tmp_path / "rows.py").write_text(PAIR.replace("@triton.jit\ndef add(", rows).partition("@triton.autotune([")[0])
+    text = PythonDraft(tmp_path / "rows.py", None, tmp_path / "rows.yaml").text()
+    assert "  BLOCK: [64, 128]\n  num_stages: [2, 3]\n  num_warps: [4, 8]\ndefault: {BLOCK: 64, num_stages: 2," in text
+    assert "@triton.autotune lists 2 of these 8 combinations" in text

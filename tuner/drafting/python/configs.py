@@ -147,9 +147,9 @@ class _Configs:
             return
         first, *rest = generators
         values = self._value(first.iter, names)
-        if isinstance(values, range | list | tuple) and isinstance(first.target, ast.Name):
+        if isinstance(values, range | list | tuple) and all(_bound(first.target, value) for value in values):
             for value in values[:MOST_VALUES]:
-                inner = {**names, first.target.id: value}
+                inner = {**names, **_bound(first.target, value)}
                 if all(self._value(test, inner) is not False for test in first.ifs):
                     yield from self._loops(rest, inner)
         else:
@@ -161,6 +161,8 @@ class _Configs:
         table = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
         pairs = [*zip(table.keys, table.values, strict=True)] if isinstance(table, ast.Dict) else []
         named = [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant)]
+        if isinstance(table, ast.Call) and _name(table.func) == "dict":
+            named += [(keyword.arg, keyword.value) for keyword in table.keywords if keyword.arg is not None]
         named += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _OPTIONS]
         named += zip(("num_warps", "num_stages"), call.args[1:], strict=False)
         for name, node in named:
@@ -176,8 +178,11 @@ class _Configs:
     def _value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
         """The value of an expression of literals, of variables of the file, and of these names; else a node."""
         if isinstance(node, ast.Name) and node.id not in names:
-            known = self._definitions.get(node.id, [])
-            return self._value(known[0], {}) if len(known) == 1 and isinstance(known[0], ast.expr) else node
+            # A list of configurations may replace the list of numbers from which it is made.
+            known = [
+                d for d in self._definitions.get(node.id, ()) if isinstance(d, ast.expr) and not _reads(d, node.id)
+            ]
+            return self._value(known[0], {}) if len(known) == 1 else node
         try:
             if isinstance(node, ast.Call) and _name(node.func) == "range":
                 return range(*(self._value(each, names) for each in node.args))
@@ -194,6 +199,21 @@ class _Configs:
             return expressions.parse(ast.unparse(node)).evaluate(dict(names))
         except (ExpressionError, KeyError, TypeError):
             return node
+
+
+def _bound(target: ast.expr, value: Any) -> dict[str, Any]:
+    """The names that a loop sets to a value; empty if it does something else with it."""
+    match target:
+        case ast.Name(id=name):
+            return {name: value}
+        case ast.Tuple(elts=elements) if isinstance(value, tuple | list) and len(value) == len(elements):
+            if all(isinstance(each, ast.Name) for each in elements):
+                return {e.id: v for e, v in zip(elements, value, strict=True) if isinstance(e, ast.Name)}
+    return {}
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 class _Filled(ast.NodeTransformer):

@@ -60,7 +60,8 @@ class CompilePool:
         self._thread = threading.local()  # `process` is this thread's compile worker, `task` is that worker's task
         self._processes = list[Process]()
         if modules:
-            child.prepare(paths.child_environment(), [COMPILE_WORKER, *IMPORTS, *modules])
+            with contextlib.suppress(OSError):  # the first worker meets the same error, and reports it
+                child.prepare(paths.child_environment(), [COMPILE_WORKER, *IMPORTS, *modules])
         else:
             self._processes.append(_compile_worker(self._packages))
         self._idle = list(self._processes)
