@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_tuner.observers import BenchmarkObserver
 
 import tuner
 from helpers.scripts_of_kernel_tuner import SCALE, scale
-from tuner.door import sending, tune_kernel
+from tuner.door import run_kernel, sending, tune_kernel
 from tuner.errors import RequestError
 from tuner.search import pool_gp_strategy
 
@@ -161,3 +162,43 @@ def test_a_source_is_made_for_configurations_of_many_long_values() -> None:
         parameters, lang="C", quiet=True,
     )  # fmt: skip
     assert rows[0]["time"] == 1.0
+
+
+class Named(BenchmarkObserver):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def after_finish(self) -> None:
+        pass
+
+    def get_results(self) -> dict[str, Any]:
+        return {self.name: 1}
+
+
+def test_an_observer_that_was_told_to_see_something_else_sees_it() -> None:
+    for name in ("power", "clock"):
+        rows, env = scale(parameters=ALONE, observers=[Named(name)], iterations=3)
+        assert rows[0][name] == 1
+        assert (env["iterations"], env["compiler_options"]) == (3, [])
+
+
+def test_a_kernel_without_parameters_is_one_configuration() -> None:
+    source = 'extern "C" float f(float *y) { y[0] = 3; return 1; }'
+    assert run_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C")[0].tolist() == [3, 0]
+    rows, _ = tune_kernel("f", source, 1, [np.zeros(2, np.float32)], {}, lang="C", quiet=True)
+    assert [row["time"] for row in rows] == [1.0]
+
+
+def test_a_run_that_ends_before_restored_arrays_are_tried_leaves_no_wrong_rows_behind(tmp_path: Path) -> None:
+    source = SCALE.replace("y[i] = 2 * x[i] BODY", "y[i] = (unroll == 6 ? y[i] : 0) + 2 * x[i]")
+    x = np.arange(100, dtype=np.float32)
+
+    def rows(metric: Callable[..., Any]) -> list[dict[str, Any]]:
+        return tune_kernel(
+            "scale", source, 100, [0 * x, x, np.int32(100)], {"unroll": [1, 2, 3, 4, 5, 6, 7], "width": [0]}, lang="C",
+            answer=[2 * x, None, None], quiet=True, cache=tmp_path / "cache.json", metrics={"m": metric},
+        )[0]  # fmt: skip
+
+    with pytest.raises(RequestError, match="metrics: m raises"):  # after 6 was wrong on poisoned arrays
+        rows(lambda row: 1 / (row["unroll"] - 7))
+    assert {row["unroll"]: "__error__" in row for row in rows(lambda row: 1)} == dict.fromkeys(range(1, 8), False)

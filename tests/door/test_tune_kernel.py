@@ -196,7 +196,9 @@ def test_a_function_of_the_script_verifies() -> None:
     limit = 1e-3  # a captured value
     rows, _ = scale(body="+ (width == 1)", verify=total_is_right)
     assert {row["width"] for row in rows if "__error__" in row} == {1}
-    assert {row["error_message"] for row in rows if "__error__" in row} == {"verify: the function returned False"}
+    assert {row["error_message"] for row in rows if "__error__" in row} == {
+        "verify: the function returned no true value"
+    }
     rows, _ = scale(answer=None, verify=lambda _, result: abs(result[0][0] - 2 * result[1][0]) < limit)
     assert not any("__error__" in row for row in rows)
 

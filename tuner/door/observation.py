@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,21 @@ from kernel_tuner.observers.register import RegisterObserver
 from tuner.door import sending
 from tuner.door.call import ELSEWHERE, Call
 from tuner.errors import RequestError
+
+
+def _state(observers: Sequence[Any]) -> str:
+    """A digest of the texts and numbers that observers hold, such as what they observe. Empty if they hold none."""
+    held = [
+        f"{name}={value!r}"
+        for observer in observers
+        for name, value in sorted(getattr(observer, "__dict__", {}).items())
+        if value and _is_plain(value)
+    ]
+    return f"-{hashlib.sha256(repr(held).encode('utf-8', 'replace')).hexdigest()[:8]}" if held else ""
+
+
+def _is_plain(value: Any) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, str | int)
 
 
 def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
@@ -35,7 +51,7 @@ def written(observers: Sequence[Any] | None, call: Call, folder: Path) -> str:
                 f"observers: {type(observer).__name__} sees outputs, which is not supported; {ELSEWHERE}"
             )
     names = "-".join(type(observer).__name__ for observer in each)
-    file = folder / f"{names}.observers"
+    file = folder / f"{names}{_state(each)}.observers"
     # Code that is sent by value no longer says which file it is of.
     pairs = [(observer, sending.file_of(type(observer))) for observer in each]
     file.write_bytes(sending.by_value(pairs, f"observers: {names}"))

@@ -35,7 +35,7 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
     if outcome.failure is not None:
         found["__error__"] = _error(outcome.reason or outcome.failure, outcome.rejection is not None)
         is_verified = outcome.log.startswith(f"{VERIFIED} = ")
-        found["error_message"] = "verify: the function returned False" if is_verified else outcome.log
+        found["error_message"] = "verify: the function returned no true value" if is_verified else outcome.log
     else:
         found["time"] = float(np.mean(outcome.times))
         found["times"] = [float(each) for each in outcome.times]
@@ -82,9 +82,11 @@ def _error(reason: str, is_wrong: bool) -> util.ErrorConfig:
     return util.CompilationFailedConfig() if reason in _COMPILING else util.RuntimeFailedConfig()
 
 
-def environment(device: DeviceInfo, call: Call, objective: str) -> dict[str, Any]:
+def environment(device: DeviceInfo, call: Call, objective: str, iterations: int) -> dict[str, Any]:
     """What Kernel Tuner says about the machine and the run, as far as it is known here."""
     return {
+        "iterations": iterations,
+        "compiler_options": list(call.compiler_options or ()),
         "device_name": device.name,
         "kernel_name": call.kernel_name,
         "compiler": device.toolchain,

@@ -17,7 +17,6 @@ from kernel_tuner import util
 
 from tuner import paths
 from tuner.catalog import catalog
-from tuner.devices import DeviceInfo
 from tuner.door import arguments as call_arguments
 from tuner.door import geometry, observation, results, roles, script_restrictions, spaces, verification
 from tuner.door.arguments import ScriptArgument
@@ -86,17 +85,23 @@ class Session:
                     is_read = not request.fresh and store is None
                     cached = self._valid(file.rows, checked.task.space, crew.scope) if is_read else {}
                 file.begin([self.goal.objective])
-                display = replace(display, keep=file.add)
+                # What is wrong on poisoned outputs may be right on restored ones: it is not known until the end.
+                keep = functools.partial(_add_right, file) if written else file.add
+                display = replace(display, keep=keep)
             kernel = _kept(*build(written, cached), store)
             result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
             if written and result is not None and roles.need_content(crews, checked, _wrong(result)):
                 display.noted(CONTENT_IS_NEEDED)
                 kernel = _kept(*build((), cached), store)
+                display = display if file is None else replace(display, keep=file.add)
                 result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
         rows = self._rows(result, cached)
         if file is not None:
             file.end(rows, [self.goal.objective])
-        env = self._environment(device if result is None else result.device, result, rows)
+        found = device if result is None else result.device
+        iterations = request.method.repeats
+        env = {} if found is None else results.environment(found, self.call, self.goal.objective, iterations)
+        env |= self._best(result, rows)
         display.ended(rows, env, self.goal.objective)
         return rows, util.get_total_timings(rows, env, 1e3 * (time.perf_counter() - began))
 
@@ -172,8 +177,8 @@ class Session:
         measured = [] if result is None else [results.row(trial, self.call, self.metrics) for trial in result.trials]
         return [*cached.values(), *measured]
 
-    def _environment(self, device: DeviceInfo | None, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
-        env = {} if device is None else results.environment(device, self.call, self.goal.objective)
+    def _best(self, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
+        """The entry of the best row; empty if there is none."""
         best = results.best(rows, self.goal.objective, self.goal.is_higher_better)
         is_time = self.goal.objective == "time" and not self.goal.is_higher_better
         if is_time and result is not None and result.record is not None:  # the finals tell better than single trials
@@ -181,7 +186,7 @@ class Session:
             ours = next((row for row in rows if all(row[name] == value for name, value in own.items())), None)
             if ours is not None and best is not None and best.get("time", 0.0) >= (1 - NOISE) * ours["time"]:
                 best = ours
-        return {**env, **({} if best is None else {"best_config": best})}
+        return {} if best is None else {"best_config": best}
 
 
 def _wrong(result: Result) -> list[Config]:
@@ -189,6 +194,11 @@ def _wrong(result: Result) -> list[Config]:
     right where that holds what the script passes."""
     wrong = [trial for trial in result.failures if trial.outcome.rejection is not None]
     return [trial.config for trial in sorted(wrong, key=lambda trial: UNWRITTEN not in trial.outcome.log)]
+
+
+def _add_right(file: CacheFile, row: Row) -> None:
+    if not isinstance(row.get("__error__"), results.WrongResultConfig):
+        file.add(row)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ MUTANTS = ["zeros", "shift", "replaced", "rounded_inputs", "rounded_outputs"]
 RELATIVE = 1e-5  # the relative part of numpy.allclose, which Kernel Tuner compares with
 DEFAULT_THREADS = 256  # in x, where no parameter gives them
 _UNROLL = "loop_unroll_factor"
+NONE = "tuner_no_parameter"  # of a call without parameters: a space has at least one
 
 CHECK = """\
 import pathlib
@@ -141,7 +142,7 @@ def _parameters(call: Call) -> dict[str, list[Any]]:
         if not each:
             raise RequestError(f"tune_params: {name} has no values; give it at least one")
         plain[name] = list(dict.fromkeys(each))
-    return plain
+    return plain or {NONE: [0]}
 
 
 def _source(call: Call, text: str) -> Path | str:
