@@ -150,3 +150,16 @@ def test_the_use_of_results_by_their_type_ends_a_script_and_any_other_error_is_n
         assert message in done.err
         assert "f.yaml: written" in done.out
         assert (folder / "f.yaml").is_file()
+
+
+def test_options_of_nvcc_for_host_code_are_left_out(tmp_path: Path, tune) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import kernel_tuner, numpy\ny = numpy.zeros(4, numpy.float32)\n"
+        "kernel_tuner.tune_kernel('f', '__global__ void f(float *y) { y[0] = a; }', 1, [y], {'a': [1]}, lang='CUDA', "
+        "compiler_options=['-O3', '-Xcompiler', '-fopenmp', '-m64', '-ccbin=g++', '--use_fast_math', '-DX=1'])\n"
+    )
+    done = tune("new", "--from-script", file, "--output", tmp_path / "spaces")
+    assert done.status == 0, done.err
+    space = yaml.safe_load((tmp_path / "spaces" / "f.yaml").read_text())
+    assert space["compile_options"] == {"cuda": ["--use_fast_math", "-DX=1"]}

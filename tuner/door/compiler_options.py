@@ -16,6 +16,9 @@ from tuner.quoting import quoted
 _INCLUDES = ("-I", "--include-path=")
 # Options that tuner itself sets for the device and the run.
 _OWN = re.compile(r"-arch=.*|--gpu-architecture=.*|-lineinfo|--generate-line-info")
+# Options of nvcc for host code, of which a kernel has none. NVRTC does not know them.
+_OF_HOST = re.compile(r"-O[0-3]?|--optimize=.*|-m64|(-Xcompiler|-ccbin|--compiler-options|--compiler-bindir)(=.*)?")
+_WITH_VALUE = {"-O", "-Xcompiler", "-ccbin", "--compiler-options", "--compiler-bindir"}  # which is the next option
 
 
 def of(call: Call) -> tuple[list[str], list[str]]:
@@ -25,6 +28,9 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     position = 0
     while position < len(given):
         option, position = given[position], position + 1
+        if call.language == "cuda" and _OF_HOST.fullmatch(option):
+            position += option in _WITH_VALUE
+            continue
         prefix = next((each for each in _INCLUDES if option.startswith(each)), None)
         if prefix is not None:
             folder = option[len(prefix) :].strip()
