@@ -58,6 +58,7 @@ def test_an_array_in_place_of_arguments_and_a_number_that_no_space_holds_are_nam
     y = np.zeros(100, np.float32)
     for arguments, message in (
         (y, "arguments: of type ndarray: write a list"),
+        ([], "arguments: f takes none, which is not supported; run this kernel with kernel_tuner itself"),
         ([y, np.float32("inf")], r"arguments\[1\]: inf: numbers from 2\*\*64 on"),
         ([y, np.float32(1e30)], r"arguments\[1\]: 1.*e\+30: numbers from 2\*\*64 on"),
     ):
@@ -202,3 +203,9 @@ def test_a_run_that_ends_before_restored_arrays_are_tried_leaves_no_wrong_rows_b
     with pytest.raises(RequestError, match="metrics: m raises"):  # after 6 was wrong on poisoned arrays
         rows(lambda row: 1 / (row["unroll"] - 7))
     assert {row["unroll"]: "__error__" in row for row in rows(lambda row: 1)} == dict.fromkeys(range(1, 8), False)
+
+
+def test_host_code_in_cuda_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "host.cu").write_text('extern "C" float f(float *y) { g<<<1, 1>>>(y); return 1; }')
+    with pytest.raises(RequestError, match=r"kernel_source .*host\.cu: host code in CUDA is not supported in lang='C'"):
+        tune_kernel("f", str(tmp_path / "host.cu"), 1, [np.zeros(1)], {"a": [1]}, lang="C")

@@ -68,6 +68,12 @@ class Call:
             raise RequestError(
                 f"compiler {quoted(self.compiler)}: only lang='C' has a choice of compilers; leave it out"
             )
+        if self.language == "c" and self.file is not None and self.file.suffix == ".cu":
+            raise RequestError(
+                f"kernel_source {self.file}: host code in CUDA is not supported in lang='C'; {ELSEWHERE}"
+            )
+        if not len(self.arguments):
+            raise RequestError(f"arguments: {self.kernel_name} takes none, which is not supported; {ELSEWHERE}")
         for name, values in self.parameters.items():
             _check_values(name, values)
 
