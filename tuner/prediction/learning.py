@@ -14,7 +14,7 @@ from tuner.prediction.amounts import TERMS, Amounts, Array, Mask, Traits
 from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import fitted, relative_to, sums
 from tuner.prediction.grids import Sizes
-from tuner.prediction.learnt import DISTANCE_PENALTY, LEAST_NEAR, STRANGE, Learnt, cautious, expected_errors, risks
+from tuner.prediction.learnt import LEAST_NEAR, STRANGE, Learnt, cautious, distance_penalties, expected_errors, risks
 from tuner.prediction.nearness import Pairs, inverse, matvec, solve, squared_distances
 from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES, spread, training_sizes
 
@@ -23,8 +23,8 @@ FOLDS = 6  # of the cross-validation
 DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of the noise of a log time
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # Shares by which a kernel must be predicted to beat the library, of which cross-validation chooses one. With 0.03 in
-# place of 0 and with the signs of `risks`, choices were over 3 % slower than the library at 2 in place of 25 of 1326
-# held-out sizes of gemm16 and gemm16_nt, and 2 % slower on average.
+# place of 0, the signs of `risks` and LIBRARY_PENALTY, no choice was over 3 % slower than the library, in place of 25
+# of 1,335 at held-out sizes of gemm16 and gemm16_nt, and choices were 3 % slower on average.
 CAUTIONS = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # The choice of caution adds to the mean regret LOSS_WEIGHT x the share of sizes more than LOSS slower than the library.
 LOSS, LOSS_WEIGHT = 0.03, 0.1
@@ -122,7 +122,7 @@ class Learner:
         fold = np.arange(count) % FOLDS
         kept = [fold != each for each in range(min(FOLDS, count))]
         every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        by_pair, risk = list[Array](), risks(self._is_kernel)
+        by_pair, risk, has_library = list[Array](), risks(self._is_kernel), not self._is_kernel.all()
         predicted = np.full((count, entries), np.inf)
         for mask, coefficients in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._terms[~mask], coefficients, self._unseen_in(self._relative[mask]))
@@ -133,7 +133,7 @@ class Learner:
             weights = matvec(inverted, residuals[0][rows, entry])
             in_other_fold = fold[rows][:, None] != fold[rows]
             nearest = (covariance * in_other_fold).max(axis=1, initial=0.0)
-            penalties = DISTANCE_PENALTY * (1 - nearest) * self._is_kernel[entry]
+            penalties = distance_penalties(nearest, self._is_kernel[entry], has_library)
             for each in {*map(int, fold[rows])}:  # leave-one-out formulas: Rasmussen and Williams, section 5.4.2
                 held_out, of_fold = np.flatnonzero(fold[rows] == each), residuals[each + 1][rows, entry]
                 product = matvec(inverted[held_out], of_fold)

@@ -10,6 +10,9 @@ from tuner.prediction.amounts import Array, Indices, Mask
 
 # All of these are in units of log time: 0.1 lengthens a time by about 10 %.
 DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in proportion to the distance, if there is one
+# The same where the library is a candidate, in proportion to the squared distance, so that it costs little where tables
+# are dense: a kernel is not chosen in place of the library far from where it was measured.
+LIBRARY_PENALTY = 0.3
 # Factor on the time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost terms
 # may be wrong by as much.
 STRANGE, LEAST_NEAR = 3.0, 0.15
@@ -58,6 +61,13 @@ class Learnt(NamedTuple):
 def risks(is_kernel: Mask) -> Array:
     """RISK for each entry, with its sign."""
     return np.where(is_kernel, RISK, -RISK)
+
+
+def distance_penalties(nearest: Array, is_kernel: Mask, has_library: bool) -> Array:
+    """The penalties of entries whose nearest training sizes are this similar, from 0 to 1."""
+    away = 1 - nearest
+    penalties: Array = is_kernel * away * (DISTANCE_PENALTY + LIBRARY_PENALTY * has_library * away)
+    return penalties
 
 
 def cautious(times: Array, caution: Array | float, is_kernel: Mask) -> Array:

@@ -38,11 +38,11 @@ from tuner.prediction.cost_terms import CostTerms
 from tuner.prediction.fitting import sums
 from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.learnt import (
-    DISTANCE_PENALTY,
     LEAST_NEAR,
     PRIOR_ERROR,
     STRANGE,
     cautious,
+    distance_penalties,
     expected_errors,
     risks,
 )
@@ -136,7 +136,6 @@ class TimeModel:
         self._pairs = np.split(np.stack([learnt.weights, learnt.errors]), learnt.counts.cumsum()[:-1], axis=1)
         self._cautions = cautious(np.ones(len(self._is_kernel)), learnt.caution, self._is_kernel)
         self._risks = risks(self._is_kernel)
-        self._distance_penalties = DISTANCE_PENALTY * self._is_kernel
         self._least_near = LEAST_NEAR * self._is_kernel
         self.regret, self.kernels_regret = (
             None if math.isnan(each) else float(each) for each in (learnt.regret, learnt.kernels_regret)
@@ -191,7 +190,7 @@ class TimeModel:
         np.multiply(near, near, out=summands[1])
         np.multiply(summands[1], errors, out=summands[2])
         residuals, shares, squares = np.add.reduceat(summands, first, axis=1)
-        penalties = (1 - nearest) * self._distance_penalties[entries]
+        penalties = distance_penalties(nearest, self._is_kernel[entries], not self._is_kernel.all())
         penalties = penalties + self._risks[entries] * (expected_errors(squares, shares) - PRIOR_ERROR)
         factors: Array = np.exp(residuals + penalties) * np.where(nearest < self._least_near[entries], strange, 1.0)
         return factors
