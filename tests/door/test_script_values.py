@@ -44,7 +44,10 @@ TWO: dict[str, list[Any]] = {"unroll": [1, 4], "width": [0]}
         ({"strategy": tuner.strategy(warm=[{"unroll": 1}])}, r"tuner.strategy\(warm=...\) is not followed"),
         ({"strategy_options": {"max_fevals": "x"}}, "strategy_options: max_fevals: 'x': write a whole number above 0"),
         ({"strategy_options": {"time_limit": -1}}, "strategy_options: time_limit: -1: write a number above 0"),
-        ({"budget": 1, "strategy_options": {"popsize": 3}}, "strategy_options: 'popsize' is not supported"),
+        (
+            {"budget": 1, "strategy_options": {"popsize": 3}},
+            "strategy_options: 'popsize' is no option; allowed: fraction",
+        ),
         ({"storage": "foo"}, "^storage='foo': unknown kind of storage"),
     ],
 )

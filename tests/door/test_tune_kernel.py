@@ -373,7 +373,10 @@ def test_strategies_budgets_and_objectives() -> None:
         assert len(configs(rows)) >= 5
     for options, message in (
         ({"strategy": "no_such"}, "no_such"),
-        ({"strategy": "pso", "strategy_options": {"popsize": 3}}, "strategy_options: 'popsize' is not supported"),
+        (
+            {"strategy": "pso", "strategy_options": {"size": 3}},
+            "strategy_options: 'size' is no option of pso; allowed: .*popsize",
+        ),
         ({"objective": ["time", "energy"]}, "several objectives"),
         ({"objective": "tiem"}, "objective 'tiem': write objective_higher_is_better"),
         ({"strategy": object()}, "strategy: <object"),
@@ -442,6 +445,15 @@ def test_a_call_whose_answer_was_wrong_is_measured_again_with_the_right_one() ->
 
     assert all("6 expected" in message for message in errors(right + 1))
     assert errors(right) == ["", ""]
+
+
+def test_a_strategy_of_kernel_tuner_takes_its_options_and_ends_when_it_has_run() -> None:
+    parameters = {"unroll": [*range(8)], "width": [*range(8)]}
+    few = {"popsize": 4, "maxiter": 2}
+    rows, _ = scale(parameters=parameters, strategy="genetic_algorithm", strategy_options=few)
+    assert 4 <= len(rows) <= 12
+    resumed, _ = scale(parameters=parameters, strategy="diff_evo", strategy_options={**few, "max_fevals": 6})
+    assert len(resumed) <= len(rows) + 6
 
 
 PARTIAL_SUMS = """

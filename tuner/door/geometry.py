@@ -47,7 +47,7 @@ def grid(call: Call) -> ScriptGrid:
             blocks.append("")  # a function decides
             continue
         if isinstance(extent, int):
-            name = f"problem_size_{axis}"
+            name = _free(f"problem_size_{axis}", call)
             if extent != 1 or not sizes:
                 sizes[name] = extent
             extent = name if name in sizes else "1"
@@ -56,7 +56,12 @@ def grid(call: Call) -> ScriptGrid:
     blocks = [each or BLOCKS.format(axis) for axis, each in zip(AXES, blocks, strict=True)]
     while len(blocks) > 1 and blocks[-1] == "ceil_div(1, 1)":
         blocks.pop()
-    return ScriptGrid(sizes or {"problem_size_x": 1}, blocks, computed)
+    return ScriptGrid(sizes or {_free("problem_size_x", call): 1}, blocks, computed)
+
+
+def _free(name: str, call: Call) -> str:
+    """The name, or one like it that is no parameter of the call."""
+    return _free(f"{name}_", call) if name in call.parameters else name
 
 
 def _extents(call: Call) -> dict[str, int | str | None]:

@@ -30,8 +30,7 @@ SIMULATED = kernel_tuner.tune_kernel  # Kernel Tuner's own, which may be replace
 OURS = {"brute_force": "brute_force", "random_sample": "random"}
 # The part of a space that `random_sample` measures if it has no budget.
 RANDOM_FRACTION = 0.1
-# Options of strategies that tuner follows; the others are for Kernel Tuner's own strategies.
-STRATEGY_OPTIONS = {"max_fevals", "time_limit", "fraction"}
+LIMITS = {"max_fevals", "time_limit"}  # options of all strategies
 
 
 def tune_kernel(
@@ -123,6 +122,7 @@ def tune_kernel(
     )
     request = TuningRequest(
         "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
+        strategy_options=_own_options(strategy, dict(strategy_options or {})),
         budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=_seed(seed, strategy),
         method=Method(repeats=int(iterations), objectives=(goal.searched,)), timeout=float(timeout),
         fresh=fresh,
@@ -149,18 +149,33 @@ def _seed(given: int | None, strategy: Any) -> int:
     return 0 if own is None else int(own)
 
 
-def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], call: Call) -> str | None:
-    """The budget as `tune --budget` takes it. Raises RequestError for a strategy option that is not supported."""
+def _own_options(strategy: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The options with which a strategy of Kernel Tuner runs; None for one of ours.
+
+    Raises RequestError for an option that the strategy has not.
+    """
+    is_theirs = isinstance(strategy, str) and strategy in KERNEL_TUNER_STRATEGIES and strategy not in OURS
+    allowed = {*LIMITS} if is_theirs else {*LIMITS, "fraction"}
+    if is_theirs and not options.keys() <= allowed:
+        from tuner.search import kernel_tuner_strategies  # which imports the strategy
+
+        allowed |= {*kernel_tuner_strategies.options(strategy)}
     for name in options:
-        if name not in STRATEGY_OPTIONS:
-            allowed = ", ".join(sorted(STRATEGY_OPTIONS))
-            raise RequestError(f"strategy_options: {quoted(name)} is not supported; allowed: {allowed}; or {ELSEWHERE}")
+        if name not in allowed:
+            whose = "" if strategy is None else f" of {strategy}"
+            names = ", ".join(sorted(allowed))
+            raise RequestError(f"strategy_options: {quoted(name)} is no option{whose}; allowed: {names}")
+    return {**options} if is_theirs else None
+
+
+def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], call: Call) -> str | None:
+    """The budget as `tune --budget` takes it. Raises RequestError for a limit that is no number."""
     if given is not None:
         return str(given)
     numbers = {
         name: checks.positive(f"strategy_options: {name}", value, name == "max_fevals")
         for name, value in options.items()
-        if value is not None
+        if value is not None and name in {*LIMITS, "fraction"}
     }
     counts = [int(numbers["max_fevals"])] if "max_fevals" in numbers else []
     if strategy == "random_sample" and ("fraction" in numbers or not numbers):

@@ -12,7 +12,7 @@ import random
 import threading
 import types
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,33 @@ def check(name: str) -> None:
         raise OptionError(f"kt:{name}: {error}; install it, or take another strategy", "strategy") from None
 
 
+def options(name: str) -> Collection[str]:
+    """The names of the options that only strategy `name` has. Raises OptionError as `check` does."""
+    check(name)
+    return dict(importlib.import_module(strategy_map[name].tune.__module__)._options).keys()
+
+
 class KernelTunerStrategy(Proposer):
     """Strategy `name` of Kernel Tuner 1.5.
 
     Repeated evaluations of a configuration are answered from memory. A strategy that stops early is restarted as long
-    as it finds new configurations. All configurations that it evaluates in one call, such as a generation, may be
-    outstanding at the same time. A process may have only one instance.
+    as it finds new configurations, unless it is given options. All configurations that it evaluates in one call, such
+    as a generation, may be outstanding at the same time. A process may have only one instance.
     """
 
-    def __init__(self, name: str, pool: Pool, seed: int, evaluations: int, seconds: float | None) -> None:
-        """Some strategies schedule themselves by the budget: `evaluations` configurations and `seconds`."""
+    def __init__(
+        self,
+        name: str,
+        pool: Pool,
+        seed: int,
+        evaluations: int,
+        seconds: float | None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Some strategies schedule themselves by the budget: `evaluations` configurations and `seconds`.
+
+        given: `strategy_options` of Kernel Tuner. The strategy then runs once, as there.
+        """
         import scipy.stats.qmc  # which takes half a second: `check` runs without it
 
         super().__init__(pool)
@@ -72,7 +89,7 @@ class KernelTunerStrategy(Proposer):
         self._budget = TuningBudget(seconds, evaluations)
         self._options = Options(
             strategy=name,
-            strategy_options=Options({} if name == "brute_force" else {"max_fevals": evaluations}),
+            strategy_options=Options(given if given is not None else self._own_options(name, evaluations)),
             objective=["time"],
             objective_higher_is_better=[False],
             tune_params={n: list(values) for n, values in zip(pool.names, pool.values, strict=True)},
@@ -82,15 +99,22 @@ class KernelTunerStrategy(Proposer):
             seed=seed,
             verbose=False,
         )
+        self._runs_once = given is not None
         self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows to measure; None: the end
         self._thread: threading.Thread | None = None
+
+    @staticmethod
+    def _own_options(name: str, evaluations: int) -> dict[str, Any]:
+        return {} if name == "brute_force" else {"max_fevals": evaluations}
 
     def _next(self) -> int | None:
         while self._batch and not self.free[self._batch[0]]:
             self._batch.popleft()
         if not self._batch and not self._outstanding and not self._is_over:
             self._resume()
+        if self._is_over and self._runs_once and not self._trouble:
+            return None
         if self._is_over:
             known = f"{len(self._results)} of {len(self.pool)}"
             raise Exhausted(f"has nothing more to ask for after {known} configurations{self._trouble}")
@@ -135,8 +159,12 @@ class KernelTunerStrategy(Proposer):
                 try:
                     self._tune(space, self._runner, self._options)
                     self._trouble = ""
+                except StopCriterionReached:
+                    self._trouble = ""
                 except Exception as error:  # some fail in small spaces; that ends only this run
                     self._trouble = f": {type(error).__name__}: {error}"
+                if self._runs_once:
+                    break
         finally:
             self._requests.put(None)
 

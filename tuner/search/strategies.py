@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from tuner.errors import OptionError
 from tuner.quoting import quoted
@@ -64,7 +65,11 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True)
 class Assignment:
-    """The input of a strategy. `objectives` is the number of objectives; `say` shows a message to the user."""
+    """The input of a strategy. `objectives` is the number of objectives; `say` shows a message to the user.
+
+    options: those of a strategy of Kernel Tuner, which then runs once; None for its defaults, and for as many runs as
+    find something.
+    """
 
     pool: Pool
     seed: int
@@ -72,6 +77,7 @@ class Assignment:
     hints: Hints
     objectives: int
     say: Callable[[str], None]
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ def _of_kernel_tuner(name: str) -> Strategy:
         from tuner.search.kernel_tuner_strategies import KernelTunerStrategy
 
         budget = (work.budget.evaluations or len(work.pool), work.budget.seconds)
-        make = partial(KernelTunerStrategy, name, work.pool, work.seed, *budget)
+        make = partial(KernelTunerStrategy, name, work.pool, work.seed, *budget, work.options)
         return Foreign(work.pool, f"kt:{name}", make, work.seed, work.say, SLOW_IMPORTS.get(name, ()))
 
     def check() -> None:
@@ -185,10 +191,11 @@ class Search:
         objectives: int = 1,
         say: Callable[[str], None] = lambda _: None,
         began: float | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         """The time of the budget starts at `began`, a time of `time.monotonic`, or at the first `ask`; from there at
         least half of it is left. `say` receives a message if the strategy fails and random
-        configurations replace it. Raises RequestError as `check` does."""
+        configurations replace it. `options` are those of `Assignment`. Raises RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
@@ -202,7 +209,7 @@ class Search:
             self._proposer: Proposer = FixedOrder.declared(pool)
         else:
             limit = Budget(self._remaining, budget.seconds)
-            self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives, say))
+            self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives, say, options))
 
     def __enter__(self) -> Search:
         return self

@@ -197,7 +197,15 @@ def explored(
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(
-                strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted, began
+                strategy,
+                pool,
+                budget,
+                request.seed,
+                hints,
+                len(method.objectives),
+                progress.noted,
+                began,
+                request.strategy_options,
             ) as search,
         ):
             ledger.is_kept = unknown is None

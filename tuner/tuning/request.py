@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
@@ -43,6 +44,7 @@ class TuningRequest:
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
     quick: bool = False  # fewer rounds in the finals, which measure nothing again as in the search
+    strategy_options: Mapping[str, Any] | None = None  # of a strategy of Kernel Tuner, which then runs once, as there
 
     def command(self, kernel: str, device: str) -> str:
         """The command line of this request, such as `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`.
