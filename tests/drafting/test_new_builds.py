@@ -213,6 +213,19 @@ HOSTS = {
         "void run(float *y, int n) { f<<<(n + BLOCK_SIZE - 1) / BLOCK_SIZE, BLOCK_SIZE / 2>>>(y, n); }",
         ["block: [BLOCK_SIZE // 2]\n", "default: {BLOCK_SIZE: 512}"],
     ),
+    "a number that is another size's": (
+        "#define STEPS 50\n__global__ void f(float *y, const float *path, int n, int dim) { float seen[STEPS];"
+        "for (int i = 0; i < n; i++) seen[i] = path[i * dim] + path[(n - 1) * dim + 1]; y[blockIdx.x] = seen[0]; }"
+        "void run(float *y, int dim) { float *p; cudaMalloc(&p, STEPS * dim * sizeof(float));"
+        "f<<<9, 32>>>(y, p, STEPS, dim); }",
+        ["guess: path"],
+    ),
+    "a block that follows from a size": (
+        "__global__ void f(float *y, int w) "
+        "{ y[blockIdx.x * w + threadIdx.x] = y[blockIdx.x * w + threadIdx.x + blockDim.x]; }"
+        "void run(float *y, int h, int w) { f<<<h, (w + 1) / 2>>>(y, w); }",
+        ["# ? how many threads in x, y, z? host code computes them from sizes"],
+    ),
     "fields of a struct by value": (
         "struct Params { int count; float dt; int width, mode; };"
         "__global__ void f(float *x, const float *map, Params p) { int i = blockIdx.x * blockDim.x + threadIdx.x;"

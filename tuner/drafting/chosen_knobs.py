@@ -278,6 +278,8 @@ class ChosenKnobs(Facts):
         ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
         if bounds and block != list(bounds)[: len(block)]:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
+        if any(self.launched.block_is_of_sizes(self.steps.index(step), axis) for axis in range(len(block))):
+            return f"{ask} host code computes them from sizes"
         reads = all(self._is_free(step, axis) for axis in range(len(block)))
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))

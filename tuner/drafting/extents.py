@@ -233,8 +233,13 @@ class DraftedExtents:
         knobs = self._facts.knobs.keys() & self._facts.templates.knobs.keys()
         apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
         words = {word for each in names for word in names_in(each)}
-        if apart & {*self._facts.sizes} and not words & {*self._facts.sizes, *self._said.new}:
+        sizes = {*self._facts.sizes}
+        if apart & sizes and not words & {*sizes, *self._said.new}:
             return True
+        passed = (self._facts.launched.number(size) or 0 for size in self._facts.shapes.reads(name) & sizes - words)
+        factors = self._evaluated(count).values()
+        if any(number > 1 and factor % number == 0 for number in passed for factor in factors):
+            return True  # the number that the host passes for another size
         return bool(new) and not (apart & knobs) <= names
 
     def _is_of_other_grid(self, name: str, count: Polynomial) -> bool:

@@ -293,6 +293,11 @@ class Facts:
             return "scratch", ["or does the caller need it? then role: out"]
         if parameter.is_const:
             return "in", []
+        if parameter.name not in self._known_roles:
+            self._known_roles[parameter.name] = self._role(parameter)
+        return self._known_roles[parameter.name]
+
+    def _role(self, parameter: Parameter) -> tuple[str, list[str]]:
         first = next((step for step in self.steps if parameter.name in _names(step)), self.prototype)
         if len(self.steps) > 1 and roles.role(parameter.name, " ".join(first.body), self._calls) == ("out", []):
             return "out", []  # what later steps read is written before
@@ -303,6 +308,10 @@ class Facts:
         arrays = [p for p in step.parameters or () if p.is_pointer and not self.is_local(p)]
         body = " ".join(step.body)
         return {p.name: "in" if p.is_const else roles.role(p.name, body, self._calls)[0] for p in arrays}
+
+    @cached_property
+    def _known_roles(self) -> dict[str, tuple[str, list[str]]]:
+        return {}
 
     @cached_property
     def _calls(self) -> Calls:

@@ -87,6 +87,15 @@ class HostLaunches:
         found = {self._by_macros(*each) for each in every}
         return found.pop() if len(found) == 1 else ""
 
+    def block_is_of_sizes(self, step: int, axis: int) -> bool:
+        """Whether a launch's threads on an axis follow from what it passes for scalars."""
+        for site in self._sites[step]:
+            passed = {name for value in site.scalars.values() for name in _names(value) if site.number(name) is None}
+            extents = (site.block or ())[axis : axis + 1]
+            if any(name in atom for each in extents for atom in _names(each) for name in passed):
+                return True
+        return False
+
     def _by_macros(self, site: Site, extent: Polynomial) -> str:
         (only, *more), quotients = [*extent] or [()], site.scope.quotients
         if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:
