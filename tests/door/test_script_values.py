@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,6 +114,16 @@ def test_a_verify_that_was_corrected_judges_again_what_the_wrong_one_accepted() 
     for limit, is_wrong in ((2.0, False), (0.5, True)):
         rows, _ = scale(body="+ 1", verify=_within(limit), parameters=ALONE)
         assert ("__error__" in rows[0]) == is_wrong
+
+
+def test_a_verify_that_raises_is_named_as_the_script_has_it(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(_answer: Any, result: Any) -> bool:
+        return bool(result[0][0] / 0 == 1 // 0)
+
+    rows, _ = scale(parameters=ALONE, verify=broken, quiet=False)
+    origin = r"verify: broken\(\) of test_script_values\.py:\d+ raises ZeroDivisionError"
+    assert re.match(origin, rows[0]["error_message"])
+    assert "runs verify.py" not in capfd.readouterr().err
 
 
 def test_the_identity_of_a_verify_is_that_of_its_code_in_every_process() -> None:

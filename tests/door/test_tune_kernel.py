@@ -398,6 +398,7 @@ def test_strategies_budgets_and_objectives() -> None:
         ({"parameters": {"unroll": []}}, "unroll has no values"),
         ({"source": "no_such.c"}, "kernel_source 'no_such.c': there is no such file"),
         ({"parameters": {"unroll": 3}}, "tune_params: unroll is 3; write a list"),
+        ({"parameters": {"un roll": [1]}}, "tune_params: 'un roll' is not a name; use letters, digits and _"),
         ({"parameters": {"unroll": "abc"}}, "tune_params: unroll is 'abc'; write a list"),
         ({"parameters": {"unroll": [[1, 2]]}}, r"tune_params: unroll has the value \[1, 2\]; values are numbers"),
         ({"source": "/"}, "kernel_source '/': no file in .* and no text of a kernel"),

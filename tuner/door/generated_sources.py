@@ -31,7 +31,7 @@ def written(call: Call, space: Space, completed: Callable[[Call, str], Path | st
     if len(pool) > MOST or pool.is_sample:
         raise RequestError(
             f"kernel_source: a function would make the source of {pool.words} configurations; at most {MOST:,} are "
-            "possible"
+            "possible; restrict more, or write one text whose macros are the parameters"
         )
     names = "/".join(f"{{{name}}}" for name in call.parameters)  # in one name they could be too long
     pattern = folder / "sources" / names / f"kernel{LANGUAGES[call.language].suffix}"

@@ -76,8 +76,10 @@ def _extents(call: Call) -> dict[str, int | str | None]:
     for axis, value in zip(AXES, values, strict=False):
         if isinstance(value, str):
             extents[axis] = _formula(value, call)
-        elif isinstance(value, int | np.integer):
+        elif isinstance(value, int | np.integer) and value > 0:
             extents[axis] = int(value)
+        elif isinstance(value, int | np.integer):
+            raise RequestError(f"problem_size: {value}: write whole numbers of at least 1")
         else:
             raise RequestError(f"problem_size: {value!r}: write whole numbers, texts, or a function")
     return extents

@@ -13,6 +13,7 @@ from kernel_tuner import util
 from tuner.devices import DeviceInfo
 from tuner.door.arguments import VERIFIED
 from tuner.door.call import Call
+from tuner.door.verification import RAISED
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, WRONG
 from tuner.quoting import shown
@@ -34,8 +35,7 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
     found: Row = {name: trial.config[name] for name in call.parameters}
     if outcome.failure is not None:
         found["__error__"] = _error(outcome.reason or outcome.failure, outcome.rejection is not None)
-        is_verified = outcome.log.startswith(f"{VERIFIED} = ")
-        found["error_message"] = "verify: the function returned no true value" if is_verified else outcome.log
+        found["error_message"] = _message(outcome.log)
     else:
         found["time"] = float(np.mean(outcome.times))
         found["times"] = [float(each) for each in outcome.times]
@@ -72,6 +72,14 @@ def with_metrics(row: Row, call: Call, metrics: Mapping[str, Any] | None) -> Row
                 "script again: what was measured is kept"
             ) from None
     return row
+
+
+def _message(log: str) -> str:
+    """The message of a failure, without what a script has not written: a derived value, and a file of ours."""
+    if log.startswith(f"{VERIFIED} = "):
+        return "verify: the function returned no true value"
+    _, found, raised = log.partition(f"RuntimeError: {RAISED}")
+    return RAISED + raised if found else log
 
 
 def _error(reason: str, is_wrong: bool) -> util.ErrorConfig:

@@ -77,7 +77,7 @@ class Session:
             if observers:
                 request = replace(request, method=replace(request.method, observers=observers, race=False))
             checked = CheckedRequest.of(replace(request, kernel=build((), {})[1]))
-            written = self._written(build, checked, crews)
+            poisoned = self._poisoned(build, checked, crews)
             file, device, cached = None, None, dict[tuple[Any, ...], Row]()
             if cache is not None:
                 with crews.on(checked.task, checked.device_ids) as crew:
@@ -86,11 +86,11 @@ class Session:
                     cached = self._valid(file.rows, checked.task.space, crew.scope) if is_read else {}
                 file.begin([self.goal.objective])
                 # What is wrong on poisoned outputs may be right on restored ones: it is not known until the end.
-                keep = functools.partial(_add_right, file) if written else file.add
+                keep = functools.partial(_add_right, file) if poisoned else file.add
                 display = replace(display, keep=keep)
-            kernel = _kept(*build(written, cached), store)
+            kernel = _kept(*build(poisoned, cached), store)
             result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
-            if written and result is not None and roles.need_content(crews, checked, _wrong(result)):
+            if poisoned and result is not None and roles.need_content(crews, checked, _wrong(result)):
                 display.noted(CONTENT_IS_NEEDED)
                 kernel = _kept(*build((), cached), store)
                 display = display if file is None else replace(display, keep=file.add)
@@ -110,11 +110,11 @@ class Session:
         arguments: Sequence[ScriptArgument],
         folder: Path,
         store: Path | None,
-        written: Collection[str],
+        poisoned: Collection[str],
         cached: Mapping[tuple[Any, ...], Row],
     ) -> tuple[PythonSpace, Space]:
-        """The space, and what is tuned. The arrays `written` are poisoned before each run; what is `cached` is left
-        out."""
+        """The space, and what is tuned. `poisoned` are the arrays that are so before each run; what is `cached` is
+        left out."""
         restrictions = script_restrictions.listed(self.restrictions)
         if cached:
             names = list(self.call.parameters)
@@ -125,9 +125,9 @@ class Session:
             derive = verification.derive(self.verify, self.answer, self.atol, self.call, arguments, folder)
         place = "scripts" if store is None else store.resolve().name
         name = f"{place}/{written_files.stem(self.call.kernel_name)}"
-        return spaces.space(self.call, arguments, answers, derive, self.atol, written, restrictions, folder, name)
+        return spaces.space(self.call, arguments, answers, derive, self.atol, poisoned, restrictions, folder, name)
 
-    def _written(
+    def _poisoned(
         self,
         build: Callable[[Collection[str], Mapping[tuple[Any, ...], Row]], tuple[PythonSpace, Space]],
         checked: CheckedRequest,

@@ -15,6 +15,7 @@ from tuner.door import compiler_options, generated_sources, geometry, script_res
 from tuner.door.arguments import Array, ScriptArgument
 from tuner.door.call import ELSEWHERE, Call
 from tuner.errors import RequestError
+from tuner.quoting import quoted
 from tuner.space import model
 from tuner.space.python.space import PythonSpace
 from tuner.space.values.forms import PythonReference
@@ -69,11 +70,10 @@ def space(
             np.save(folder / f"{each}.answer.npy", content)
         (folder / "check.py").write_text(CHECK.format(names=sorted(answers)), encoding="utf-8")
         reference = {"python": "check.py:expected"}
-    written = frozenset(poisoned)
     if derive is not None:
         reference = dict.fromkeys(derive, 1)
     declared = [
-        each.declared(folder, _role(each, answers, written), derive is not None or each.name in answers)
+        each.declared(folder, _role(each, answers, frozenset(poisoned)), derive is not None or each.name in answers)
         for each in arguments
     ]
     operation: dict[str, Any] = {"sizes": grid.sizes, "arguments": declared, "reference": reference}
@@ -141,6 +141,8 @@ def _parameters(call: Call) -> dict[str, list[Any]]:
         each = [value.item() if isinstance(value, np.generic) else value for value in values]
         if not each:
             raise RequestError(f"tune_params: {name} has no values; give it at least one")
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise RequestError(f"tune_params: {quoted(name)} is not a name; use letters, digits and _")
         plain[name] = list(dict.fromkeys(each))
     return plain or {NONE: [0]}
 

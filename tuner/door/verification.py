@@ -11,6 +11,9 @@ from kernel_tuner.util import normalize_verify_function
 from tuner.door import sending
 from tuner.door.arguments import VERIFIED, ScriptArgument, content, is_fortran
 from tuner.door.call import Call
+from tuner.space.expressions.function_names import origin
+
+RAISED = "verify: "  # begins the message of an error in `verify`, behind that of the file below
 
 # The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none, in the
 # types and shapes of the script: FORMS has these, by name.
@@ -32,7 +35,10 @@ def _as_passed(array, dtype, shape, order):
 
 def _judged(arrays):
     results = [None if name is None else _as_passed(arrays[name], *FORMS[name]) for name in NAMES]
-    return bool(FUNCTION(ANSWER, results, atol={atol!r}))
+    try:
+        return bool(FUNCTION(ANSWER, results, atol={atol!r}))
+    except Exception as error:
+        raise RuntimeError({raised!r} + f"{{type(error).__name__}}: {{error}}") from None
 
 
 def is_right({parameters}):  # no other array is copied from the device
@@ -69,6 +75,7 @@ def derive(
         names=names,
         atol=float(atol),
         parameters=", ".join(passed),
+        raised=f"{RAISED}{origin(verify)} raises ",
     )
     file.write_text(text, encoding="utf-8")
     return {VERIFIED: {"python": f"{file.name}:is_right"}}

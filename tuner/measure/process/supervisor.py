@@ -72,8 +72,12 @@ def prepare() -> None:
 
 
 def announce(space: Space, noted: Callable[[str], None]) -> None:
-    """Tell the user, through `noted`, which Python functions of `space` will run."""
-    if functions := [f for f in space.operation.python_functions if isinstance(f, PythonFunction)]:
+    """Tell the user, through `noted`, which Python functions a space file makes this run call.
+
+    A space made in Python names those of its own program.
+    """
+    functions = [f for f in space.operation.python_functions if isinstance(f, PythonFunction)]
+    if functions and space.files:
         noted(f"runs {shown(' and '.join(map(str, functions)))} of {space.operation_origin}")
 
 
