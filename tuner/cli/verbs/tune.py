@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -39,9 +39,6 @@ from tuner.measure.method import (
     parse_objectives,
 )
 from tuner.quoting import quoted
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("kernel", hidden=True)
