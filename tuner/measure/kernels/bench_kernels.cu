@@ -236,9 +236,29 @@ FUNCTION unsigned int bytes_of(unsigned int bits) {
     return count;
 }
 
-FUNCTION unsigned int changed_bytes(uint4 word, unsigned int expected) {
-    const unsigned int x = word.x ^ expected, y = word.y ^ expected, z = word.z ^ expected, w = word.w ^ expected;
-    return (x | y | z | w) == 0 ? 0 : bytes_of(x) + bytes_of(y) + bytes_of(z) + bytes_of(w);
+// Bits in which any of four words differs from `fill`.
+FUNCTION unsigned int changed_bits(GLOBAL const uint4 *words, unsigned int fill) {
+    const uint4 a = words[0], b = words[1], c = words[2], d = words[3];
+    return ((a.x ^ fill) | (a.y ^ fill) | (a.z ^ fill) | (a.w ^ fill)) |
+           ((b.x ^ fill) | (b.y ^ fill) | (b.z ^ fill) | (b.w ^ fill)) |
+           ((c.x ^ fill) | (c.y ^ fill) | (c.z ^ fill) | (c.w ^ fill)) |
+           ((d.x ^ fill) | (d.y ^ fill) | (d.z ^ fill) | (d.w ^ fill));
+}
+
+// This thread's share of the bytes that differ from `fill` among `count` words. It looks at four words at a time, because
+// nearly all are as they should be.
+FUNCTION unsigned int changed_bytes(GLOBAL const uint4 *words, long count, unsigned int fill) {
+    unsigned int changed = 0;
+    for (long i = 4 * FIRST; i < count; i += 4 * STRIDE) {
+        if (i + 4 > count || changed_bits(words + i, fill)) {
+            for (long j = i; j < i + 4 && j < count; j++) {
+                const uint4 word = words[j];
+                changed += bytes_of(word.x ^ fill) + bytes_of(word.y ^ fill) + bytes_of(word.z ^ fill) +
+                           bytes_of(word.w ^ fill);
+            }
+        }
+    }
+    return changed;
 }
 
 // Counts bytes other than `expected` in the guards of an array of `bytes` bytes. `guarded` is the array with its
@@ -250,13 +270,8 @@ KERNEL void check_guards(GLOBAL const uint4 *guarded, GLOBAL unsigned int *count
     GLOBAL const uint4 *words = guarded + WORDS(guard + bytes + first);
     GLOBAL const unsigned char *last = (GLOBAL const unsigned char *)guarded + guard + bytes; // the second guard
     const long count = WORDS(guard - first);
-    unsigned int before = 0, after = 0;
-    for (long i = FIRST; i < WORDS(guard); i += STRIDE) {
-        before += changed_bytes(guarded[i], fill);
-    }
-    for (long i = FIRST; i < count; i += STRIDE) {
-        after += changed_bytes(words[i], fill);
-    }
+    const unsigned int before = changed_bytes(guarded, WORDS(guard), fill);
+    unsigned int after = changed_bytes(words, count, fill);
     for (long i = FIRST; i < guard - 16 * count; i += STRIDE) { // what its words do not hold
         after += last[i < first ? i : 16 * count + i] != expected;
     }

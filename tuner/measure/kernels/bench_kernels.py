@@ -102,7 +102,7 @@ class BenchKernels:
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """A call that counts bytes other than `expected` in the guards of `array`."""
         sizes = [np.int64(GUARD), np.int64(array.nbytes)]
-        return self._bind("check_guards", GUARD, [array.whole, *self._slot(name), *sizes, np.int32(expected)])
+        return self._bind("check_guards", GUARD // 4, [array.whole, *self._slot(name), *sizes, np.int32(expected)])
 
     def check_input(self, name: str, array: Buffer, copy: Buffer) -> Call:
         """A call that counts the words in which `array` and `copy` differ."""
