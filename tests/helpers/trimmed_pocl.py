@@ -3,7 +3,9 @@ time.
 
 PoCL parses the declarations of all built-in functions before each kernel, and reads the code of all of them in each
 process. Most are overloads for types and functions that no kernel here has. The copy has its own header and library;
-what remains in them is unchanged. A kernel that calls another built-in function does not compile.
+what remains in them is unchanged. A kernel that calls another built-in function does not compile. So no kernel here
+may have vectors of 8 or 16 integers, whose types have names of this project's dtypes, or call a function of
+`OF_NUMBERS` with a vector.
 
 PoCL finds both relative to its own place. Where an installation differs, it is used as it is.
 """
@@ -30,6 +32,12 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 FOLDERS = ("kernels", "spaces", "tuner", "tests", "docs", "benchmarks")  # where kernels are
 SUFFIXES = {".c", ".cl", ".cu", ".cuh", ".h", ".md", ".py", ".yaml"}
 VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|double|half)\d+\b")
+NAMESAKES = {"int8", "int16", "uint8", "uint16"}  # vectors in OpenCL C, dtypes here
+COMPOSED = re.compile("atomic_(add|and|max|min|or|sub|xchg|xor)")  # by tuner.devices.opencl.cuda_words
+OF_NUMBERS = re.compile(  # functions whose code for vectors is half of the library
+    r"(?:native_)?(?:cos|exp|log|powr|sin)|a(?:cos|sin|tan)h?|atan2|cbrt|(?:cos|sin|tan)(?:h|pi)|erfc?|exp10|exp2|expm1|fmod|"
+    r"frexp|hypot|ldexp|[lt]gamma|log10|log1p|log2|modf|pown?|rem(?:ainder|quo)|rootn|shuffle2?|sincos|tan"
+)
 SCALARS = {
     "a": "char", "c": "char", "h": "uchar", "s": "short", "t": "ushort", "i": "int", "j": "uint", "l": "long",
     "m": "ulong", "f": "float", "d": "double", "Dh": "half",
@@ -74,7 +82,7 @@ def vendors(cache: Path) -> Path | None:
 def _words() -> set[str]:
     """The words of this project."""
     files = (file for name in FOLDERS for file in (ROOT / name).rglob("*.*") if file.suffix in SUFFIXES)
-    return {word for file in files for word in WORD.findall(file.read_text(errors="replace"))}
+    return {word for file in files for word in WORD.findall(file.read_text(errors="replace"))} - NAMESAKES
 
 
 def _share(pocl: Path) -> Path:
@@ -123,12 +131,13 @@ def trimmed_header(text: str, words: set[str]) -> str:
 
 def _is_used(declaration: str, words: set[str]) -> bool:
     function = re.search(r"(\w+)\s*\(", re.sub(r"__attribute__\s*\(\(.*?\)\)", "", declaration))
-    return function is None or (_is_called(function[1], words) and words.issuperset(VECTOR.findall(declaration)))
+    return function is None or _is_called(function[1], VECTOR.findall(declaration), words)
 
 
-def _is_called(function: str, words: set[str]) -> bool:
-    """Whether a kernel may call it: `tuner.devices.opencl.cuda_words` composes the names of atomics."""
-    return function in words or function.startswith("atomic_")
+def _is_called(function: str, vectors: list[str], words: set[str]) -> bool:
+    """Whether a kernel may call it with these vectors."""
+    is_used = function in words or COMPOSED.fullmatch(function)
+    return bool(is_used) and words.issuperset(vectors) and not (vectors and OF_NUMBERS.fullmatch(function))
 
 
 def _used_library(folder: Path) -> str:
@@ -187,10 +196,10 @@ def _is_root(name: str, words: set[str]) -> bool:
     if mangled is None:
         return not name.startswith("Sleef")
     length = int(mangled[1])
-    function, types = mangled[2][:length], re.findall(r"Dv(\d+)_(Dh|\w)", mangled[2][length:])
-    return _is_called(function.removeprefix("_cl_"), words) and words.issuperset(
-        SCALARS.get(of, of) + n for n, of in types
-    )
+    function, types = mangled[2][:length], mangled[2][length:]
+    vectors = [SCALARS.get(of, of) + n for n, of in re.findall(r"Dv(\d+)_(Dh|\w)", types)]
+    images = [f"{image}_t" for image in re.findall(r"ocl_(image\w+)_[rw][ow]", types)]
+    return _is_called(function.removeprefix("_cl_"), vectors, words) and words.issuperset(images)
 
 
 if __name__ == "__main__":
