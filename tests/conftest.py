@@ -33,6 +33,7 @@ from tuner import devices, paths
 from tuner.cli import app
 from tuner.cli.screen.progress import STARTING
 from tuner.devices import Device
+from tuner.measure.process import compile_pool
 from tuner.tuning.finals import final_round, selection
 
 
@@ -105,7 +106,12 @@ def optimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tune:
-    """The `tune` command, in this process. What it says of its start-up is left out of `err`: that depends on time."""
+    """The `tune` command, in this process. What it says of its start-up is left out of `err`: that depends on time.
+
+    It has one compile worker: starting a second one, as commands in processes of their own do, takes longer than what a
+    test builds.
+    """
+    monkeypatch.setattr(compile_pool, "MOST_WORKERS", 1)
 
     def run(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["tune", *map(str, arguments)])
