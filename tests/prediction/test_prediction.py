@@ -398,7 +398,7 @@ def test_each_algorithm_of_a_library_that_runs_at_many_sizes_is_told_from_its_ow
     scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
     model = TimeModel(entries, scope, UNITS, 0, tiles)
     for size in (32 * 21, 32 * 98, 32 * 1000, 32 * 1001):  # the last ones are nowhere near
-        assert model.times(sizes(size))[1] == pytest.approx(library(size), rel=0.2)
+        assert 0.8 * library(size) < model.times(sizes(size))[1] < 1.05 * library(size)  # its times are optimistic
 
 
 @pytest.mark.slow
