@@ -211,7 +211,7 @@ HOSTS = {
         "int t = threadIdx.x, i = blockIdx.x * 2 * blockDim.x + t; s[t] = s[t + blockDim.x] = i;"
         "if (i < n) y[i] = s[t]; }"
         "void run(float *y, int n) { f<<<(n + BLOCK_SIZE - 1) / BLOCK_SIZE, BLOCK_SIZE / 2>>>(y, n); }",
-        ["block: [BLOCK_SIZE // 2]\n", "default: {BLOCK_SIZE: 512}"],
+        ["block: [BLOCK_SIZE // 2]\n", "default: {BLOCK_SIZE: 512}", '{that: "BLOCK_SIZE % 2 == 0", because: '],
     ),
     "a number that is another size's": (
         "#define STEPS 50\n__global__ void f(float *y, const float *path, int n, int dim) { float seen[STEPS];"

@@ -193,8 +193,7 @@ class Draft:
     def _restrictions(self) -> list[str]:
         if not self.facts.has_grid or not (found := self.told.restrictions()):
             return []
-        why = "one block has a thread for each element"
-        return ["restrictions:", *(f"  - {{that: {word(each)}, because: {why}}}" for each in found)]
+        return ["restrictions:", *(f"  - {{that: {word(each)}, because: {why}}}" for each, why in found.items())]
 
     def _launch(self) -> list[str]:
         facts = self.facts

@@ -118,16 +118,18 @@ class DraftedExtents:
         found = [self._numbered(each, kept) if each else None for each in self._grids.proved(step)]
         return [each if each is None or self._is_known(each) else None for each in found]
 
-    def restrictions(self) -> list[str]:
-        """The conditions under which a single block has a thread for each element."""
-        found = list[str]()
+    def restrictions(self) -> dict[str, str]:
+        """The conditions on blocks, with why: a single one has a thread for each element, a quotient is whole."""
+        found = dict[str, str]()
         for at, step in enumerate(self._facts.steps):
             for axis, block in enumerate(self._facts.block_of(step)):
+                if quotient := re.fullmatch(r"(\w+) // (\w+)", block):
+                    found[f"{quotient[1]} % {quotient[2]} == 0"] = "the block has their quotient of threads"
                 needed = self._facts.threads_of_single_block(step, axis) or []
                 for extents in needed if self.grid(at)[axis : axis + 1] in ([], ["1"]) and names_in(block) else []:
                     each = [self._numbered(self.values.get(name, name), {*self._facts.knobs}) for name in extents]
-                    found.append(f"{block} >= {' * '.join(each)}")
-        return [*dict.fromkeys(found)]
+                    found[f"{block} >= {' * '.join(each)}"] = "one block has a thread for each element"
+        return found
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
