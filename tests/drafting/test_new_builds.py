@@ -285,3 +285,16 @@ def test_a_draft_of_a_file_with_its_host(what: str, tmp_path: Path, tune: Tune) 
     code, lines = HOSTS[what]
     _, text = drafted(tmp_path, tune, code)
     assert [line for line in lines if line not in text] == []
+
+
+def test_the_dynamic_memory_of_one_kernel_is_not_that_of_another(tmp_path: Path, tune: Tune) -> None:
+    index = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)"
+    code = f"""
+    __device__ float *own() {{ extern __shared__ float whole[]; return whole; }}
+    __global__ void a(float *y, int n) {{ extern __shared__ float part[]; part[0] = n; {index} y[i] = part[0]; }}
+    __global__ void b(float *y, int n) {{ {index} y[i] = n; }}"""
+    assert "shared_memory" in drafted(tmp_path, tune, code, "--entry", "a")[1]
+    without = code.replace(code.splitlines()[1], "")
+    assert "shared_memory" not in drafted(tmp_path, tune, without, "--entry", "b")[1]
+    called = code.replace("y[i] = n", "y[i] = own()[0]")
+    assert "shared_memory" in drafted(tmp_path, tune, called, "--entry", "b")[1]

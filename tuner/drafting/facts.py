@@ -23,7 +23,7 @@ from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources import includes
-from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays
+from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
@@ -256,9 +256,15 @@ class Facts:
 
     def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
         """The dynamic shared memory arrays that a step may use, with bytes per element (4 if unknown)."""
-        functions = " ".join(step.body), self.text
-        found = next(filter(None, (dynamic_arrays(text) for text in functions)), {})
-        return found if "cuda" in self.languages else {}
+        if "cuda" not in self.languages:
+            return {}
+        if own := dynamic_arrays(" ".join(step.body)):
+            return own
+        found = dynamic_arrays(self.text)  # of functions that the step calls
+        others = {
+            name for each in (prototypes(self.text) if found else ()) for name in dynamic_arrays(" ".join(each.body))
+        }
+        return {name: size for name, size in found.items() if name not in others or name in step.body}
 
     def waits(self, step: Prototype) -> bool:
         """Whether blocks of a step may wait for each other: an array is volatile."""
