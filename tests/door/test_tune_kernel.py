@@ -410,6 +410,17 @@ def test_what_is_wrong_or_not_supported_is_one_message(options: dict[str, Any], 
     assert "\n" not in str(caught.value)
 
 
+def test_a_metric_is_called_once_for_a_configuration() -> None:
+    called: list[int] = []
+
+    def rate(row: dict[str, Any]) -> float:
+        called.append(row["unroll"])
+        return 1.0
+
+    scale(parameters={"unroll": [1, 4], "width": [0]}, metrics={"rate": rate})
+    assert sorted(called) == [1, 4]
+
+
 def test_a_metric_that_fails_is_one_message_and_what_was_measured_is_kept() -> None:
     parameters = {"unroll": [1, 4], "width": [0]}
     for metric, message in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_tuner import util
@@ -31,6 +31,7 @@ class Display:
     is_quiet: bool
     is_verbose: bool
     keep: Callable[[Row], None] = lambda _: None
+    made: dict[int, tuple[Trial, Row]] = field(default_factory=dict)  # by the trial's identity
 
     def begun(self, step: str) -> None:
         """Nothing is printed about single steps."""
@@ -39,7 +40,7 @@ class Display:
         self._say(f"Using: {start.device.name}")
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
-        row = results.row(trial, self.call, self.metrics)
+        row = self.row(trial)
         self.keep(row)
         if "__error__" not in row:
             util.print_config_output(self.call.parameters, row, self.is_quiet, self.metrics, UNITS)
@@ -47,6 +48,12 @@ class Display:
             config = util.get_instance_string({name: row[name] for name in self.call.parameters})
             first = row["error_message"].strip().partition("\n")[0]
             print(f"skipping config {config} reason: {row['__error__']}: {first}")
+
+    def row(self, trial: Trial) -> Row:
+        """The row of a trial, for which metrics are called once. Raises RequestError if one raises anything."""
+        if id(trial) not in self.made:
+            self.made[id(trial)] = trial, results.row(trial, self.call, self.metrics)
+        return self.made[id(trial)][1]
 
     def finals(self, count: int) -> None:
         """Nothing is printed about the finals."""

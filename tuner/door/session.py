@@ -95,7 +95,7 @@ class Session:
                 kernel = _kept(*build((), cached), store)
                 display = display if file is None else replace(display, keep=file.add)
                 result = self._tuned(replace(request, kernel=kernel), crews, display, bool(cached))
-        rows = self._rows(result, cached)
+        rows = [*cached.values(), *map(display.row, result.trials if result is not None else ())]
         if file is not None:
             file.end(rows, [self.goal.objective])
         found = device if result is None else result.device
@@ -172,10 +172,6 @@ class Session:
             if not has_others:
                 raise
             return None
-
-    def _rows(self, result: Result | None, cached: Mapping[tuple[Any, ...], Row]) -> list[Row]:
-        measured = [] if result is None else [results.row(trial, self.call, self.metrics) for trial in result.trials]
-        return [*cached.values(), *measured]
 
     def _best(self, result: Result | None, rows: Sequence[Row]) -> dict[str, Any]:
         """The entry of the best row; empty if there is none."""
