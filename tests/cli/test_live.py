@@ -130,7 +130,7 @@ def test_a_pipe_hears_of_the_start_and_then_something_again_and_again(stage: Sta
         [sys.executable, "-c", script, str(file), "8", "--repeats", "1"], capture_output=True, text=True, check=True
     )
     lines = done.stderr.splitlines()
-    assert "starting: opening host:0" in lines
+    assert lines[0].startswith("starting: ")  # a step that takes less than QUIET_SECONDS is not told
     assert any(line.startswith("0/1  preparing inputs, answers and the first build") for line in lines), lines
     assert any(re.fullmatch(r"measuring the best 1 again, interleaved, \d+ s", line) for line in lines), lines
 
