@@ -32,7 +32,7 @@ AHEAD = 256  # configurations of the search that may be built meanwhile
 
 
 def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bool:
-    """Whether results stay right on poisoned outputs: of some of the first configurations, and of none only elsewhere.
+    """Whether some of the first configurations are right on poisoned outputs, and none of them on restored ones alone.
 
     `checked` is the request of the search on restored arrays, and `poisoned` its task on poisoned outputs. The first
     configurations of the search are built meanwhile. Raises DeviceError, RequestError and NoConfiguration as a run

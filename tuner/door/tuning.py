@@ -30,7 +30,8 @@ SIMULATED = kernel_tuner.tune_kernel  # Kernel Tuner's own, which may be replace
 OURS = {"brute_force": "brute_force", "random_sample": "random"}
 # The part of a space that `random_sample` measures if it has no budget.
 RANDOM_FRACTION = 0.1
-LIMITS = {"max_fevals", "time_limit"}  # options of all strategies
+LIMITS = frozenset({"max_fevals", "time_limit"})  # options of all strategies
+OUR_OPTIONS = LIMITS | {"fraction"}
 
 
 def tune_kernel(
@@ -155,11 +156,11 @@ def _own_options(strategy: Any, options: Mapping[str, Any]) -> dict[str, Any] | 
     Raises RequestError for an option that the strategy has not.
     """
     is_theirs = isinstance(strategy, str) and strategy in KERNEL_TUNER_STRATEGIES and strategy not in OURS
-    allowed = {*LIMITS} if is_theirs else {*LIMITS, "fraction"}
+    allowed = LIMITS if is_theirs else OUR_OPTIONS
     if is_theirs and not options.keys() <= allowed:
         from tuner.search import kernel_tuner_strategies  # which imports the strategy
 
-        allowed |= {*kernel_tuner_strategies.options(strategy)}
+        allowed |= kernel_tuner_strategies.options(strategy)
     for name in options:
         if name not in allowed:
             whose = "" if strategy is None else f" of {strategy}"
@@ -175,7 +176,7 @@ def _budget(given: str | int | None, strategy: Any, options: Mapping[str, Any], 
     numbers = {
         name: checks.positive(f"strategy_options: {name}", value, name == "max_fevals")
         for name, value in options.items()
-        if value is not None and name in {*LIMITS, "fraction"}
+        if value is not None and name in OUR_OPTIONS
     }
     counts = [int(numbers["max_fevals"])] if "max_fevals" in numbers else []
     if strategy == "random_sample" and ("fraction" in numbers or not numbers):

@@ -16,7 +16,7 @@ from tuner.space.expressions.function_names import origin
 RAISED = "verify: "  # begins the message of an error in `verify`, behind that of the file below
 
 # The file that a worker runs. What `verify` gets are the arrays with an answer, or all arrays if there is none, in the
-# types and shapes of the script: FORMS has these, by name.
+# types and shapes of the script: FORMS has these, by name. It unpickles only what the script's own process wrote.
 FILE = """\
 # {identity}
 import pathlib

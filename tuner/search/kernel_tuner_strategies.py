@@ -12,7 +12,7 @@ import random
 import threading
 import types
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,10 @@ def check(name: str) -> None:
         raise OptionError(f"kt:{name}: {error}; install it, or take another strategy", "strategy") from None
 
 
-def options(name: str) -> Collection[str]:
+def options(name: str) -> frozenset[str]:
     """The names of the options that only strategy `name` has. Raises OptionError as `check` does."""
     check(name)
-    return dict(importlib.import_module(strategy_map[name].tune.__module__)._options).keys()
+    return frozenset(importlib.import_module(strategy_map[name].tune.__module__)._options)
 
 
 class KernelTunerStrategy(Proposer):
@@ -59,11 +59,12 @@ class KernelTunerStrategy(Proposer):
         seed: int,
         evaluations: int,
         seconds: float | None,
-        given: Mapping[str, Any] | None = None,
+        strategy_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Some strategies schedule themselves by the budget: `evaluations` configurations and `seconds`.
 
-        given: `strategy_options` of Kernel Tuner. The strategy then runs once, as there.
+        strategy_options: those of Kernel Tuner. The strategy then runs once, as there. Default: as many runs as find
+            something.
         """
         import scipy.stats.qmc  # which takes half a second: `check` runs without it
 
@@ -87,9 +88,10 @@ class KernelTunerStrategy(Proposer):
         self._is_over, self._trouble = False, ""
         self._runner = _Runner(self)
         self._budget = TuningBudget(seconds, evaluations)
+        limits = {} if name == "brute_force" else {"max_fevals": evaluations}
         self._options = Options(
             strategy=name,
-            strategy_options=Options(given if given is not None else self._own_options(name, evaluations)),
+            strategy_options=Options(limits if strategy_options is None else strategy_options),
             objective=["time"],
             objective_higher_is_better=[False],
             tune_params={n: list(values) for n, values in zip(pool.names, pool.values, strict=True)},
@@ -99,14 +101,10 @@ class KernelTunerStrategy(Proposer):
             seed=seed,
             verbose=False,
         )
-        self._runs_once = given is not None
+        self._runs_once = strategy_options is not None
         self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows to measure; None: the end
         self._thread: threading.Thread | None = None
-
-    @staticmethod
-    def _own_options(name: str, evaluations: int) -> dict[str, Any]:
-        return {} if name == "brute_force" else {"max_fevals": evaluations}
 
     def _next(self) -> int | None:
         while self._batch and not self.free[self._batch[0]]:
