@@ -11,12 +11,10 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
-from tuner import paths
-from tuner.children import child
 from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
-from tuner.measure.process.channel import Process
+from tuner.measure.process.compile_workers import CompileWorkers, Stopped
 from tuner.space import launch_form, snapshot
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.instance import Instance
@@ -26,11 +24,7 @@ from tuner.space.sources import rendering
 from tuner.space.texts import config_text
 
 logger = logging.getLogger(__name__)
-COMPILE_WORKER = "tuner.measure.process.compile_worker"
 MOST_WORKERS = 16  # per device
-# What compile workers import beside the packages of their device.
-IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.header_search")
-START_SECONDS = 120.0  # for a compile worker to import its packages
 FEW = 3  # compile workers, all of which build configurations
 AHEAD = 4  # queued configurations per compile worker
 Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device and a compiler by name
@@ -55,22 +49,14 @@ class CompilePool:
         The caller must call `switch_to` next. Raises EnvironmentTrouble if the machine has no room for a process.
         """
         self._timeout, self._devices = timeout, len(device_ids)
-        self._packages = forkable_packages(device_ids[0]) or ()
+        self._workers = CompileWorkers(timeout, forkable_packages(device_ids[0]) or (), modules)
         self._pool: ThreadPoolExecutor | None = None
-        self._thread = threading.local()  # `process` is this thread's compile worker, `task` is that worker's task
-        self._processes = list[Process]()
-        if modules:
-            with contextlib.suppress(OSError):  # the first worker meets the same error, and reports it
-                child.prepare(paths.child_environment(), [COMPILE_WORKER, *IMPORTS, *modules])
-        else:
-            self._processes.append(_compile_worker(self._packages))
-        self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
         self._problem: Problem | None = None
         self._alternate = False
         self._queueing = threading.Lock()  # guards `_builds` and `_asked`
-        self._starting, self._closed = threading.Lock(), False
+        self._submitting, self._closed = threading.Lock(), False
 
     def switch_to(self, space: Space, scope: Scope, device: DeviceInfo, compiler: str | None = None) -> None:
         """Build for this space and problem from now on, with the compiler of this name; None: any. Builds in
@@ -93,7 +79,7 @@ class CompilePool:
             self.depth = 1 if self._alternate else max(self.count, self._devices)
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
             if self.count > FEW and BACKENDS[device.kind].compiler is not None:
-                self._pool.submit(self._build_own, self._task)
+                self._pool.submit(self._workers.build_own, self._task)
 
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {
@@ -180,7 +166,7 @@ class CompilePool:
                 del self._builds[key]
 
     def _submit(self, config: Config) -> Future[None]:
-        with self._starting:
+        with self._submitting:
             if not self._closed and self._pool is not None:
                 return self._pool.submit(self._build, config, self._task, self._space)
         build = Future[None]()
@@ -189,107 +175,31 @@ class CompilePool:
 
     def close(self) -> None:
         """Stop all compile workers, even during a build."""
-        with self._starting:
+        with self._submitting:
             self._closed = True
-        for process in list(self._processes):  # a copy, because a thread may discard one meanwhile
-            process.stop()
+        self._workers.stop()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        for process in self._processes:
-            process.close()
+        self._workers.close()
 
     def _build(self, config: Config, task: dict[str, Any], space: Space) -> None:
         began = time.perf_counter()
         try:
-            launch = self._built(completed(space, config), task)["launch"]
+            launch = self._workers.built(completed(space, config), task)["launch"]
             logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
-        except _Stopped:
+        except Stopped:
             return
         except TunerError:
             return  # the worker will meet the same error and report it
         if launch:
             try:
-                self._ask({"launch": True}, "")
+                self._workers.launch()
             except (WorkerDied, EnvironmentTrouble) as error:
                 if error.reason == "timeout":
                     raise
                 # The worker will meet the same crash or trouble and report it.
-
-    def _build_own(self, task: dict[str, Any]) -> None:
-        """Build what the device's worker needs of our own kernels, for which it begins with others."""
-        with contextlib.suppress(TunerError, _Stopped):  # the worker will meet the same error and report it
-            self._ensure_process(task)
-            self._ask({"own": True}, "")
-
-    def _built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
-        """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an
-        empty kernel has been built. Raises as `_ask` does."""
-        self._ensure_process(task)
-        try:
-            return self._ask({"build": config}, "compile ")
-        except WorkerDied as died:
-            if died.reason != "compile crash":
-                raise
-            logger.debug("%s; trying again", died)
-        self._ensure_process(task)
-        try:
-            self._ask({"check": True}, "")
-        except WorkerDied as died:
-            raise EnvironmentTrouble(f"the compiler does not build an empty kernel: {died}") from None
-        return self._ask({"build": config}, "compile ")
-
-    def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
-        """The reply of this thread's compile worker.
-
-        Discards the worker if it has died or met trouble of the machine. Raises WorkerDied, whose reason begins with
-        `prefix`, or EnvironmentTrouble.
-        """
-        process: Process = self._thread.process
-        try:
-            return process.ask(request, self._timeout)
-        except (WorkerDied, EnvironmentTrouble) as error:
-            self._thread.process = None
-            self._discard(process)
-            if isinstance(error, EnvironmentTrouble):
-                raise
-            raise WorkerDied(str(error), f"{prefix}{error.reason}") from None
-
-    def _ensure_process(self, task: dict[str, Any]) -> None:
-        """Make sure that this thread has a compile worker with this task.
-
-        Raises TunerError, but never WorkerDied: no configuration is to blame. Raises _Stopped if the pool is closed.
-        """
-        process: Process | None = getattr(self._thread, "process", None)
-        if process is not None and process.has_ended():  # killed from outside, not by a configuration
-            self._discard(process)
-            process = None
-        if process is not None and self._thread.task is task:
-            return
-        if process is None:
-            process = self._idle_process()
-        self._thread.process = None
-        try:
-            process.ask(task, START_SECONDS)
-        except TunerError as error:
-            self._discard(process)
-            raise (EnvironmentTrouble(str(error)) if isinstance(error, WorkerDied) else error) from None
-        self._thread.process, self._thread.task = process, task
-
-    def _idle_process(self) -> Process:
-        with self._starting:  # close() must see every process that was started
-            if self._closed:
-                raise _Stopped
-            if not self._idle:
-                self._processes.append(_compile_worker(self._packages))
-                self._idle.append(self._processes[-1])
-            return self._idle.pop()
-
-    def _discard(self, process: Process) -> None:
-        with self._starting:
-            process.close()
-            self._processes.remove(process)
 
 
 def completed(space: Space, config: Config) -> Config:
@@ -298,14 +208,6 @@ def completed(space: Space, config: Config) -> Config:
         return space.completed(config)
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-
-
-class _Stopped(Exception):
-    """The pool has been closed."""
-
-
-def _compile_worker(packages: Sequence[str]) -> Process:
-    return Process(COMPILE_WORKER, imports=[*packages, *IMPORTS])
 
 
 def _is_same_code(key: ConfigKey, before: Problem, now: Problem) -> bool:
