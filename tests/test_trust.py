@@ -16,7 +16,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.records import HOST_KERNEL, NEAR, host_config, record
 from tuner import paths
 from tuner.catalog import catalog
-from tuner.devices import build_cache
+from tuner.devices.builds import build_cache
 from tuner.errors import RequestError
 from tuner.store.store import Store
 

@@ -19,7 +19,8 @@ from helpers.processes import Tune
 from helpers.scripts import HEAVY, LAUNCH
 from tuner import paths
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache, bundles
+from tuner.devices import Device
+from tuner.devices.builds import build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
 from tuner.space import parsing
@@ -124,7 +125,7 @@ def test_the_least_recently_used_builds_are_deleted_at_most_every_ten_minutes_fo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: Forks
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
-    one = "import sys; from tuner.devices import build_cache\nbuild_cache.MAX_BYTES = 1500\n"
+    one = "import sys; from tuner.devices.builds import build_cache\nbuild_cache.MAX_BYTES = 1500\n"
     one += "build_cache.write(sys.argv[1], bytes(1000))"
 
     def kept() -> set[str]:

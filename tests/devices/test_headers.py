@@ -16,7 +16,7 @@ import pytest
 from helpers.forked import HOST, Forks, forks
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
-from tuner.devices import build_cache
+from tuner.devices.builds import build_cache
 
 pytestmark = pytest.mark.slow
 RIGHT, WRONG = "#define FACTOR 1\n", "#define FACTOR 3\n"

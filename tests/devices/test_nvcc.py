@@ -16,7 +16,8 @@ import yaml
 from helpers.processes import Tune
 from helpers.records import H200, record
 from tuner.catalog import catalog
-from tuner.devices.compiler import Allowance, Build
+from tuner.devices.builds.allowance import Allowance
+from tuner.devices.builds.build import Build
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import BuildError, DeviceError, SpaceError
 from tuner.space import identity, launch_form

@@ -18,7 +18,7 @@ from helpers.processes import Tune
 from helpers.records import H200, record
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices import build_cache, bundles
+from tuner.devices.builds import build_cache, bundles
 from tuner.errors import RequestError
 from tuner.exchange.exports.request import ExportRequest
 from tuner.exchange.exports.target import Problem

@@ -16,7 +16,8 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import record
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache
+from tuner.devices import Device
+from tuner.devices.builds import build_cache
 from tuner.errors import DeviceError, RequestError
 from tuner.space.config import Config
 from tuner.space.sources.rendering import Version

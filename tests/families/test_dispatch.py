@@ -22,7 +22,8 @@ from helpers.scripts import HEAVY
 from helpers.spaces import scope_of
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache
+from tuner.devices import Device
+from tuner.devices.builds import build_cache
 from tuner.devices.product import ProductLaunch
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.families.code import SizedCode

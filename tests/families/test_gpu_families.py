@@ -17,7 +17,8 @@ from helpers.arrays import installed_libraries, on_gpu, on_host
 from helpers.processes import Tune
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache
+from tuner.devices import Device
+from tuner.devices.builds import build_cache
 from tuner.devices.cuda.blas import products as cublas_products
 from tuner.errors import ArgumentError
 from tuner.families import products

@@ -31,7 +31,8 @@ from helpers.kernels import Stage
 from helpers.processes import Tune
 from helpers.records import choosy
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache, bundles
+from tuner.devices import Device
+from tuner.devices.builds import build_cache, bundles
 from tuner.errors import ArgumentError
 from tuner.store.store import Store
 

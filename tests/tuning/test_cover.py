@@ -12,7 +12,8 @@ import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
 from tuner.catalog import catalog
-from tuner.devices import Device, build_cache
+from tuner.devices import Device
+from tuner.devices.builds import build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
 from tuner.space.config import Config, config_key

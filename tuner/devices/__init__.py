@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from tuner.devices import forking
 from tuner.devices.backend import Backend
 from tuner.devices.base import Device, Library
-from tuner.devices.compiler import Build, Compiler
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import Compiler
 from tuner.devices.forking import ForkLock
 from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError, SpaceError

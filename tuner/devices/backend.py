@@ -12,7 +12,7 @@ from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.devices.compiler import Compiler
+    from tuner.devices.builds.compiler import Compiler
     from tuner.space.model import Space
 
 UNLIMITED = 2**31 - 1

@@ -21,7 +21,8 @@ from tuner.space.scope import Limits
 from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
-    from tuner.devices.compiler import Build, Compiler
+    from tuner.devices.builds.build import Build
+    from tuner.devices.builds.compiler import Compiler
     from tuner.devices.product import HostTimes, MatrixProduct, ProductLaunch, Tiles
     from tuner.space.sources.source import Source
 

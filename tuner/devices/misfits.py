@@ -10,7 +10,7 @@ from tuner.errors import LaunchError, SpaceError
 from tuner.space import chosen_types, structs
 
 if TYPE_CHECKING:
-    from tuner.devices.interface import Interface
+    from tuner.devices.builds.interface import Interface
     from tuner.space.argument import Argument
     from tuner.space.instance import Instance
     from tuner.space.sources.source import StepSource

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices import figures
 from tuner.devices.base import Buffer, Device
-from tuner.devices.figures import Figures
+from tuner.devices.builds import figures
+from tuner.devices.builds.figures import Figures
 from tuner.devices.work import Action, Copy, Encoded, Function, Local, Passed, Run, Work, Zero, scheduled
 from tuner.errors import GeometryError, LaunchError, OutOfMemory, ResourceError, SpaceError
 from tuner.space import operation
 from tuner.space.sources.rendering import render
 
 if TYPE_CHECKING:
-    from tuner.devices.compiler import Build, Compiler
+    from tuner.devices.builds.build import Build
+    from tuner.devices.builds.compiler import Compiler
     from tuner.space.argument import Argument
     from tuner.space.instance import Instance
     from tuner.space.sources.source import Source, StepSource

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 
 from tuner import devices
-from tuner.devices import equal_code
-from tuner.devices.compiler import Compiler
-from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.builds import equal_code
+from tuner.devices.builds.compiler import Compiler
+from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
 from tuner.space.config import Config

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.devices import BACKENDS, Build, Device, bundles
-from tuner.devices.bundles import ExportedBinary
+from tuner.devices import BACKENDS, Build, Device
+from tuner.devices.builds import bundles
+from tuner.devices.builds.bundles import ExportedBinary
 from tuner.errors import DeviceError, RequestError
 from tuner.space.model import Space
 from tuner.space.sources import rendering as sources

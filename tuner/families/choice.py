@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tuner.devices import Device, build_cache
+from tuner.devices import Device
+from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
 from tuner.devices.product import HostTimes, Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError

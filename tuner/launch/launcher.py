@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, bundles, forking
-from tuner.devices.bundles import ExportedBuild
+from tuner.devices import Build, Device, forking
+from tuner.devices.builds import bundles
+from tuner.devices.builds.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tuner.devices.figures import NO_FIGURES
+from tuner.devices.builds.figures import NO_FIGURES
 from tuner.errors import TrialError
 from tuner.measure.contestants import Contestant, Instruments, Turns
 from tuner.measure.method import Method, objective_values

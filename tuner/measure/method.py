@@ -11,7 +11,7 @@ from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 
 if TYPE_CHECKING:
-    from tuner.devices.figures import Figures
+    from tuner.devices.builds.figures import Figures
 
 TIMEOUT = 60.0  # seconds for each configuration: one limit for its build, another for verifying and timing it
 MOST_REPEATS = 1000  # timed runs of a configuration that a user may ask for

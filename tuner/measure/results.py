@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.environment import NOT_STORED
-from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import EnvironmentTrouble, TrialError
 from tuner.measure.timing.clock import spread
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices.figures import FIGURE_NAMES, Figures, resident_blocks
+from tuner.devices.builds.figures import FIGURE_NAMES, Figures, resident_blocks
 from tuner.report import roofline
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tu
 
 def _dead_parameters(space: Space, scope: Scope, device: DeviceInfo, trials: Sequence[Trial]) -> list[str]:
     """Messages about parameters whose values gave the same code in all trials whose builds are cached."""
-    from tuner.devices import equal_code
+    from tuner.devices.builds import equal_code
 
     try:
         compiler = devices.compiler_for(device.kind, device.architecture)

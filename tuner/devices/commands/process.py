@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from tuner.devices import environment
-from tuner.devices.compiler import Allowance
+from tuner.devices.builds.allowance import Allowance
 from tuner.errors import BuildError
 from tuner.quoting import shown
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.devices.builds.headers import Headers
 from tuner.devices.commands import process
-from tuner.devices.headers import Headers
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -28,7 +28,7 @@ def read_files(rule: Path) -> list[str]:
 def headers(read: Iterable[str], searched: Sequence[str], options: Sequence[str]) -> Headers | None:
     """The files that a compiler `read` or that its options name, found in the folders `searched`; None if one has
     gone."""
-    from tuner.devices import header_search  # a launch from the cache searches nothing
+    from tuner.devices.builds import header_search  # a launch from the cache searches nothing
 
     later, absent = header_search.shadowed(list(read), searched)
     named = dict.fromkeys(header_search.files(options), ())
@@ -61,7 +61,7 @@ def folders(command: Sequence[str], variables: Mapping[str, str] = os.environ) -
 def contents(space: "Space", options: Sequence[str], variables: Iterable[str]) -> str:
     """A digest of the headers that the sources of a space include from folders of the user's, which `options` and
     environment `variables` name, and of the files that `options` name; empty without any."""
-    from tuner.devices import header_search
+    from tuner.devices.builds import header_search
     from tuner.space.sources.includes import inlined
 
     listed = [folder for name in variables for folder in os.environ.get(name, "").split(os.pathsep)]

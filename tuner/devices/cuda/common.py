@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from tuner.devices.compiler import Compiler
+from tuner.devices.builds.compiler import Compiler
 from tuner.devices.cuda import BACKEND
 
 STANDARD = "--std=c++17"

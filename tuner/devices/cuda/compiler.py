@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices.compiler import Build, missing_kernel
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import missing_kernel
+from tuner.devices.builds.headers import Headers, may_read
 from tuner.devices.cuda import host_code, ptx, ptxas, toolkit_headers
 from tuner.devices.cuda.common import STANDARD, CudaCompiler
-from tuner.devices.headers import Headers, may_read
 from tuner.errors import BuildError, DeviceError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source
@@ -125,7 +126,7 @@ def _headers(source: Source) -> Headers | None:
     """
     if not may_read(source.text, source.options):
         return Headers()
-    from tuner.devices import header_search  # a launch from the cache searches nothing
+    from tuner.devices.builds import header_search  # a launch from the cache searches nothing
 
     options = [*toolkit_headers.include_options(), *source.options]
     folders, given = header_search.folders(options), frozenset(host_code.headers())

@@ -14,7 +14,7 @@ import numpy as np
 from tuner.devices import forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
-from tuner.devices.compiler import Build
+from tuner.devices.builds.build import Build
 from tuner.devices.cuda import (
     BACKEND,
     chosen_gpu,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import missing_kernel
+from tuner.devices.builds.headers import Headers
 from tuner.devices.commands import process, search_path
-from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.cuda import BACKEND, nvcc_program, ptx, ptxas, toolkit_headers
 from tuner.devices.cuda.common import STANDARD, CudaCompiler
-from tuner.devices.headers import Headers
 from tuner.errors import BuildError
 from tuner.space.expressions import braces
 from tuner.space.sources.source import Source

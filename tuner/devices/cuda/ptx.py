@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from tuner.devices.interface import Interface
+from tuner.devices.builds.interface import Interface
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
 _CLUSTER = re.compile(_ENTRY.pattern + r"[^{]*?\.reqnctapercluster\s+([\d, ]+)")

@@ -2,8 +2,8 @@
 
 import re
 
+from tuner.devices.builds.figures import Figures
 from tuner.devices.cuda import ptx
-from tuner.devices.figures import Figures
 
 VERBOSE = "--ptxas-options=-v"
 _PROPERTIES = re.compile(r"Function properties for (\S+)\n[^\n]*?(\d+) bytes spill stores, (\d+) bytes spill loads")

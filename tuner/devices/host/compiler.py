@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import environment, settings
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import Compiler
+from tuner.devices.builds.headers import Headers, may_read
 from tuner.devices.commands import process, search_path
-from tuner.devices.compiler import Build, Compiler
 from tuner.devices.conditions import Conditions
-from tuner.devices.headers import Headers, may_read
 from tuner.devices.host import BACKEND
 from tuner.devices.settings import Settings
 from tuner.errors import BuildError, DeviceError

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from tuner import paths
-from tuner.devices import build_cache, caches, environment, forking, settings
+from tuner.devices import caches, environment, forking, settings
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device
-from tuner.devices.compiler import Build, missing_kernel
+from tuner.devices.builds import build_cache
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import missing_kernel
 from tuner.devices.conditions import Conditions
 from tuner.devices.host import BACKEND, arithmetic, calls, openmp
 from tuner.devices.host.compiler import CODE, HostCompiler, default, processor, version

@@ -8,9 +8,10 @@ from typing import Any
 import pyopencl as cl
 
 from tuner import paths
-from tuner.devices.compiler import Build, Compiler, missing_kernel
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import Compiler, missing_kernel
+from tuner.devices.builds.figures import Figures
 from tuner.devices.conditions import DEFAULT, Conditions
-from tuner.devices.figures import Figures
 from tuner.devices.opencl import BACKEND, cuda_words, parameters
 from tuner.errors import BuildError
 from tuner.space.sources.source import Source

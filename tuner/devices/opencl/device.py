@@ -17,7 +17,7 @@ from tuner.devices import caches, environment, forking
 from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
-from tuner.devices.compiler import Build
+from tuner.devices.builds.build import Build
 from tuner.devices.opencl import BACKEND, arrays, images, processor_settings
 from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain

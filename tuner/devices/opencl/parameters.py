@@ -8,7 +8,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from tuner.devices.interface import Interface
+from tuner.devices.builds.interface import Interface
 from tuner.errors import BuildError
 from tuner.space.dtypes import DTYPES
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.bundles import BUNDLE, binary_json
+from tuner.devices.builds.bundles import BUNDLE, binary_json
 from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.exchange.exports import launch_header, loop_tables

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tuner import devices
-from tuner.devices.compiler import Build
+from tuner.devices.builds.build import Build
 from tuner.devices.program import Built, build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.exports.names import identifier

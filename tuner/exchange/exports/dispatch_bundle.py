@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tuner import devices, paths
-from tuner.devices.bundles import binary_json
-from tuner.devices.compiler import Build, Compiler
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.bundles import binary_json
+from tuner.devices.builds.compiler import Compiler
 from tuner.devices.conditions import Conditions
 from tuner.devices.program import build
 from tuner.errors import RequestError, TrialError

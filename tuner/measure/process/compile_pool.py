@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
-from tuner.devices.compiler import Allowance, most_builders
+from tuner.devices.builds.allowance import Allowance, most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
 from tuner.measure.process.compile_workers import CompileWorkers, Stopped
 from tuner.space import launch_form, snapshot

@@ -15,7 +15,7 @@ from typing import Any
 
 from tuner import devices
 from tuner.devices import Device
-from tuner.devices.compiler import Allowance
+from tuner.devices.builds.allowance import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.images import Images

@@ -17,7 +17,7 @@ from tuner.space.config import Config
 logger = logging.getLogger(__name__)
 COMPILE_WORKER = "tuner.measure.process.compile_worker"
 # What compile workers import beside the packages of their device.
-IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.header_search")
+IMPORTS = ("tuner.space.sources.definitions", "tuner.devices.builds.header_search")
 START_SECONDS = 120.0  # for a compile worker to import its packages
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 from tuner import paths
 from tuner.children import child
 from tuner.devices import DeviceInfo, environment, forkable_packages
-from tuner.devices.compiler import Allowance
+from tuner.devices.builds.allowance import Allowance
 from tuner.errors import DeviceError, EnvironmentTrouble, ExpressionError, GeometryError, TunerError, WorkerDied
 from tuner.measure import turns
 from tuner.measure.answers import function_objects

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
 from tuner.children.forks import out_of_reach
-from tuner.devices.compiler import Allowance
+from tuner.devices.builds.allowance import Allowance
 from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns
 from tuner.measure.answers import function_objects

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices import build_cache
+from tuner.devices.builds import build_cache
 from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.report.pages.vega_lite import theme
 

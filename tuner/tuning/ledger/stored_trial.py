@@ -8,7 +8,7 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.devices import environment
-from tuner.devices.figures import FIGURE_NAMES, Figures
+from tuner.devices.builds.figures import FIGURE_NAMES, Figures
 from tuner.measure.results import STAGES, Outcome
 from tuner.space.config import Value
 from tuner.tuning.ledger.trial import Trial

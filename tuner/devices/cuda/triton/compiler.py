@@ -14,11 +14,11 @@ from typing import Any
 
 from tuner import paths
 from tuner.devices import environment
-from tuner.devices.compiler import Build, Needs
+from tuner.devices.builds.build import Build, Needs
+from tuner.devices.builds.headers import Headers
 from tuner.devices.cuda import architectures, ptx, ptxas
 from tuner.devices.cuda.common import CudaCompiler
 from tuner.devices.cuda.triton import program
-from tuner.devices.headers import Headers
 from tuner.errors import BuildError, DeviceError, ResourceError
 from tuner.languages import PYTHON_LANGUAGES
 from tuner.quoting import shown

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
-from tuner.devices.compiler import Needs, needs_from, needs_json
+from tuner.devices.builds.build import Needs, needs_from, needs_json
 from tuner.errors import RequestError
 from tuner.quoting import quoted, shown
 
 if TYPE_CHECKING:
-    from tuner.devices.compiler import Build
+    from tuner.devices.builds.build import Build
 
 BUNDLE = ("tuner bundle", 2)  # format and version of launch.json
 _MOST_CHARACTERS = 10_000_000  # of a launch.json

@@ -7,7 +7,8 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tuner.devices.compiler import Build, Compiler
+from tuner.devices.builds.build import Build
+from tuner.devices.builds.compiler import Compiler
 from tuner.errors import DeviceError, EnvironmentTrouble, SpaceError, TrialError
 from tuner.paths import digest
 from tuner.quoting import shown
