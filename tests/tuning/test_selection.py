@@ -59,7 +59,9 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
     assert "7 measured before" in done.err
     assert "measuring 5 of them once more as in the search" in done.err
     assert done.json["best"]["config"]["mode"] >= 5
-    assert "noise" not in done.err
+    assert "noise: its times" not in done.err, (
+        "the change is explained; which of two equal modes is faster is another question"
+    )
     times = {}
     for trial in tune("history", file, "8", "--json").json["trials"]:
         times[trial["config"]["mode"]] = trial["time_ms"]  # the latest counts

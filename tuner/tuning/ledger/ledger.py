@@ -18,25 +18,16 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import optuna
-from filelock import BaseFileLock
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.model import Space
-from tuner.tuning.ledger import address, journal, storage, study, takeover
-from tuner.tuning.ledger.journal_lines import Form
-from tuner.tuning.ledger.patience import PatientStorage
-from tuner.tuning.ledger.stored_trial import attribute, from_optuna, is_config, state_of, values_of
+from tuner.tuning.ledger.open_study import OpenStudy
+from tuner.tuning.ledger.stored_trial import is_config
 from tuner.tuning.ledger.study import StudyKey
 from tuner.tuning.ledger.trial import Trial
 
@@ -79,21 +70,10 @@ class Ledger:
 
         `say` is called with messages for the user about unreadable trials and outages of a server.
         """
-        optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warnings of outages contain the SQL statement
-        self.shared = url is not None
         self.is_kept = True  # its file outlasts this process
-        self._names = list(study.full_names(space, key))
-        self.name, path = (self._names[0], None) if url else study.place(space, key)
-        self._where = url or str(path)
-        self._say, self._unreadable = say, 0
         self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
         self._parameters = space.parameters
-        self._trial_of = partial(from_optuna, parameters=space.parameters, objectives=len(key.method.metrics))
-        self._distributions: dict[str, BaseDistribution] = {
-            name: CategoricalDistribution(values) for name, values in space.parameters.items()
-        }
         self._access = threading.RLock()
-        self._file_lock: BaseFileLock | None = None
         self._trials: dict[ConfigKey, Trial] = {}
         self._news: list[Trial] = []  # of other processes, since the last call of news()
         self._losses: Counter[ConfigKey] = Counter()
@@ -104,36 +84,31 @@ class Ledger:
         self._first_open = 0  # all trials with lower numbers are closed
         self._closing = threading.Event()
         self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
+        self._study = OpenStudy(space, key, fresh, url, say)
         try:
-            self._open(space, key, fresh)
-        except storage.errors() as error:
-            self._unlock()
-            advice = "check that the folder or server exists and is writable"
-            raise storage.unusable(error, self._where, advice) from None
+            self._begin(space, key, fresh)
         except BaseException:
-            self._unlock()
+            self._study.close()
             raise
         if self.shared:
             self._heartbeat_thread.start()
 
-    def _open(self, space: Space, key: StudyKey, fresh: bool) -> None:
-        if self.shared:
-            self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
-            self.name = storage.latest(cast(BaseStorage, self._storage), self._names, fresh)
-        else:
-            form = Form(self.name, len(key.method.metrics), self._trial_of)
-            problem = self.name.rpartition(" ")[0]
-            inner, self._file_lock, note = journal.take(Path(self._where), problem, form, fresh)
-            if note is not None:
-                self._say(note)
-            self._storage = PatientStorage(inner, self._where, self._say)
-        self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
+    @property
+    def shared(self) -> bool:
+        """Whether the study is in a database, which other processes may use at the same time."""
+        return self._study.shared
+
+    @property
+    def name(self) -> str:
+        """The name of the study."""
+        return self._study.name
+
+    def _begin(self, space: Space, key: StudyKey, fresh: bool) -> None:
+        """Read the study, and what other studies have of it."""
         self._refresh()
         if not self._trials and not fresh:
             self._take_over(space, key)
-        if self._unreadable:
-            where = address.masked(self._where)
-            self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
+        self._study.report_unreadable()
         if not self.shared:  # this process owns the file, so the owners of claims in it have ended
             self._close_abandoned(list(self._other_claims))
         self._news.clear()
@@ -149,8 +124,7 @@ class Ledger:
         Of processes that enter a new study in a database together, the one that claims the first of these
         configurations copies them, while the others wait. If it ends before, another one copies the rest.
         """
-        shared = cast(BaseStorage, self._storage) if self.shared else None
-        trials = takeover.taken_over(space, key, self.name, shared)
+        trials = self._study.elsewhere(space, key)
         while any(config_key(trial.config) not in self._trials for trial in trials):
             first, claim_id = trials[0].config, None
             if self.shared:
@@ -168,12 +142,10 @@ class Ledger:
         """Copy trials of other studies into this one, and write heartbeats for the claim meanwhile."""
         beaten_at = time.monotonic()
         for number, trial in enumerate(trials, 1):
-            template = takeover.frozen(trial, self._distributions)
-            self._storage.create_new_trial(self._study_id, template_trial=template)
+            self._study.copy(trial)
             if claim_id is not None and time.monotonic() - beaten_at > HEARTBEAT_SECONDS:
                 beaten_at = time.monotonic()
-                with contextlib.suppress(UpdateFinishedTrialError):
-                    self._storage.set_trial_user_attr(claim_id, "beat", number)
+                self._study.note(claim_id, "beat", number)
 
     def _await_claim(self, config: Config) -> None:
         """Wait until no other process claims `config`."""
@@ -184,25 +156,17 @@ class Ledger:
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether there is a study of the same conditions whose trials were timed by an earlier protocol."""
-        earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
-        if not self.shared:
-            return any(study.place(space, each)[1].exists() for each in earlier)
-        names = {name for each in earlier for name in study.full_names(space, each)}
-        return any(other.study_name in names for other in self._storage.get_all_studies())
+        return self._study.has_earlier_protocol(space, key)
 
     def note_command(self, command: str) -> None:
         """Write this run's command line into the study, unless the last run had the same one."""
         with self._access:
-            commands = study.commands_of(self._storage.get_study_user_attrs(self._study_id))
-            if commands[-1:] != [command]:
-                kept = [*commands, command][-study.MOST_COMMANDS :]
-                self._storage.set_study_user_attr(self._study_id, study.COMMANDS, kept)
+            self._study.note_command(command)
 
     def note_accusation(self, accused: str) -> None:
         """Write into the study why its reference is doubtful; `accused` is empty if the reference is not doubtful."""
         with self._access:
-            if self._storage.get_study_user_attrs(self._study_id).get(study.ACCUSED, "") != accused:
-                self._storage.set_study_user_attr(self._study_id, study.ACCUSED, accused)
+            self._study.note_accusation(accused)
 
     def __enter__(self) -> Ledger:
         return self
@@ -217,17 +181,13 @@ class Ledger:
                 with contextlib.suppress(RequestError):
                     self._close(self._own_claims.pop(key))
             self._access.release()
-        if not self.is_kept and not self.shared:
-            Path(self._where).unlink(missing_ok=True)
-        self._unlock()
+        if not self.is_kept:
+            self._study.delete()
+        self._study.close()
 
     def give_up(self) -> None:
         """Stop waiting for a server that does not answer. Takes no lock, so it never waits."""
-        self._storage.give_up()
-
-    def _unlock(self) -> None:
-        if self._file_lock is not None:
-            self._file_lock.release()
+        self._study.give_up()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
         """The trial of `config`; None if `config` must be measured.
@@ -258,18 +218,14 @@ class Ledger:
 
     def _is_claimed_before(self, config: Config, trial_id: int) -> bool:
         """Whether another process claimed `config` before this one, whose claim is `trial_id`."""
-        number = self._storage.get_trial(trial_id).number
+        number = self._study.number(trial_id)
         self._refresh()
         other = self._other_claims.get(config_key(config))
         return other is not None and other.trial.number < number
 
     def _create_claim(self, config: Config, **more: Any) -> int:
         """Add a running trial of this process with `more` attributes, and return its id."""
-        attributes: dict[str, Any] = {"worker": self._worker, "beat": 0, **more}
-        template = create_trial(
-            state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
-        )
-        trial_id: int = self._storage.create_new_trial(self._study_id, template_trial=template)
+        trial_id = self._study.begin(config, {"worker": self._worker, "beat": 0, **more})
         self._own_claims[config_key(config)] = trial_id
         return trial_id
 
@@ -280,12 +236,10 @@ class Ledger:
         """
         key = config_key(config)
         with self._access:
-            try:
-                self._storage.set_trial_user_attr(self._own_claims[key], "begun", True)
-            except UpdateFinishedTrialError:
+            has_begun = self._study.note(self._own_claims[key], "begun", True)
+            if not has_begun:
                 del self._own_claims[key]
-                return False
-            return True
+            return has_begun
 
     def finish(self, trial: Trial) -> bool:
         """Write the trial of a claim; it is on disk when this returns.
@@ -301,7 +255,7 @@ class Ledger:
             trial_id = self._own_claims[key]
             counts = True  # also after KeyboardInterrupt, because the trial may already have been written
             try:
-                counts = self._written(trial_id, trial)
+                counts = self._study.write(trial_id, trial)
             except Exception:
                 counts = False
                 raise
@@ -311,16 +265,6 @@ class Ledger:
                     self._trials[key] = trial
                     self._doubtful.discard(key)
             return counts
-
-    def _written(self, trial_id: int, trial: Trial) -> bool:
-        """Write the trial into the study. False if the claim has expired."""
-        try:
-            self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
-            self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
-        except UpdateFinishedTrialError:
-            # If the connection broke, an earlier attempt may have succeeded although the response was lost.
-            return bool(self._storage.get_trial(trial_id).state == state_of(trial))
-        return True
 
     def release(self, config: Config) -> None:
         """Release a claim without a trial."""
@@ -358,7 +302,7 @@ class Ledger:
     def _refresh(self) -> None:
         """Read the trials and claims that other processes have written."""
         with self._access:
-            trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+            trials = self._study.trials()
             claims: dict[ConfigKey, _Claim] = {}
             own_ids = set(self._own_claims.values())
             for frozen in trials[self._first_open :]:
@@ -377,7 +321,7 @@ class Ledger:
         if frozen.user_attrs.get("worker") == self._worker:  # this process created it, but the response was lost
             self._close(frozen._trial_id)
             return
-        trial = self._measured(frozen)
+        trial = self._study.measured(frozen)
         config = frozen.params if trial is None else trial.config
         if is_config(config, self._parameters) or not self.shared:
             key = config_key(config)
@@ -385,7 +329,7 @@ class Ledger:
 
     def _read_closed(self, frozen: FrozenTrial) -> None:
         """Read a closed trial: its result, or that its process ended while measuring it."""
-        trial = self._measured(frozen)
+        trial = self._study.measured(frozen)
         if trial is not None:
             key = config_key(trial.config)
             if key not in self._trials:
@@ -395,14 +339,6 @@ class Ledger:
         elif frozen.user_attrs.get("lost") and is_config(frozen.params, self._parameters):
             self._losses[config_key(frozen.params)] += 1
 
-    def _measured(self, frozen: FrozenTrial) -> Trial | None:
-        """The measured trial; None if there is none, or if it is corrupt."""
-        try:
-            return self._trial_of(frozen)
-        except ValueError:
-            self._unreadable += 1
-            return None
-
     def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
         """The claim with its latest heartbeat; if the heartbeat is unchanged, so is `seen_at`.
 
@@ -410,28 +346,24 @@ class Ledger:
         """
         heartbeat = trial.user_attrs.get("beat", 0)
         if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
-            return _Claim(trial, heartbeat, max(previous.seen_at, self._storage.stalled_at))
+            return _Claim(trial, heartbeat, max(previous.seen_at, self._study.stalled_at))
         return _Claim(trial, heartbeat, time.monotonic())
 
     def _close_abandoned(self, keys: list[ConfigKey]) -> None:
         """Close the claims of processes that have ended. If the trial was already measured, its result counts."""
         for key in keys:
             claim = self._other_claims.pop(key).trial
-            trial = self._measured(claim)
-            with contextlib.suppress(UpdateFinishedTrialError):  # another process has already closed it
-                if trial is not None:
-                    self._storage.set_trial_state_values(claim._trial_id, state_of(trial), values_of(trial))
-                    continue
-                if claim.user_attrs.get("begun"):
-                    self._storage.set_trial_user_attr(claim._trial_id, "lost", True)
-                self._close(claim._trial_id)
+            trial = self._study.measured(claim)
+            if trial is None and claim.user_attrs.get("begun"):
+                self._study.note(claim._trial_id, "lost", True)
+            self._study.end(claim._trial_id, trial)  # unless another process has already closed it
         if keys:
             self._refresh()
 
     def _close(self, trial_id: int) -> None:
         """Close a running trial without a result."""
-        with self._access, contextlib.suppress(UpdateFinishedTrialError):
-            self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
+        with self._access:
+            self._study.end(trial_id)
 
     def _write_heartbeats(self) -> None:
         """Write a heartbeat for each claim of this process, every HEARTBEAT_SECONDS."""
@@ -439,9 +371,8 @@ class Ledger:
             if self._closing.wait(HEARTBEAT_SECONDS):
                 return
             with self._access:
-                for trial_id in self._own_claims.values():  # an expired claim must not end the heartbeats of the others
-                    with contextlib.suppress(RequestError, UpdateFinishedTrialError):
-                        self._storage.once("set_trial_user_attr", trial_id, "beat", heartbeat)
+                for trial_id in self._own_claims.values():
+                    self._study.beat(trial_id, heartbeat)
 
     @property
     def trials(self) -> list[Trial]:
