@@ -46,8 +46,8 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
     """As when an earlier version stored the times of other code: five configurations look fast, and are not."""
     sign = tmp_path / "slow"
     body = f"""
-    if (mode >= 5) usleep(2000);
-    else if (access("{sign}", F_OK) == 0) usleep(5000);
+    if (mode >= 5) usleep(10000);
+    else if (access("{sign}", F_OK) == 0) usleep(25000);
     {MULTIPLY}
     """
     file = stage(c_kernel("aged", body), "aged", "{mode: [0, 1, 2, 3, 4, 5, 6]}", more="default: {mode: 0}")
@@ -59,16 +59,14 @@ def test_times_of_the_search_that_the_finals_contradict_are_measured_again_and_r
     assert "7 measured before" in done.err
     assert "measuring 5 of them once more as in the search" in done.err
     assert done.json["best"]["config"]["mode"] >= 5
-    assert "noise: its times" not in done.err, (
-        "the change is explained; which of two equal modes is faster is another question"
-    )
+    assert "noise: its times" not in done.err
     times = {}
     for trial in tune("history", file, "8", "--json").json["trials"]:
         times[trial["config"]["mode"]] = trial["time_ms"]  # the latest counts
-    assert min(times[mode] for mode in range(5)) > 4
+    assert min(times[mode] for mode in range(5)) > 20
     again = tune(file, "8", "--json", "--results", tmp_path / "third")
     assert "measuring 5 of them once more" not in again.err
-    assert again.json["search_ms"] > 2
+    assert again.json["search_ms"] > 10
 
 
 @pytest.mark.slow
