@@ -19,7 +19,8 @@ from helpers.own_kernels import scaled
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 from tuner.catalog import catalog
 from tuner.measure.process import scratch
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.process.task import Task
 
 KERNEL = """
 #define _GNU_SOURCE

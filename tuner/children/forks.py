@@ -7,13 +7,11 @@ must not have threads of its own, nor have run such work.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import gc
 import json
 import os
 import pickle
-import resource
 import secrets
 import select
 import signal
@@ -21,17 +19,15 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tuner.children import reaper
+from tuner.children.descriptors import out_of_reach
+from tuner.children.fork_channel import NUMBER, SIZE, ForkChannel, Look, write
 from tuner.errors import WorkerDied
 
 T = TypeVar("T")
-LOST_CHANNEL = 97  # exit status of a process that can no longer answer
-HIGHEST, MARGIN = 4096, 16  # the descriptors of a channel are below HIGHEST, and MARGIN below the limit
 POLL_SECONDS = 0.25  # between two looks at a fork that does not answer
-_NUMBER, _SIZE = 16, 8  # bytes of the random number before an answer, and of the answer's length
 
 
 class Forks:
@@ -44,7 +40,7 @@ class Forks:
     def __init__(self, private: Sequence[int] = (), begin: Callable[[], None] = lambda: None) -> None:
         self._private, self._begin = {*private}, begin
         self._looks: list[weakref.WeakMethod[Callable[..., Any]]] = []
-        self._channel: _Channel | None = None  # in a fork
+        self._channel: ForkChannel | None = None  # in a fork
 
     def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, which runs in a fork. Raises what `work` raises."""
@@ -65,9 +61,9 @@ class Forks:
         return functools.partial(self._looked, len(self._looks) - 1)
 
     def _looked(self, number: int, *arguments: Any) -> Any:
-        return None if self._channel is None else self._channel.look(_Look(number, arguments))
+        return None if self._channel is None else self._channel.look(Look(number, arguments))
 
-    def _fork(self, work: Callable[[_Channel], None]) -> _Fork:
+    def _fork(self, work: Callable[[ForkChannel], None]) -> _Fork:
         """A fork that does `work`. Raises OSError if the machine has no room for another process."""
         fork = _Fork(self._private, self._looks)
         if not fork.is_here:
@@ -111,7 +107,7 @@ class KeptFork:
         self._fork.close()
 
 
-def _hold(make: Callable[[], object], channel: _Channel) -> None:
+def _hold(make: Callable[[], object], channel: ForkChannel) -> None:
     """Make the object of a `KeptFork` and answer requests until this process is killed."""
     held: object = None
 
@@ -125,21 +121,13 @@ def _hold(make: Callable[[], object], channel: _Channel) -> None:
         channel.answer(functools.partial(getattr(held, method), *arguments))
 
 
-@dataclass(frozen=True)
-class _Look:
-    """A fork's request that its parent call one of the functions of `Forks.outside`."""
-
-    number: int
-    arguments: tuple[Any, ...]
-
-
 class _Fork:
     """A fork of this process, the pipe on which it answers, and the pipe on which it is told something."""
 
     def __init__(self, private: set[int], looks: Sequence[Callable[[], Callable[..., Any] | None]]) -> None:
         """Forks: both processes return. Raises OSError if the machine has no room for another process."""
         self._private, self._looks, self._parent = private, looks, os.getpid()
-        self._number = secrets.token_bytes(_NUMBER)  # so that nothing that a kernel writes is taken for an answer
+        self._number = secrets.token_bytes(NUMBER)  # so that nothing that a kernel writes is taken for an answer
         self._status: int | None = None
         pipes = list[int]()
         try:
@@ -172,21 +160,21 @@ class _Fork:
         for descriptor in (*self._private, self._answers, self._telling):
             os.close(descriptor)
 
-    def channel(self) -> _Channel:
+    def channel(self) -> ForkChannel:
         """The fork's ends of the pipes."""
-        return _Channel(out_of_reach(self._answering), out_of_reach(self._told), self._number)
+        return ForkChannel(out_of_reach(self._answering), out_of_reach(self._told), self._number)
 
     def tell(self, news: Any) -> None:
         """Send something that JSON can hold."""
         data = json.dumps(news).encode()
         with contextlib.suppress(BrokenPipeError):  # it has ended, which the lack of an answer shows
-            _write(self._telling, len(data).to_bytes(_SIZE, "big") + data)
+            write(self._telling, len(data).to_bytes(SIZE, "big") + data)
 
     def answer(self) -> Any:
         """The fork's next answer; until it comes, its requests to look are met. Raises what its work raised, and
         WorkerDied if a kernel wrote something into the pipe. If the fork ends without an answer, this process ends like
         it."""
-        while isinstance(message := self._message(), _Look):
+        while isinstance(message := self._message(), Look):
             self.stop()
             if self._status is not None:
                 continue  # it has ended, and its process id may be another's
@@ -199,10 +187,10 @@ class _Fork:
         return result
 
     def _message(self) -> Any:
-        head = self._read(_NUMBER + _SIZE)
-        if head[:_NUMBER] != self._number:
+        head = self._read(NUMBER + SIZE)
+        if head[:NUMBER] != self._number:
             raise WorkerDied("there was other output in the stream of the worker's replies", "crash")
-        data = self._read(int.from_bytes(head[_NUMBER:], "big"))
+        data = self._read(int.from_bytes(head[NUMBER:], "big"))
         return pickle.loads(data)  # noqa: S301  # a kernel that wrote it itself has all rights of this process anyway
 
     def stop(self) -> None:
@@ -251,93 +239,3 @@ class _Fork:
         if self._status is None:
             self._status = os.waitpid(self._pid, 0)[1]
         reaper.end_like(os.waitstatus_to_exitcode(self._status))
-
-
-class _Channel:
-    """The fork's ends of its two pipes."""
-
-    def __init__(self, answers: int, told: int, number: bytes) -> None:
-        self._answers, self._told, self._number = answers, told, number
-        self._pid, self._parent, self._files = os.getpid(), os.getppid(), self._open_files()
-
-    def answer(self, work: Callable[[], object]) -> None:
-        """Do some work and send its result, or the error that it raises. Ends this process if it can no longer."""
-        try:
-            answer = pickle.dumps((work(), None), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:
-            self._end_copy()
-            answer = _pickled(error)
-        self._send(answer)
-
-    def look(self, request: _Look) -> Any:
-        """The result of what the parent does while this process is stopped."""
-        self._send(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
-        return self.told()
-
-    def told(self) -> Any:
-        """What the parent has sent. Ends this process if it is gone."""
-        return json.loads(_read(self._told, int.from_bytes(_read(self._told, _SIZE), "big")))
-
-    def _send(self, message: bytes) -> None:
-        self._end_copy()
-        if self._open_files() != self._files:
-            os._exit(LOST_CHANNEL)
-        os.kill(self._parent, signal.SIGCONT)  # a kernel may have stopped it
-        try:
-            _write(self._answers, self._number + len(message).to_bytes(_SIZE, "big") + message)
-        except OSError:
-            os._exit(LOST_CHANNEL)
-
-    def _end_copy(self) -> None:
-        """End this process if it is a copy that a kernel has forked."""
-        if os.getpid() != self._pid:
-            os._exit(0)
-
-    def _open_files(self) -> list[tuple[int, int] | None]:
-        return identities([0, 1, 2, self._answers, self._told])
-
-
-def _pickled(error: Exception) -> bytes:
-    """The answer that reports an error. Raises the error itself if it cannot be pickled."""
-    try:
-        return pickle.dumps((None, error), pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        raise error from None
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _read(descriptor: int, count: int) -> bytes:
-    """The next `count` bytes. Ends this process if the other end is closed."""
-    data = bytearray()
-    while len(data) < count:
-        part = os.read(descriptor, count - len(data))
-        if not part:
-            os._exit(0)
-        data += part
-    return bytes(data)
-
-
-def identities(descriptors: Sequence[int]) -> list[tuple[int, int] | None]:
-    """The device and inode behind each descriptor; None for a closed one."""
-    files: list[tuple[int, int] | None] = []
-    for descriptor in descriptors:
-        try:
-            status = os.fstat(descriptor)
-            files.append((status.st_dev, status.st_ino))
-        except OSError:
-            files.append(None)
-    return files
-
-
-def out_of_reach(descriptor: int) -> int:
-    """Move a descriptor to a high number that no child inherits. Closes the given one and returns the new one."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = HIGHEST if soft == resource.RLIM_INFINITY else min(HIGHEST, soft)
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(0, most - MARGIN))
-    os.close(descriptor)
-    return high

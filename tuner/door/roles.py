@@ -20,7 +20,7 @@ from tuner.search.proposer import FixedOrder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tuner.measure.process.supervisor import Task
+    from tuner.measure.process.task import Task
     from tuner.measure.results import Outcome
     from tuner.search.pool import Pool
     from tuner.space.config import Config

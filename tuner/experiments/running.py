@@ -12,7 +12,8 @@ from tuner.experiments.stage import Audience, ReproductionRequest, Stage
 from tuner.languages import LANGUAGES
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT, check_timeout
 from tuner.measure.process import scratch
-from tuner.measure.process.supervisor import Supervisor, Task, announce
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.process.task import Task, announce
 from tuner.quoting import quoted
 from tuner.search.budget import Budget
 from tuner.space import operation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
-from tuner.measure.process.supervisor import Task
+from tuner.measure.process.task import Task
 from tuner.report import landscape
 from tuner.search.budget import UNLIMITED
 from tuner.store.store import Store

@@ -16,7 +16,7 @@ from tuner.catalog import kernel_names
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError
-from tuner.measure.process.supervisor import announce
+from tuner.measure.process.task import announce
 from tuner.search import strategies
 from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.listing import is_likely_cached, listed

@@ -12,7 +12,7 @@ from tuner import devices
 from tuner.catalog import catalog, kernel_names
 from tuner.errors import NoConfiguration, OptionError, OutOfMemory
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
-from tuner.measure.process.supervisor import Task
+from tuner.measure.process.task import Task
 from tuner.search import strategies
 from tuner.search.budget import Budget
 from tuner.space.chosen import Chosen

@@ -20,7 +20,7 @@ from tuner.measure.floor import Floor
 from tuner.measure.process import replies
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.channel import Process
-from tuner.measure.process.supervisor import announce, explained, uncomputed
+from tuner.measure.process.task import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
 from tuner.measure.timing.clock import Stopwatch, interleave
 from tuner.measure.workbench import Workbench

@@ -16,7 +16,7 @@ from typing import Any
 from tuner import paths
 from tuner.children import reaper
 from tuner.children.child import Child
-from tuner.children.forks import LOST_CHANNEL
+from tuner.children.fork_channel import LOST_CHANNEL
 from tuner.devices import environment
 from tuner.errors import BY_NAME, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch

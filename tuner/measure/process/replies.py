@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.children.forks import LOST_CHANNEL, Forks, identities, out_of_reach
+from tuner.children.descriptors import identities, out_of_reach
+from tuner.children.fork_channel import LOST_CHANNEL
+from tuner.children.forks import Forks
 from tuner.devices import environment
 from tuner.errors import BY_NAME, TunerError, WorkerDied
 

@@ -25,7 +25,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
-from tuner.children.forks import out_of_reach
+from tuner.children.descriptors import out_of_reach
 from tuner.devices.builds.allowance import Allowance
 from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns

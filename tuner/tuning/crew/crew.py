@@ -16,7 +16,8 @@ from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.measure.process import scratch
 from tuner.measure.process.attempts import with_retries
 from tuner.measure.process.compile_pool import CompilePool
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.process.task import Task
 from tuner.space import snapshot
 from tuner.space.scope import Scope
 from tuner.tuning.crew.run import CrewRun, TrialListener

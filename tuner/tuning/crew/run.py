@@ -24,7 +24,8 @@ from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.process.compile_pool import CompilePool
-    from tuner.measure.process.supervisor import Supervisor, Task
+    from tuner.measure.process.supervisor import Supervisor
+    from tuner.measure.process.task import Task
     from tuner.search.strategies import Search
     from tuner.tuning.ledger.ledger import Ledger
 

@@ -18,7 +18,8 @@ from tuner.space.texts import config_text
 from tuner.space.values.forms import ConfigReference, KernelReference
 
 if TYPE_CHECKING:
-    from tuner.measure.process.supervisor import Supervisor, Task
+    from tuner.measure.process.supervisor import Supervisor
+    from tuner.measure.process.task import Task
     from tuner.space.model import Operation
     from tuner.tuning.ledger.ledger import Ledger
 
