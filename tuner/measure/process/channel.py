@@ -24,6 +24,7 @@ from tuner.measure.process import scratch
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a reaper to kill the processes that it watches
 END_SECONDS = 5.0  # for a child to end after it has closed the channel
+SHORTEST_WAIT = 0.01  # seconds between two looks at the clock of a child that is suspended near its deadline
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # signals that no kernel fault raises
 
 
@@ -53,6 +54,8 @@ class Process:
         self._runs_kernels = module.endswith(".worker")
         self._child: int | None = None  # the child's process id, once it has replied
         self._stopping, self._stopped = threading.Lock(), False
+        self._suspended_at: float | None = None
+        self._suspended = 0.0  # seconds in all, without the present ones
 
     def ask(
         self, request: dict[str, Any], seconds: float, on_news: Callable[[dict[str, Any]], None] = lambda _: None
@@ -83,7 +86,7 @@ class Process:
             if isinstance(death, EnvironmentTrouble):
                 raise death from None
             raise EnvironmentTrouble(f"{death}, before it was asked") from None
-        while (news := (reply := self._reply(time.monotonic() + seconds, seconds)).get("news")) is not None:
+        while (news := (reply := self._reply(self._clock() + seconds, seconds)).get("news")) is not None:
             on_news(news)
         if self._pending:
             raise self._intrusion()
@@ -97,6 +100,37 @@ class Process:
         """The child's folder for temporary files."""
         return self._scratch
 
+    def suspend(self) -> None:
+        """Stop the child and what it has started where they are, if it has replied, until `resume` is called.
+
+        This time does not count as time of a request. Any thread may call this.
+        """
+        with self._stopping:
+            if self._signal(signal.SIGSTOP):
+                self._suspended_at = time.monotonic()
+
+    def resume(self) -> None:
+        """Let the child go on. Any thread may call this."""
+        with self._stopping:
+            if self._suspended_at is not None:
+                self._suspended += time.monotonic() - self._suspended_at
+                self._suspended_at = None
+                self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> bool:
+        """Signal the child's process group. Returns whether that is possible."""
+        if self._stopped or self._child is None or self._suspended_at is not None:
+            return False
+        try:
+            os.killpg(self._child, number)
+        except OSError:  # it has ended, which its next reply shows
+            return False
+        return True
+
+    def _clock(self) -> float:
+        """Seconds that the child was not suspended, from any point in time."""
+        return (self._suspended_at or time.monotonic()) - self._suspended
+
     def answer(self, data: dict[str, Any]) -> None:
         """Answer a question that the child asked in its news."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended: whatever waits for its reply says so
@@ -104,7 +138,7 @@ class Process:
             self._process.stdin.flush()
 
     def _reply(self, deadline: float, seconds: float) -> dict[str, Any]:
-        """The child's next message, by `deadline`, which is in `seconds`."""
+        """The child's next message, by `deadline` on the child's clock, which is in `seconds`."""
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(deadline, seconds)))
             number, child = reply.pop("number"), reply.pop("pid")
@@ -145,10 +179,10 @@ class Process:
 
     def _line(self, deadline: float, seconds: float) -> bytes:
         while b"\n" not in self._pending:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or not self._readable(remaining):
-                self.stop()
-                raise WorkerDied(f"not finished after {seconds:g} s; a longer timeout allows more", "timeout")
+            while not self._readable(max(SHORTEST_WAIT, deadline - self._clock())):
+                if self._clock() >= deadline:
+                    self.stop()
+                    raise WorkerDied(f"not finished after {seconds:g} s; a longer timeout allows more", "timeout")
             data = os.read(self._process.stdout.fileno(), 1 << 20)
             if not data:
                 raise self._death()

@@ -39,7 +39,8 @@ class CompilePool:
     configurations a search may ask for before they are built.
 
     If the device is this machine's processor, compiling would disturb the times. So building and measuring alternate
-    there: the whole queue is built on all cores, then measured, then refilled.
+    there: all cores build until the configuration that is to be measured is built. Builds that are not completed then
+    are suspended, and go on when the pool is asked for one that is not built. So no core waits for another.
     """
 
     def __init__(self, timeout: float, device_ids: Sequence[str], modules: Sequence[str] = ()) -> None:
@@ -55,7 +56,8 @@ class CompilePool:
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
         self._problem: Problem | None = None
         self._alternate = False
-        self._queueing = threading.Lock()  # guards `_builds` and `_asked`
+        self._queueing = threading.Lock()  # guards `_builds`, `_asked` and `_waiting`
+        self._waiting = 0  # threads that wait for a build
         self._submitting, self._closed = threading.Lock(), False
 
     def switch_to(self, space: Space, scope: Scope, device: DeviceInfo, compiler: str | None = None) -> None:
@@ -66,7 +68,7 @@ class CompilePool:
             self._builds.clear()
             self._asked.clear()
             now = space, scope, device.id, compiler
-            if self._problem is not None and not self._alternate:  # a queue is built as a whole there
+            if self._problem is not None:
                 before = self._problem
                 self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
             self._problem = now
@@ -101,8 +103,6 @@ class CompilePool:
         The latter replace the earlier likely ones. Reads at most AHEAD configurations for each compile worker.
         """
         with self._queueing:
-            if self._alternate and self._builds:
-                return
             if asked is not None:
                 self._begin(asked)
             self._drop_likely()
@@ -112,15 +112,16 @@ class CompilePool:
                     self._builds[key] = self._submit(config)
 
     def is_ready(self, config: Config) -> bool:
-        """Whether a device may measure `config` now: it is built, or `wait` builds the whole queue anyway."""
+        """Whether `wait` would return at once: `config` is built, or nobody has asked for it."""
         with self._queueing:
             build = self._builds.get(config_key(config))
-            return self._alternate or build is None or build.done()
+            return build is None or build.done()
 
     def wait_for_any(self, configs: Iterable[Config], seconds: float) -> None:
         """Wait until one of these configurations is ready, for up to `seconds`."""
         with self._queueing:
             builds = [build for config in configs if (build := self._builds.get(config_key(config))) is not None]
+        self._workers.resume()
         futures.wait(builds, seconds, futures.FIRST_COMPLETED)
 
     def wait(self, config: Config) -> None:
@@ -129,17 +130,20 @@ class CompilePool:
         Raises TrialError if it does not compile or cannot be launched, WorkerDied if the compiler crashes twice or
         times out, and EnvironmentTrouble if the machine is to blame. The next call builds the configuration again.
         """
-        if self._alternate:
-            for other in list(self._builds.values()):
-                with contextlib.suppress(CancelledError):
-                    other.exception()  # futures.wait never returns for a cancelled future
         with self._queueing:
             build = self._begin(config)
+            self._waiting += 1
+            if not build.done():
+                self._workers.resume()
         try:
             with contextlib.suppress(CancelledError):
                 build.result()
         finally:
             self.forget(config)
+            with self._queueing:
+                self._waiting -= 1
+                if self._alternate and not self._waiting:
+                    self._workers.suspend()
 
     def forget(self, config: Config) -> None:
         """Cancel the build of `config`, unless it is in progress."""
@@ -154,10 +158,15 @@ class CompilePool:
         key = config_key(config)
         self._asked.add(key)
         build = self._builds.get(key)
-        if build is None or build.cancel():
+        if build is None or (not self._is_next(build) and build.cancel()):
             self._drop_likely()
+            self._builds.pop(key, None)
             build = self._builds[key] = self._submit(config)
         return build
+
+    def _is_next(self, build: Future[None]) -> bool:
+        """Whether no other build will begin before this one."""
+        return build is next((each for each in self._builds.values() if not (each.running() or each.done())), None)
 
     def _drop_likely(self) -> None:
         """Cancel the builds that were not asked for and have not begun."""
@@ -186,7 +195,6 @@ class CompilePool:
         began = time.perf_counter()
         try:
             launch = self._workers.built(completed(space, config), task)["launch"]
-            logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
         except Stopped:
@@ -200,6 +208,7 @@ class CompilePool:
                 if error.reason == "timeout":
                     raise
                 # The worker will meet the same crash or trouble and report it.
+        logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
 
 
 def completed(space: Space, config: Config) -> Config:

@@ -44,11 +44,29 @@ class CompileWorkers:
             self._processes.append(self._started())
         self._idle = list(self._processes)
         self._starting, self._closed = threading.Lock(), False
+        self._going_on = threading.Event()  # cleared while the workers are suspended
+        self._going_on.set()
+
+    def suspend(self) -> None:
+        """Stop all builds where they are, and begin none, until `resume` is called."""
+        with self._starting:
+            self._going_on.clear()
+            for process in self._processes:
+                process.suspend()
+
+    def resume(self) -> None:
+        """Let builds go on."""
+        if not self._going_on.is_set():
+            with self._starting:
+                for process in self._processes:
+                    process.resume()
+                self._going_on.set()
 
     def stop(self) -> None:
         """Stop all workers, even during a build, and start no more."""
         with self._starting:
             self._closed = True
+            self._going_on.set()
         for process in list(self._processes):  # a copy, because a thread may discard one meanwhile
             process.stop()
 
@@ -69,7 +87,8 @@ class CompileWorkers:
 
     def built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
         """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an
-        empty kernel has been built. Raises as `_ask` does."""
+        empty kernel has been built. Raises as `_ask` does, and Stopped."""
+        self._going_on.wait()
         self._ensure_process(task)
         try:
             return self._ask({"build": config}, "compile ")

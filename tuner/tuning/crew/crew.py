@@ -138,6 +138,7 @@ class Crew:
         """The outcome of a configuration on the first device, beside any search. Raises as `CompilePool.wait` and
         `Supervisor.measure` do."""
         assert self._compile_pool is not None
+        self.lead.get_ready()  # while builds go on
         self._compile_pool.wait(config)
         return self.lead.measure(config)
 
