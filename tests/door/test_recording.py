@@ -15,8 +15,8 @@ from helpers.spaces import WIDEST
 from tuner import devices
 from tuner.devices.program import build
 from tuner.door import spaces
-from tuner.door.arguments import passed
-from tuner.door.call import Call
+from tuner.door.calls.arguments import passed
+from tuner.door.calls.call import Call
 from tuner.space.instance import Instance
 
 pytestmark = pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_tuner.accuracy import TunablePrecision
 from kernel_tuner.observers import BenchmarkObserver
 
 import tuner
@@ -58,16 +59,35 @@ def test_values_of_other_types_are_one_message(options: dict[str, Any], message:
     assert "\n" not in str(caught.value)
 
 
-def test_an_array_in_place_of_arguments_and_a_number_that_no_space_holds_are_named() -> None:
+def test_an_array_in_place_of_arguments_and_numbers_that_c_does_not_get_are_named() -> None:
     y = np.zeros(100, np.float32)
     for arguments, message in (
         (y, "arguments: of type ndarray: write a list"),
         ([], "arguments: f takes none, which is not supported; run this kernel with kernel_tuner itself"),
-        ([y, np.float32("inf")], r"arguments\[1\]: inf: numbers from 2\*\*64 on"),
-        ([y, np.float32(1e30)], r"arguments\[1\]: 1.*e\+30: numbers from 2\*\*64 on"),
+        ([y, np.float32("inf")], r"arguments\[1\]: inf: in C, numbers from 2\*\*64 on"),
+        ([y, np.float32(1e30)], r"arguments\[1\]: 1.*e\+30: in C, numbers from 2\*\*64 on"),
+        ([y, 2**40], r"arguments\[1\]: 1099511627776: write a NumPy number, such as numpy.int64\(1099511627776\)"),
+        ([y, 0.5], r"arguments\[1\]: 0.5: write a NumPy number, such as numpy.float32\(0.5\)"),
+        ([TunablePrecision("a", y), y], r"arguments\[0\]: TunablePrecision: arguments that depend on a parameter are"),
     ):
         with pytest.raises(RequestError, match=message):
             tune_kernel("f", "void f(float *y, float s) { }", 1, arguments, {"a": [1]}, lang="C")
+
+
+@pytest.mark.parametrize("number", [np.float32("nan"), np.float32("-inf"), np.float64(1e30)])
+def test_numbers_that_no_expression_can_be_reach_a_kernel_of_a_device(number: Any) -> None:
+    kind = "float" if number.dtype == np.float32 else "double"
+    source = f"""
+    __kernel void f(__global {kind} *y, {kind} s) {{
+        if (get_global_id(0) == 0) y[0] = isnan(s) ? 1 : s < 0 ? (isinf(s) ? 2 : 3) : s;
+    }}
+    """
+    expected = np.array([1 if np.isnan(number) else 2 if number < 0 else number], number.dtype)
+    arguments, parameters = [np.zeros(1, number.dtype), number], {"block_size_x": [1]}
+    rows, env = tune_kernel("f", source, 1, arguments, parameters, answer=[expected, None], quiet=True)
+    assert "__error__" not in rows[0]
+    assert env["platform_name"]
+    assert env["device_version"].startswith("OpenCL")
 
 
 def test_numbers_of_numpy_and_the_seed_of_a_strategy_are_taken() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,29 @@ def test_a_missing_script_and_an_error_of_ours_are_one_line(tmp_path: Path) -> N
     )
     done = run(tmp_path, "tune.py")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_an_interrupt_is_one_line_and_what_was_measured_is_in_the_cache_file(tmp_path: Path) -> None:
+    source = SCALE.replace("BODY", "").replace("return", "usleep(100000); return")
+    text = f"""
+import kernel_tuner, numpy
+x = numpy.ones(100, numpy.float32)
+kernel_tuner.tune_kernel(
+    "scale", {"#include <unistd.h>" + source!r}, 100, [0 * x, x, numpy.int32(100)],
+    {{"unroll": [4], "width": list(range(1000))}}, lang="C", cache="rows", quiet=True)
+"""
+    (tmp_path / "tune.py").write_text(text)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tuner.door", "tune.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as running:
+        file = tmp_path / "rows.json"
+        while not (file.exists() and "compile_time" in file.read_text()):
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        errors = running.communicate()[1]
+    assert running.returncode == 130
+    assert errors == "tuner: interrupted; run the script again to continue: what was measured is kept\n"
 
 
 def test_run_kernel_returns_all_arguments_after_the_run() -> None:

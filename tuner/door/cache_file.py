@@ -13,7 +13,7 @@ from typing import Any
 from kernel_tuner import util
 
 from tuner import paths
-from tuner.door.call import Call
+from tuner.door.calls.call import Call
 from tuner.door.results import Row, WrongResultConfig
 from tuner.errors import RequestError
 

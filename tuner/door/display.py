@@ -10,7 +10,7 @@ from typing import Any
 from kernel_tuner import util
 
 from tuner.door import results
-from tuner.door.call import Call
+from tuner.door.calls.call import Call
 from tuner.door.results import Row
 from tuner.quoting import quoted
 from tuner.tuning.exploration import SearchStart

@@ -12,7 +12,7 @@ from kernel_tuner.observers.observer import OutputObserver
 from kernel_tuner.observers.register import RegisterObserver
 
 from tuner.door import sending
-from tuner.door.call import ELSEWHERE, Call
+from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 
 

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 import kernel_tuner
 
-from tuner.door import arguments as call_arguments
-from tuner.door import checks, replacement, script_restrictions, spaces
-from tuner.door.call import Call
+from tuner.door import replacement, spaces
+from tuner.door.calls import arguments as call_arguments
+from tuner.door.calls import checks, macros, script_restrictions
+from tuner.door.calls.call import Call
 from tuner.errors import RequestError
 from tuner.quoting import shown
 from tuner.space.expressions.function_names import origin
@@ -78,6 +79,11 @@ class ScriptRecording:
         call = Call.of(given)
         if call.generator is not None:
             raise RequestError("kernel_source: a function makes the source, which no space file can hold")
+        if not macros.are_options(call):
+            raise RequestError(
+                "defines: no space file can hold functions, texts with spaces, or other values of parameters; write "
+                "the macros into the source"
+            )
         file = self._file(written_files.stem(call.kernel_name))
         arrays = file.with_suffix(".files").resolve()
         atol = 1e-6 if given["atol"] is None else given["atol"]

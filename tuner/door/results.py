@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from kernel_tuner import util
 
 from tuner.devices import DeviceInfo
-from tuner.door.arguments import VERIFIED
-from tuner.door.call import Call
+from tuner.door.calls.arguments import VERIFIED
+from tuner.door.calls.call import Call
 from tuner.door.verification import RAISED
 from tuner.errors import RequestError
 from tuner.measure.results import BUILD, MEASURE, VERIFY, WRONG
@@ -93,6 +94,7 @@ def _error(reason: str, is_wrong: bool) -> util.ErrorConfig:
 def environment(device: DeviceInfo, call: Call, objective: str, iterations: int) -> dict[str, Any]:
     """What Kernel Tuner says about the machine and the run, as far as it is known here."""
     return {
+        **_versions(device),
         "iterations": iterations,
         "compiler_options": list(call.compiler_options or ()),
         "device_name": device.name,
@@ -101,6 +103,19 @@ def environment(device: DeviceInfo, call: Call, objective: str, iterations: int)
         "tuner": device.id,
         "objective": objective,
     }
+
+
+def _versions(device: DeviceInfo) -> dict[str, str]:
+    """What Kernel Tuner says about the driver, by its names."""
+    if device.kind == "opencl":
+        from tuner.devices.opencl.device import versions
+
+        return versions(int(device.id.partition(":")[2]))
+    if device.kind == "cuda":
+        driver = re.search(r"CUDA driver ([\d.]+)", device.toolchain)
+        capability = f"{10 * device.limits.compute_capability:.0f}"
+        return {"compute_capability": capability, **({"cuda_version": driver[1]} if driver else {})}
+    return {"CC Version": device.toolchain}
 
 
 def best(rows: Sequence[Row], objective: str, is_higher_better: bool) -> Row | None:

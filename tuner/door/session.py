@@ -17,13 +17,14 @@ from kernel_tuner import util
 
 from tuner import paths
 from tuner.catalog import catalog
-from tuner.door import arguments as call_arguments
-from tuner.door import geometry, observation, results, roles, script_restrictions, spaces, verification
-from tuner.door.arguments import ScriptArgument
+from tuner.door import observation, results, roles, spaces, verification
 from tuner.door.cache_file import CacheFile
-from tuner.door.call import Call
+from tuner.door.calls import arguments as call_arguments
+from tuner.door.calls import geometry, script_restrictions
+from tuner.door.calls.arguments import ScriptArgument
+from tuner.door.calls.call import Call
+from tuner.door.calls.goal import Goal
 from tuner.door.display import Display
-from tuner.door.goal import Goal
 from tuner.door.results import Row
 from tuner.errors import NoConfiguration, RequestError
 from tuner.measure.method import Method
@@ -214,7 +215,10 @@ def _kept(space: PythonSpace, tuned: Space, store: Path | None) -> Space:
     if store is None:
         return tuned
     if tuned.generated is not None:
-        raise RequestError("store: the source is a function, which no space file can hold; leave `store` out")
+        raise RequestError(
+            "store: `kernel_source` or `defines` gives each configuration a source of its own, which no space file can "
+            "hold; leave `store` out"
+        )
     if tuned.computed:
         raise RequestError("store: functions compute the grid, which no space file can hold; leave `store` out")
     file = store.resolve() / f"{space.name.rpartition('/')[2]}.yaml"

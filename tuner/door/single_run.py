@@ -12,11 +12,11 @@ import numpy as np
 
 from tuner import devices, paths
 from tuner.devices.program import Program, build
-from tuner.door import arguments as call_arguments
 from tuner.door import spaces
-from tuner.door.arguments import Array, ScriptArgument
-from tuner.door.call import Call
-from tuner.door.device_names import device_name
+from tuner.door.calls import arguments as call_arguments
+from tuner.door.calls.arguments import Array, ScriptArgument
+from tuner.door.calls.call import Call
+from tuner.door.calls.device_names import device_name
 from tuner.space.instance import checked
 from tuner.space.python import written_files
 

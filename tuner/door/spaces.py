@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tuner.door import compiler_options, generated_sources, geometry, script_restrictions
-from tuner.door.arguments import Array, ScriptArgument
-from tuner.door.call import ELSEWHERE, Call
+from tuner.door import generated_sources
+from tuner.door.calls import compiler_options, geometry, macros, script_restrictions
+from tuner.door.calls.arguments import Array, ScriptArgument
+from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 from tuner.space import model
@@ -113,7 +114,7 @@ def space(
         # A grid that is too large fails when it is tried: to exclude it, functions would be asked for all grids.
         restrictions=tuple(each for each in made.model.restrictions if not each.that.names & computed.keys()),
     )
-    if call.generator is not None:
+    if call.generator is not None or not macros.are_options(call):
         generated = generated_sources.written(call, made.model, _source, folder)
         return made, replace(tuned, generated=generated)
     return made, tuned
@@ -147,14 +148,18 @@ def _parameters(call: Call) -> dict[str, list[Any]]:
     return plain or {NONE: [0]}
 
 
-def _source(call: Call, text: str) -> Path | str:
-    """The kernel's file, or its text where that must be changed."""
+def _source(call: Call, text: str, config: Mapping[str, Any] | None = None) -> Path | str:
+    """The kernel's file, or its text where that must be changed.
+
+    config: the configuration whose source it is, if each has its own.
+    """
+    heading = macros.heading(call, config)
     unroll = [name for name in call.parameters if _UNROLL in name]
     if call.language == "c" and 'extern "C"' not in text:
-        return f'extern "C" {{\n#line 1\n{text}\n}}\n'
+        return f'{heading}extern "C" {{\n#line 1\n{text}\n}}\n'
     if call.language == "cuda" and any(re.search(rf"#pragma\s+unroll\s+{name}\b", text) for name in unroll):
-        return _with_unrolling(text, unroll)
-    return call.file or text
+        return heading + _with_unrolling(text, unroll)
+    return f"{heading}{text}" if heading else call.file or text
 
 
 def _with_unrolling(text: str, names: Sequence[str]) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import kernel_tuner
 
-from tuner.door import checks
-from tuner.door.call import ELSEWHERE, Call
-from tuner.door.device_names import device_name
-from tuner.door.goal import Goal
+from tuner.door.calls import checks
+from tuner.door.calls.call import ELSEWHERE, Call
+from tuner.door.calls.device_names import device_name
+from tuner.door.calls.goal import Goal
 from tuner.door.results import Row
 from tuner.door.session import Session
 from tuner.errors import OptionError, RequestError

@@ -9,8 +9,8 @@ from typing import Any
 from kernel_tuner.util import normalize_verify_function
 
 from tuner.door import sending
-from tuner.door.arguments import VERIFIED, ScriptArgument, content, is_fortran
-from tuner.door.call import Call
+from tuner.door.calls.arguments import VERIFIED, ScriptArgument, content, is_fortran
+from tuner.door.calls.call import Call
 from tuner.space.expressions.function_names import origin
 
 RAISED = "verify: "  # begins the message of an error in `verify`, behind that of the file below

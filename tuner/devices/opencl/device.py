@@ -73,6 +73,18 @@ def number_in_platform(platform: int, number: int) -> int | None:
     return _numbers().get(platforms[platform].get_devices()[number])
 
 
+def versions(number: int) -> dict[str, str]:
+    """What a device and its platform say of themselves, by the names of OpenCL's queries."""
+    device = _devices()[number]
+    return {
+        "platform_name": device.platform.name,
+        "platform_version": device.platform.version,
+        "device_version": device.version,
+        "opencl_c_version": device.opencl_c_version,
+        "driver_version": device.driver_version,
+    }
+
+
 class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 

@@ -6,10 +6,10 @@ import importlib.util
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from tuner.devices.host import compiler
-from tuner.door.call import ELSEWHERE, Call, braced
+from tuner.door.calls import macros
+from tuner.door.calls.call import Call
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 
@@ -42,10 +42,9 @@ def of(call: Call) -> tuple[list[str], list[str]]:
     if '#include "' in call.text or "# include" in call.text:  # relative to the source, or to the script's own folder
         folders += [str(call.file.parent)] if call.file is not None else []
         folders.append(str(Path.cwd()))
-    defines = [f"-D{name}={_definition(name, value, call)}" for name, value in (call.defines or {}).items()]
     cpp = ["-xc++"] if call.language == "c" else []
     own = [folder for folder in [_of_cupy(call)] if folder is not None]
-    return [*cpp, *options, *defines], list(dict.fromkeys([*folders, *map(str, own)]))
+    return [*cpp, *options, *macros.options(call)], list(dict.fromkeys([*folders, *map(str, own)]))
 
 
 def _check_compiler(call: Call) -> None:
@@ -88,9 +87,3 @@ def _of_cupy(call: Call) -> Path | None:
         return None
     folders = (found and found.submodule_search_locations) or ()
     return next((own for folder in folders if (own := Path(folder) / "_core" / "include").is_dir()), None)
-
-
-def _definition(name: str, value: Any, call: Call) -> str:
-    if callable(value):
-        raise RequestError(f"defines: {name} is a function; write a text, or {ELSEWHERE}")
-    return braced(value, call.parameters) if isinstance(value, str) else str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_tuner.util import get_objective_defaults
 
-from tuner.door.call import ELSEWHERE
+from tuner.door.calls.call import ELSEWHERE
 from tuner.errors import RequestError
 from tuner.measure.method import Objective
 from tuner.quoting import quoted

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from kernel_tuner import util
 
-from tuner.door.call import Call
+from tuner.door.calls.call import Call
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import described
 from tuner.space import expressions

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.door.call import ELSEWHERE, Call
+from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import RequestError
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import arithmetic
@@ -48,6 +48,7 @@ class ScriptArgument:
         """The argument as a space declares it. The content of an array is written into `folder`."""
         value = self.value
         if not isinstance(value, np.ndarray):
+            value = _as_bits(value) if is_unusual(value) else value
             number = value.item()
             return {
                 "name": self.name,
@@ -82,7 +83,7 @@ def passed(call: Call) -> list[ScriptArgument]:
     names = _names(call, prototype)
     constant = [False] * len(names) if prototype is None else [p.is_const for p in prototype.parameters or ()]
     own = [
-        ScriptArgument(name, _value(argument, position), is_constant, is_transposed=is_fortran(argument))
+        ScriptArgument(name, _value(argument, position, call), is_constant, is_transposed=is_fortran(argument))
         for position, (name, argument, is_constant) in enumerate(zip(names, call.arguments, constant, strict=True))
     ]
     symbols = [
@@ -113,18 +114,37 @@ def _free(word: str, name: str, others: Sequence[str], call: Call) -> str:
     return name if is_taken or word.startswith(("problem_size_", "blocks_")) else word
 
 
-def _value(argument: Any, position: int) -> Array | np.generic:
+def _like(number: float) -> str:
+    """A type of NumPy that holds a number of Python."""
+    if isinstance(number, bool | int):
+        return next((name for name in ("int32", "int64", "uint64") if DTYPES[name].holds(number)), "float64")
+    return "float32"
+
+
+def is_unusual(value: np.generic) -> bool:
+    """Whether a number is none that an expression can be: NaN, infinite, or from 2**64 on."""
+    return value.dtype.kind not in "biu" and not abs(float(value)) < MOST
+
+
+def _as_bits(value: np.generic) -> np.generic:
+    """The unsigned integer of the same bits, which a device gets in the same way."""
+    return np.frombuffer(value.tobytes(), f"u{value.dtype.itemsize}")[0]  # type: ignore[no-any-return]
+
+
+def _value(argument: Any, position: int, call: Call) -> Array | np.generic:
     where = f"arguments[{position}]"
     if isinstance(argument, np.generic):
         _check_type(argument.dtype, where)
-        if argument.dtype.kind not in "biu" and not abs(float(argument)) < MOST:
+        if is_unusual(argument) and call.language == "c":
             raise RequestError(
-                f"{where}: {argument}: numbers from 2**64 on, infinities and NaN are passed in arrays only; write it "
-                f"into the source, or {ELSEWHERE}"
+                f"{where}: {argument}: in C, numbers from 2**64 on, infinities and NaN are passed in arrays only; "
+                f"write the number into the source, or {ELSEWHERE}"
             )
         return argument
     if isinstance(argument, bool | int | float):
-        raise RequestError(f"{where}: {argument!r}: write a NumPy number, such as numpy.int32({argument!r})")
+        raise RequestError(
+            f"{where}: {argument!r}: write a NumPy number, such as numpy.{_like(argument)}({argument!r})"
+        )
     return _array(argument, where)
 
 
@@ -136,7 +156,10 @@ def is_fortran(argument: Any) -> bool:
 def _array(argument: Any, where: str) -> Array:
     """The content of an array of NumPy, CuPy or torch, in the order of its memory."""
     if hasattr(argument, "param_key"):
-        raise RequestError(f"{where}: Tunable arguments are not supported; {ELSEWHERE}")
+        raise RequestError(
+            f"{where}: {type(argument).__name__}: arguments that depend on a parameter are not supported; pass one "
+            f"array and convert it in the kernel, to a type that the parameter names, or {ELSEWHERE}"
+        )
     argument = content(argument)
     if not isinstance(argument, np.ndarray):
         raise RequestError(f"{where}: of type {type(argument).__name__}; pass an array or a number of NumPy")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tuner.door import script_functions
-from tuner.door.call import ELSEWHERE, Call
+from tuner.door.calls import script_functions
+from tuner.door.calls.call import ELSEWHERE, Call
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import quoted
 from tuner.space import expressions

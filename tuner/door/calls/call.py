@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from kernel_tuner import util
 
-from tuner.door import script_functions
+from tuner.door.calls import script_functions
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 

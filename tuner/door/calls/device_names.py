@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.door.call import Call
+from tuner.door.calls.call import Call
 from tuner.errors import RequestError
 
 
