@@ -21,11 +21,22 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBLEMS = {"softmax": "16384x1000", "matmul": "4096x4096x4096", "attention": "16x2048"}
 OPTIONS = ("num_warps", "num_stages")
+PARTS = {
+    "nothing": ("tuner", "@triton.autotune"),
+    "ahead": ("built in parallel",),
+    "cached": ("tuner, cached", "Triton, cached"),
+}
+RATIOS = {
+    "from nothing": ("tuner", "@triton.autotune"),
+    "beside builds in parallel": ("tuner", "built in parallel"),
+    "with all builds cached": ("tuner, cached", "Triton, cached"),
+}
 
 
 def chosen(kernel: str, most: int) -> tuple[Any, Any, list[dict[str, Any]]]:
@@ -152,25 +163,29 @@ def seconds_of(command: list[str], folder: Path) -> tuple[float, str]:
     return time.perf_counter() - began, "; ".join(done.stdout.strip().splitlines()[-2:])
 
 
-def tuning(kernel: str, most: int) -> None:
-    """Print the wall time of both."""
-    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
-        file = as_file(kernel, most, Path(ours))
-        tune = [sys.executable, "-m", "tuner", str(file), PROBLEMS[kernel], "--budget", "1000"]
-        own, said = seconds_of([*tune, "--results", f"{ours}/results"], Path(ours))
-        again, _ = seconds_of([*tune, "--results", f"{ours}/again", "--fresh"], Path(ours))
-        script = [sys.executable, __file__, "--autotune", kernel, "--most", str(most)]
-        other, answered = seconds_of(script, Path(theirs))
-        ahead, answered_ahead = seconds_of([*script, "--ahead"], Path(theirs) / "ahead")
-        cached, _ = seconds_of(script, Path(theirs))
+def tuning(kernel: str, most: int, times: int, parts: list[str]) -> None:
+    """Print the wall times of both: each of `times`, in turns."""
     print(f"{kernel} {PROBLEMS[kernel]}, at most {most} configurations")
-    print(f"  tuner                        {own:6.1f} s   {said}")
-    print(f"  @triton.autotune             {other:6.1f} s   {other / own:.2f} x   {answered}")
-    print(f"  the same, built in parallel  {ahead:6.1f} s   {ahead / own:.2f} x   {answered_ahead}")
-    print(
-        f"  with all builds cached: tuner {again:.1f} s, @triton.autotune {cached:.1f} s, {cached / again:.2f} x",
-        flush=True,
-    )
+    seconds: dict[str, list[float]] = {}
+    for number in range(times):
+        with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
+            file = as_file(kernel, most, Path(ours))
+            tune = [sys.executable, "-m", "tuner", str(file), PROBLEMS[kernel], "--budget", "1000"]
+            script = [sys.executable, __file__, "--autotune", kernel, "--most", str(most)]
+            runs = {
+                "tuner": ([*tune, "--results", f"{ours}/results"], Path(ours)),
+                "@triton.autotune": (script, Path(theirs)),
+                "built in parallel": ([*script, "--ahead"], Path(theirs) / "ahead"),
+                "tuner, cached": ([*tune, "--results", f"{ours}/again", "--fresh"], Path(ours)),
+                "Triton, cached": (script, Path(theirs)),
+            }
+            for name in [name for part in ("nothing", "ahead", "cached") if part in parts for name in PARTS[part]]:
+                found, said = seconds_of(*runs[name])
+                seconds.setdefault(name, []).append(found)
+                print(f"  {name:18} {found:6.2f} s   {said if not number else ''}", flush=True)
+    for name, (own, other) in {part: pair for part, pair in RATIOS.items() if pair[1] in seconds}.items():
+        ratio = median(seconds[other]) / median(seconds[own])
+        print(f"  {name}: {ratio:.2f} x, the medians of {times}", flush=True)
 
 
 def host_us(call: Callable[[], object], calls: int = 500) -> float:
@@ -216,6 +231,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--most", type=int, default=24, help="configurations of each kernel")
+    parser.add_argument("--times", type=int, default=1, help="runs of each")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="needs `nothing`")
     parser.add_argument("--autotune", help=argparse.SUPPRESS)
     parser.add_argument("--ahead", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -223,7 +240,7 @@ def main() -> None:
         autotuned(given.autotune, given.most, given.ahead)
         return
     for kernel in given.kernels:
-        tuning(kernel, given.most)
+        tuning(kernel, given.most, given.times, given.parts)
     launching()
 
 

@@ -146,12 +146,9 @@ def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
     text = "".join(
         Path(bench_kernels.__file__).with_name(file).read_text() for file in ("bench_kernels.cu", "elements.cu")
     )
-    kernels = ["draw_table", "draw_standard"]
-    if dtype.is_exact or name in ("float32", "float64"):
-        kernels += ["draw_sequence", "draw_integers"]
-    if name in ("float32", "float64"):
-        kernels += ["draw_uniform", "draw_normal"]
-    source = Source(placing.drawing_macros(dtype) + text, tuple(kernels), ())
+    kinds = placing.drawable(dtype)
+    assert len(kinds) == (6 if name in ("float32", "float64") else 4 if dtype.is_exact else 2)
+    source = Source(placing.drawing_macros(dtype, kinds) + text, tuple(f"draw_{kind}" for kind in kinds), ())
     assert compiler.compile_cubin(source, "sm_90a").binary.startswith(b"\x7fELF")
 
 

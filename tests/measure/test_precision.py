@@ -198,6 +198,19 @@ def test_doubles_that_are_drawn_are_no_floats(dtype: str, fill: Any, host: Devic
         assert last_bits.mean() == pytest.approx(0.5, abs=0.02)
 
 
+def test_an_output_of_fewer_bits_than_rounded_inputs_says_nothing_about_them(host: Device, tmp_path: Path) -> None:
+    """A right float16 output is off by as much as TF32 inputs make it; bfloat16 ones make it worse."""
+    code = "void f(void *y, const void *x, int n) { (void)y, (void)x, (void)n; }"
+    arguments = [array("y", "float16", ["n"], "out"), array("x", "float32", ["n"])]
+    wide = written(tmp_path, code, arguments, "x", tolerance={"rtol": "2 * epsilon"})
+    assert verdict(wide, host, "1000") == precision.PrecisionVerdict()
+    wider = written(tmp_path, code, arguments, "x", tolerance={"rtol": 0.1}, accept=["rounded_inputs"])
+    assert verdict(wider, host, "1000").accepted == [
+        "outputs rounded to bfloat16 of y",
+        "inputs rounded to bfloat16 of y",
+    ]
+
+
 @pytest.mark.slow
 def test_a_kernel_of_doubles_that_computes_in_floats_is_wrong(tune: Tune, tmp_path: Path) -> None:
     code = "void f(double *y, const double *x, int n) { for (int i = 0; i < n; i++) y[i] = a ? x[i] : (float)x[i]; }"

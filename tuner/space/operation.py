@@ -57,15 +57,19 @@ def inputs(
     """
     arrays: dict[str, Elements] = {}
     for position, argument in enumerate(operation.arrays):
-        element, size = dtype(argument, scope), shape(argument, scope)
-        if argument.name in filled:
-            arrays[argument.name] = Held(filled[argument.name])
-        elif argument.fill is None:
-            arrays[argument.name] = fills.standard(element, size, seed, position)
-        else:
-            fill = _fill_at(argument.name, argument.fill, scope, element)
-            arrays[argument.name] = fills.contents(fill, argument.name, element, size, seed, position)
+        given = filled.get(argument.name)
+        arrays[argument.name] = content(argument, scope, seed, position) if given is None else Held(given)
     return arrays | held(constants(operation, scope))
+
+
+def content(argument: Argument, scope: Scope, seed: int, position: int) -> Elements:
+    """The contents of an array that no Python function fills; `position` is its index among the arrays. Raises
+    SpaceError."""
+    element, size = dtype(argument, scope), shape(argument, scope)
+    if argument.fill is None:
+        return fills.standard(element, size, seed, position)
+    fill = _fill_at(argument.name, argument.fill, scope, element)
+    return fills.contents(fill, argument.name, element, size, seed, position)
 
 
 def _fill_at(name: str, fill: Fill, scope: Scope, element: DType) -> Fill:

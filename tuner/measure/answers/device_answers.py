@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 EXPENSIVE = 1 << 27  # multiplications in matrix products that take a host longer than a GPU takes to load its library
 _SAMPLES = 16  # elements that the host recomputes
-_CLOSE = 1e-12  # relative tolerance of these elements, which use the same operations, given what is stored
-_DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
 _MANY = 1 << 20  # threads that keep a GPU busy
 _FEW_TERMS = 256  # that a thread combines at least
@@ -110,7 +108,7 @@ class _Computation:
         text, sample = node.text("i", operands), _sample(node.size)
         expected = node.at(sample, self._values)
         self._placer.evaluate(text, self._arrays(operands), operands.numbers, memory, dtype)
-        self._compare(self._placer.doubles(memory, sample, dtype), expected, np.zeros(len(sample)))
+        self._placer.compare(self._placer.doubles(memory, sample, dtype), expected, np.zeros(len(sample)))
 
     def _stored(self, node: Input | Stored) -> Buffer:
         """The memory of an array or a stored node, which is computed once."""
@@ -143,7 +141,7 @@ class _Computation:
         arrays, expected = self._arrays(operands), node.at(sample, self._values)
         self._placer.evaluate(text, arrays, operands.numbers, memory)
         self._memory = {array: held for array, held in self._memory.items() if held is not memory}
-        self._compare(self._placer.doubles(memory, sample), expected, np.abs(expected))
+        self._placer.compare(self._placer.doubles(memory, sample), expected, np.abs(expected))
 
     def _fold(self, fold: Fold, memory: Buffer) -> None:
         """Combine terms: with few elements of many terms in several steps, because each thread combines some."""
@@ -180,7 +178,7 @@ class _Computation:
                 terms = np.where(inside, terms, terms[:, :1])
                 expected = terms.max(axis=1) if fold.kind == "max" else terms.min(axis=1)
                 scale = np.abs(expected)
-        self._compare(self._placer.doubles(memory, sample), expected, scale)
+        self._placer.compare(self._placer.doubles(memory, sample), expected, scale)
 
     def _cumulate(self, node: Cumulated, memory: Buffer) -> None:
         """Running sums: the host adds up the chunks' sums, and a thread continues each chunk from there."""
@@ -200,15 +198,7 @@ class _Computation:
         with np.errstate(all="ignore"):
             expected = before[chunk] + terms.sum(axis=1)
             scale = np.abs(before[chunk]) + np.abs(terms).sum(axis=1)
-        self._compare(self._placer.doubles(memory, sample), expected, scale)
-
-    def _compare(self, found: Array, expected: Array, scale: Array) -> None:
-        """Raise DeviceError if the device's elements are not those of the host; `scale` is what their error may be
-        relative to."""
-        with np.errstate(all="ignore"):
-            close = np.abs(found - expected) <= _CLOSE * scale
-        if not np.all(close | (found == expected) | (np.isnan(found) & np.isnan(expected))):
-            raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
+        self._placer.compare(self._placer.doubles(memory, sample), expected, scale)
 
     def _multiply(self, product: StoredProduct, memory: Buffer) -> None:
         """Compute a matrix product. Raises DeviceError if the host is faster."""
@@ -244,8 +234,8 @@ class _Computation:
         for number, value in zip(map(int, sample), self._placer.doubles(memory, sample), strict=True):
             left, right = product.factors(number, self._values)
             products = left * right
-            if not abs(value - products.sum()) <= 2 * product.inner * 2.0**-52 * np.abs(products).sum():
-                raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
+            scale = np.abs(products).sum()
+            self._placer.compare(value, products.sum(), scale, tolerance=2 * product.inner * 2.0**-52)
 
 
 def _sample(count: int) -> Array:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tuner.errors import DeviceError
 from tuner.measure import turns
 from tuner.measure.kernels.device_kernels import BENCH, MOST_BLOCKS, THREADS, Call, DeviceKernels
 from tuner.measure.kernels.element_text import STORED, value_text
@@ -27,6 +28,7 @@ _WORD = 16  # bytes that a thread loads at once
 _SAMPLES, _RUN = 16, 64  # number of runs of drawn elements that are compared with the host, and elements of each
 _PER_THREAD = 4  # elements
 _MASK = (1 << 64) - 1
+CLOSE = 1e-12  # relative tolerance of elements that host and device compute by the same operations
 _DOUBLE = DTYPES["float64"]
 
 
@@ -147,6 +149,13 @@ class Placer:
         arguments = [memory.handle, np.int64(count), left.handle, right.handle, *map(np.int64, sizes)]
         self.run(self._kernels.bind("multiply", count, arguments, PRODUCT))
 
+    def compare(self, found: Array, expected: Array, scale: Array, tolerance: float = CLOSE) -> None:
+        """Raise DeviceError if elements of the device are not those of the host, within a tolerance times `scale`."""
+        with np.errstate(all="ignore"):
+            close = np.abs(found - expected) <= tolerance * scale
+        if not np.all(close | (found == expected) | (np.isnan(found) & np.isnan(expected))):
+            raise DeviceError(f"{self.device.id}: computes other answers than the host")
+
     def draw(self, drawn: Drawn, memory: Buffer) -> bool:
         """Draw random elements into `memory`. False if the device cannot, or draws others than the host."""
         call = self._drawing(drawn, memory)
@@ -165,10 +174,8 @@ class Placer:
     def _drawing(self, drawn: Drawn, memory: Buffer) -> Call | None:
         """The launch that draws the elements; None if the device would round them differently than the host."""
         dtype, draw, key = drawn.part_dtype, drawn.draw, np.uint64(drawn.key)
-        narrow = not dtype.is_exact and dtype.name not in ("float32", "float64")
-        if narrow and draw.kind not in ("standard", "table"):
-            return None
-        if draw.kind in ("uniform", "normal") and not self.device.has_doubles:
+        kinds = drawable(dtype, self.device.has_doubles)
+        if draw.kind not in kinds:
             return None
         count = drawn.size * drawn.element.parts
         arguments: list[object] = [memory.handle, np.int64(count), key]
@@ -184,9 +191,8 @@ class Placer:
                 arguments += [np.uint64(first & _MASK), np.uint64(entries & _MASK)]
             case "uniform" | "normal":
                 arguments += map(np.float64, draw.values)
-        call = self._kernels.bind(
-            f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, drawing_macros(dtype, self.device.has_doubles)
-        )
+        macros = drawing_macros(dtype, [draw.kind] if self.device.language == "cuda" else kinds)
+        call = self._kernels.bind(f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, macros)
 
         def call_with_table(_keep: object = keep) -> None:
             call()
@@ -229,25 +235,36 @@ class Placed(Elements):
         return super().largest if self._own.is_exact else self._placer.largest(self.memory)
 
 
-def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
-    """The macros of `elements.cu` for drawing elements of a type, on a device with or without doubles."""
-    lines = [_HEAD, f"#define STORED {STORED[dtype.itemsize]}\n"]
+def drawable(dtype: DType, has_doubles: bool = True) -> list[str]:
+    """The kinds of elements of a type that a device can draw, with or without doubles."""
+    if not dtype.is_exact and dtype.name not in ("float32", "float64"):
+        return ["table", "standard"]
+    reals = ["uniform", "normal"] if has_doubles and not dtype.is_exact else []
+    return ["table", "standard", "sequence", "integers", *reals]
+
+
+def drawing_macros(dtype: DType, kinds: Sequence[str]) -> str:
+    """The macros of `elements.cu` for drawing elements of these kinds of a type. NVRTC takes longer to compile a kernel
+    than the kernel runs; other compilers take hardly longer for all."""
     if dtype.kind == "boolean":
-        standard, whole = "((word) >> 63)", "((x) != 0)"
+        standard, number = "((word) >> 63)", "((x) != 0)"
     elif dtype.is_exact:
-        standard, whole = f"standard_whole(word, {int(dtype.low < 0)})", "(x)"
+        standard, number = f"standard_whole(word, {int(dtype.low < 0)})", "(x)"
     elif dtype.name == "float64":
-        standard, whole = "standard_double(word)", "LONG_OF((double)(x))"
-        lines.append("#define FINE\n")
+        standard, number = "standard_double(word)", "LONG_OF((double)(x))"
     else:
-        standard = f"{dtype.name}_bits(standard_real(word, {dtype.digits}))"
-        whole = "BITS_OF((float)(x))" if dtype.name == "float32" else ""
-    lines.append(f"#define STANDARD(word) {standard}\n")
-    if whole:
-        lines.append(f"#define FROM_LONG(x) {whole}\n")
-    if not dtype.is_exact and whole and has_doubles:
-        lines.append(f"#define FROM_DOUBLE(x) {whole}\n")
-    return "".join(lines)
+        standard, number = f"{dtype.name}_bits(standard_real(word, {dtype.digits}))", "BITS_OF((float)(x))"
+    macros = {
+        "table": "#define TABLE\n",
+        "standard": f"#define STANDARD(word) {standard}\n",
+        "sequence": f"#define FROM_LONG(x) {number}\n",
+        "integers": f"#define FROM_LONG(x) {number}\n",
+        "uniform": f"#define UNIFORM(x) {number}\n",
+        "normal": f"#define NORMAL(x) {number}\n",
+    }
+    fine = "#define FINE\n" if dtype.name == "float64" else ""
+    chosen = "".join(dict.fromkeys(macros[kind] for kind in kinds))
+    return f"{_HEAD}#define STORED {STORED[dtype.itemsize]}\n{fine}{chosen}"
 
 
 def formula_macros(formula: str, dtypes: Sequence[DType], scalars: int) -> str:

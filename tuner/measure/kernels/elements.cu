@@ -5,8 +5,11 @@
 //   STORED            the type of an element's bits
 //   FINE              if elements are doubles: normal numbers then have more bits
 //   STANDARD(word)    the bits of the standard element for a random word
-//   FROM_LONG(x)      the bits of an integer in the element's type, if needed
-//   FROM_DOUBLE(x)    the bits of a double in the element's type, if needed
+//   FROM_LONG(x)      the bits of an integer in the element's type
+//   UNIFORM(x)        the bits of a uniform double in the element's type
+//   NORMAL(x)         those of a normal one
+//   TABLE             for elements from a table
+// One of the last five says which kernel is needed.
 // With EXPRESSION, it evaluates that for each element i of the arrays and scalars declared by ARRAYS and SCALARS. With
 // SUM, MAX or MIN, too, it combines the terms k of each element o; with RUNNING, it computes running sums. With PRODUCT, it multiplies matrices; with REDUCED, it finds the largest magnitude; with SUMMED, it computes a checksum.
 #ifdef STORED
@@ -21,6 +24,8 @@ FUNCTION unsigned long word_of(unsigned long key, unsigned long index) {
 
 #define EACH for (long i = FIRST; i < count; i += STRIDE)
 
+#ifdef TABLE
+
 KERNEL void draw_table(GLOBAL STORED *array, long count, unsigned long key, GLOBAL const STORED *table,
                        unsigned long entries) {
     EACH {
@@ -28,6 +33,7 @@ KERNEL void draw_table(GLOBAL STORED *array, long count, unsigned long key, GLOB
     }
 }
 
+#endif
 #ifdef STANDARD
 
 // A number with a random sign and a magnitude in [0.5, 1.5) with `digits` bits after the leading one. Magnitudes from 1
@@ -88,14 +94,17 @@ KERNEL void draw_integers(GLOBAL STORED *array, long count, unsigned long key, u
 }
 
 #endif
-#ifdef FROM_DOUBLE
+#ifdef UNIFORM
 
 KERNEL void draw_uniform(GLOBAL STORED *array, long count, unsigned long key, double least, double distance) {
     EACH {
         const double unit = (double)(word_of(key, i) >> 11) * (1.0 / 9007199254740992.0);
-        array[i] = (STORED)FROM_DOUBLE(PLUS(least, TIMES(distance, unit)));
+        array[i] = (STORED)UNIFORM(PLUS(least, TIMES(distance, unit)));
     }
 }
+
+#endif
+#ifdef NORMAL
 
 // An approximately normal number: the sum of twelve 21-bit numbers, three from each of four words.
 KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, double mean, double deviation) {
@@ -113,7 +122,7 @@ KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, dou
 #else
         const double normal = (double)(2 * total - 12 * 0x1fffffl) * (1.0 / 4194304.0);
 #endif
-        array[i] = (STORED)FROM_DOUBLE(PLUS(mean, TIMES(deviation, normal)));
+        array[i] = (STORED)NORMAL(PLUS(mean, TIMES(deviation, normal)));
     }
 }
 

@@ -26,6 +26,7 @@ from tuner.space.texts import config_text
 logger = logging.getLogger(__name__)
 MOST_WORKERS = 16  # per device
 FEW = 3  # compile workers, all of which build configurations
+SHARES = 4  # compile workers that build kernels of ours first, if there are more than FEW
 AHEAD = 4  # queued configurations per compile worker
 Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device and a compiler by name
 
@@ -81,7 +82,8 @@ class CompilePool:
             self.depth = 1 if self._alternate else max(self.count, self._devices)
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
             if self.count > FEW and BACKENDS[device.kind].compiler is not None:
-                self._pool.submit(self._workers.build_own, self._task)
+                for share in range(SHARES):
+                    self._pool.submit(self._workers.build_own, self._task, share, SHARES)
 
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {

@@ -19,7 +19,6 @@ from tuner.devices.builds.allowance import Allowance
 from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.images import Images
-from tuner.measure.kernels.device_kernels import common_source
 from tuner.measure.process import replies
 from tuner.space import launch_form, operation, snapshot
 from tuner.space.instance import Instance
@@ -75,8 +74,7 @@ class _Builder:
             self._compiler.check()
             return {}
         if "own" in request:
-            with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
-                self._usual.build(common_source(self._scope.language))
+            self._build_own(request["own"], request["shares"])
             return {}
         if "build" in request:
             self._compiler.pinned = self._pinned
@@ -87,6 +85,14 @@ class _Builder:
         if self._latest and self._device:
             _launch_once(self._device, self._latest)
         return {}
+
+    def _build_own(self, share: int, shares: int) -> None:
+        """Build one of several shares of the kernels of ours that the device's worker is going to build."""
+        from tuner.measure.verify import rehearsal  # few compile workers are asked for this
+
+        for source in rehearsal.sources(self._space, self._scope)[share::shares]:
+            with contextlib.suppress(TrialError, DeviceError):  # the worker will meet the same error and report it
+                self._usual.build(source)
 
 
 def _own_memory() -> int:

@@ -79,11 +79,11 @@ class CompileWorkers:
         """Have this thread's worker launch what it has built last. Raises as `_ask` does."""
         self._ask({"launch": True}, "")
 
-    def build_own(self, task: dict[str, Any]) -> None:
-        """Build what the device's worker needs of our own kernels, for which it begins with others."""
+    def build_own(self, task: dict[str, Any], share: int, shares: int) -> None:
+        """Build one of several shares of what the device's worker needs of our own kernels."""
         with contextlib.suppress(TunerError, Stopped):  # the worker will meet the same error and report it
             self._ensure_process(task)
-            self._ask({"own": True}, "")
+            self._ask({"own": share, "shares": shares}, "")
 
     def built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
         """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an

@@ -34,12 +34,16 @@ REPLACED = 16  # replaced elements that are tried
 
 @dataclass(frozen=True)
 class Output:
-    """An output or derived value that is compared: its `answer`, and the type and `bound` of its elements."""
+    """An output or derived value that is compared: its `answer`, and the type and `bound` of its elements.
+
+    `is_declared`: whether the space file declares the bound; otherwise it is the default one.
+    """
 
     name: str
     answer: Elements
     dtype: DType
     bound: Bound
+    is_declared: bool
 
     def expected(self, elements: slice | Array) -> Array:
         """The answers of these elements."""
@@ -89,7 +93,7 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     """
     skipped: list[str] = []
     with np.errstate(all="ignore"):
-        for output in outputs(inputs):
+        for output in outputs(op, inputs):
             name = output.name
             for mutant in _whole_mutants(op, scope, inputs, output):
                 if mutant.kind in op.accept or not _is_rejected(output, mutant):
@@ -100,11 +104,13 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     return skipped
 
 
-def outputs(inputs: InputSet) -> Iterator[Output]:
+def outputs(op: Operation, inputs: InputSet) -> Iterator[Output]:
     """Everything that is compared."""
     for name, answer in inputs.answers.items():
         dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
-        yield Output(name, answer, dtype, inputs.bounds[name])
+        declared = op.tolerance.get(name)
+        is_declared = declared is not None and bool(declared.terms.keys() - {"wrong"})
+        yield Output(name, answer, dtype, inputs.bounds[name], is_declared)
 
 
 def _whole_mutants(op: Operation, scope: Scope, inputs: InputSet, output: Output) -> Iterator[Mutant]:
@@ -223,8 +229,11 @@ def accepted(output: Output, kind: str, largest: float, element: int | None = No
     }[kind]
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
     advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"
+    if output.is_declared:
+        default, smaller = "", "write a smaller tolerance, such as rtol"
+    else:  # made for sums in the type of the output
+        default, smaller = "default ", "write a smaller one, such as `tolerance: {rtol: 2 * epsilon}`"
     return SpaceError(
         f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
-        f"the tolerance is {output.bound}{wrong}; write a smaller tolerance, such as rtol, or other inputs by "
-        f"`fill:`{advice}"
+        f"the {default}tolerance is {output.bound}{wrong}; {smaller}, or other inputs by `fill:`{advice}"
     )

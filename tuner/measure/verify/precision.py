@@ -6,7 +6,7 @@ A tolerance for long sums may be too wide to tell them from right outputs. Input
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,7 @@ def check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict:
 def _check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict:
     op, verdict = referee.space.operation, PrecisionVerdict()
     with np.errstate(all="ignore"):
-        for output in outputs(inputs):
+        for output in outputs(op, inputs):
             if output.name not in inputs.outputs or not (steps := narrower(output.dtype)):
                 continue
             for name, digits in steps:
@@ -73,18 +73,26 @@ def _check(referee: Referee, scope: Scope, inputs: InputSet) -> PrecisionVerdict
 
 def _check_inputs(referee: Referee, scope: Scope, inputs: InputSet, verdict: PrecisionVerdict) -> None:
     """Add to the verdict what comes of rounded inputs."""
-    op, pending = referee.space.operation, list(outputs(inputs))
-    if isinstance(op.reference, PythonReference) and op.reference.is_fixed:
-        return
-    for step, (name, contents) in enumerate(_rounded_inputs(op, inputs.contents)):
+    op = referee.space.operation
+    pending = list(outputs(op, inputs))
+    for step, (name, digits, contents) in enumerate(rounded_inputs(op, inputs)):
+        if not (tried := [output for output in pending if _shows(output, digits)]):
+            continue
         answers: Mapping[str, Elements] | None = None
-        if pending and max(inputs.seconds, referee.cache.seconds(inputs.seed)) <= MOST_SECONDS:
+        if max(inputs.seconds, referee.cache.seconds(inputs.seed)) <= MOST_SECONDS:
             answers = _answers(referee, scope, contents, _SEED - step)
         if answers is None:
-            verdict.untried += [f"{INPUTS} of {output.name}" for output in pending]
+            verdict.untried += [f"{INPUTS} of {output.name}" for output in tried]
             return
-        mutants = [(output, _of_inputs(output, answers[output.name])) for output in pending]
-        pending = [output for output, mutant in mutants if _is_accepted(op, output, mutant, name, verdict)]
+        mutants = [(output, _of_inputs(output, answers[output.name])) for output in tried]
+        rejected = {output.name for output, mutant in mutants if not _is_accepted(op, output, mutant, name, verdict)}
+        pending = [output for output in pending if output.name not in rejected]
+
+
+def _shows(output: Output, digits: int) -> bool:
+    """Whether an output can show that inputs were rounded to so many fraction bits: one that has no more itself is
+    rounded as much when it is written, which is right."""
+    return output.dtype.is_exact or digits < output.dtype.digits
 
 
 def _answers(
@@ -97,11 +105,15 @@ def _answers(
         return None
 
 
-def _rounded_inputs(op: Operation, contents: Mapping[str, Elements]) -> Iterator[tuple[str, Mapping[str, Elements]]]:
-    """The contents of all arrays with rounded inputs, step by step, each with the precisions' names.
+def rounded_inputs(op: Operation, inputs: InputSet) -> Iterator[tuple[str, int, Mapping[str, Elements]]]:
+    """The contents of all arrays with rounded inputs, step by step, each with the precisions' names and the fewest
+    fraction bits among them. Steps that no output can show are left out, all of them if the reference is fixed.
 
     Each input is rounded one step down from its own type. If that has fewer steps than another one, the last is used.
     """
+    contents = inputs.contents
+    if isinstance(op.reference, PythonReference) and op.reference.is_fixed:
+        return
     steps = {
         argument.name: narrower(contents[argument.name].element)
         for argument in op.arrays
@@ -110,13 +122,15 @@ def _rounded_inputs(op: Operation, contents: Mapping[str, Elements]) -> Iterator
     for step in range(max(map(len, steps.values()), default=0)):
         chosen = {name: precisions[min(step, len(precisions) - 1)] for name, precisions in steps.items()}
         names = " and ".join(dict.fromkeys(precision.name for precision in chosen.values()))
-        yield names, {**contents, **{name: Rounded(contents[name], each.digits) for name, each in chosen.items()}}
+        digits = min(precision.digits for precision in chosen.values())
+        if any(_shows(output, digits) for output in outputs(op, inputs)):
+            rounded_ones = {name: Rounded(contents[name], each.digits) for name, each in chosen.items()}
+            yield names, digits, {**contents, **rounded_ones}
 
 
 def _of_inputs(output: Output, answer: Elements) -> Mutant:
     """What a right kernel writes if its inputs are rounded, and `answer` is their answer."""
-    other = Output(output.name, answer, output.dtype, output.bound)
-    return Mutant(INPUTS, other.right)
+    return Mutant(INPUTS, replace(output, answer=answer).right)
 
 
 def _of_outputs(output: Output, digits: int) -> Mutant:
@@ -131,9 +145,7 @@ def _is_accepted(op: Operation, output: Output, mutant: Mutant, precision: str, 
     judgement = judged(output, mutant)
     if judgement.is_rejected or not judgement.differs:
         return False
-    declared = op.tolerance.get(output.name)
-    is_declared = declared is not None and bool(declared.terms.keys() - {"wrong"})
-    if is_declared and not op.accept and _is_sure(judgement, output.answer.size):
+    if output.is_declared and not op.accept and _is_sure(judgement, output.answer.size):
         raise accepted(output, mutant.kind, judgement.largest, precision=precision)
     verdict.accepted.append(f"{mutant.kind.removeprefix('rounded_')} rounded to {precision} of {output.name}")
     return True
