@@ -14,11 +14,12 @@ M of 1 to 8192, and N and K of 1024 to 28672, which are multiples of 64, one in 
 `held_out_sizes.txt`, `later_sizes.txt`, `sizes_4051.txt`, `sizes_6067.txt`, `sizes_7307.txt`, `sizes_9131.txt`,
 `gemm16_held_out.txt` and `gemm16_judged.txt` are a test set: nothing was tuned or chosen by measurements at them. At
 each size these alternate on the same arrays: the dispatched call, with and without the vendor library; cuBLAS with its
-default algorithm; torch, if it is installed; the fastest algorithms of cuBLASLt; the look-up's next choices; and the
-results of the searches. Every element is compared after every run, timed runs included. Wrong results are reported and
-left out. If torch's result is wrong, because it adds partial sums in 16 bits, torch is told to add them in 32 bits at
-this size. Times are of the device. A ratio is below another number for certain if the 95 % interval of the median of
-its rounds is. "For a caller", a call takes at least the host's time, which is the mean of 20 calls in a row.
+default algorithm; torch, if it is installed; and, without `--plain`, the fastest algorithms of cuBLASLt, the look-up's
+next choices, and the results of the searches. Every element is compared after every run, timed runs included. Wrong
+results are reported and left out. If torch's result is wrong, because it adds partial sums in 16 bits, torch is told to
+add them in 32 bits at this size. Times are of the device. A ratio is below another number for certain if the 95 %
+interval of the median of its rounds is; `--rounds` is the least number of rounds where the dispatched call looks slower
+than torch. "For a caller", a call takes at least the host's time, which is the mean of 20 calls in a row.
 
 The regret is how much longer a dispatched call takes than the best: without the library, than the best of all measured
 kernels; with it, also than cuBLAS's default. Searches may find code compiled for fixed sizes, which a dispatch ranks
@@ -38,7 +39,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -57,7 +58,7 @@ from tuner.families.code import SizedCode
 from tuner.families.dispatcher import Dispatcher
 from tuner.families.family import Family, find
 from tuner.measure import turns
-from tuner.measure.timing.clock import Stopwatch, interleave, spread
+from tuner.measure.timing.clock import Rounds, Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import chosen_types, operation, parsing, size_lists
 from tuner.space.chosen_types import dtype
@@ -254,7 +255,7 @@ def measured(
         calls[name] = partial(gemm, *arrays)
     if (library_call := bench.library()) is not None:
         calls[DEFAULT] = library_call
-    ranked = itertools.islice(table.choices(sizes), options.ranked)
+    ranked = itertools.islice(table.choices(sizes), 0 if options.plain else options.ranked)
     seconds = [Winner(choice.space, choice.candidate.config) for choice in ranked if choice.space]
     programs = {_name(winner): winner for winner in (*seconds, *winners(found, family, scope))}
     stopwatch = Stopwatch(device, bench)
@@ -272,14 +273,16 @@ def measured(
                 bench.verify(call)
                 calls[TORCH] = call
                 break
-        offered = {f"{call.name} {i}": call for i, call in enumerate(bench.library_algorithms())}
+        algorithms = () if options.plain else bench.library_algorithms()
+        offered = {f"{call.name} {i}": call for i, call in enumerate(algorithms)}
         calls |= _hopeful(bench, stopwatch, offered, notes)
         bound = dict(_bound(bench, programs, scope, notes))
         kept = _hopeful(bench, stopwatch, bound, notes)
         calls |= kept
         # The sensors are read between two rounds. What comes first then finds a device that has waited.
         first, *others = calls.values()
-        rounds = interleave(device, stopwatch, [lambda: first(), first, *others], options.seconds)
+        torch = 1 + [*calls].index(TORCH) if TORCH in calls else None
+        rounds = _rounds(device, stopwatch, [lambda: first(), first, *others], torch, options)
     times, spreads, taken_by = {}, {}, dict[str, Sequence[float]]()
     for position, (name, taken) in enumerate(zip(calls, rounds.times[1:], strict=True), 1):
         if position in rounds.errors:
@@ -302,6 +305,20 @@ def measured(
         short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, host,
         took * 1e3, most, notes,
     )  # fmt: skip
+
+
+def _rounds(
+    device: Device, stopwatch: Stopwatch, calls: Sequence[Call], torch: int | None, options: argparse.Namespace
+) -> Rounds:
+    """The rounds of these calls, of which the second is the dispatched one and that at `torch` is torch's."""
+    rounds = interleave(device, stopwatch, calls, options.seconds)
+    while torch is not None and not rounds.errors and len(rounds.times[1]) < options.rounds:
+        if median(rounds.times[torch]) >= median(rounds.times[1]):
+            break
+        further = interleave(device, stopwatch, calls, options.seconds)
+        times = [a + b for a, b in zip(rounds.times, further.times, strict=True)]
+        rounds = replace(rounds, times=times, errors=further.errors)
+    return rounds
 
 
 def host_ms(call: Call, device: Device) -> float:
@@ -419,6 +436,9 @@ def main() -> None:
     parser.add_argument("--kind", choices=("any", "grid", "model"), default="any", help="kind of sizes to draw")
     parser.add_argument("--type", action="append", default=[], metavar="NAME=DTYPE", help="a type of the family")
     parser.add_argument("--most", type=int, help="maximum number of sizes, over all kinds")
+    parser.add_argument("--after", type=int, default=0, metavar="N", help="leave out the first N sizes")
+    parser.add_argument("--plain", action="store_true", help="only dispatched calls, torch and cuBLAS's default")
+    parser.add_argument("--rounds", type=int, default=0, help="least rounds where torch seems to be faster")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="seconds of measurement at each size")
     parser.add_argument("--results", type=Path, help="folder of records for the dispatch, instead of the user's")
@@ -446,6 +466,7 @@ def main() -> None:
     family = find(options.family)
     types = chosen_types.parse(dict(text.split("=") for text in options.type), family.operation)
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
+    sizes = sizes[options.after :]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
     if options.tune_seconds:
         seconds, device_id = options.tune_seconds, options.device

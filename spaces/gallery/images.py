@@ -1,5 +1,5 @@
-"""References for kernels on images: line by line, so that what is computed fits into a processor's cache, and in
-threads, which NumPy lets run at once."""
+"""References for kernels on images: in parts of few lines, in memory that a thread uses again, and in threads, which
+NumPy lets run at once. Threads wait for one another at each call of NumPy, so that a part has more than one line."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,28 +7,36 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-RUNS = 64  # at most, of lines that one thread computes
+RUNS = 64  # at most, of parts that one thread computes
+LINES = 16  # of the result in a part
 
 
 def resampled(image: Array, oh: int, ow: int) -> Array:
     """The image at oh x ow, in float64: between the four pixels around a place, each counts by how near it is."""
     above, below, down = _between(oh, image.shape[0])
     left, right, across = _between(ow, image.shape[1])
-    result = np.empty((oh, ow))
-
-    def line(number: int) -> Array:
-        """A line of the image at the width of the result."""
-        return image[number, left] * (1 - across) + image[number, right] * across
+    result, of_left, of_right = np.empty((oh, ow)), 1 - across, across
+    most = 2 + max(int(below[min(oh, y + LINES) - 1] - above[y]) for y in range(0, oh, LINES))  # lines for a part
 
     def run(number: int) -> None:
-        lines: dict[int, Array] = {}
-        for y in range(number * oh // runs, (number + 1) * oh // runs):
-            around = int(above[y]), int(below[y])
-            lines = {each: lines[each] if each in lines else line(each) for each in around}
-            upper, lower = (lines[each] for each in around)
-            np.add(upper * (1 - down[y]), lower * down[y], out=result[y])
+        pixels, at_width = np.empty((most, ow), image.dtype), np.empty((2, most, ow))
+        both = np.empty((2, LINES, ow))
+        for y in range(number * parts // runs * LINES, min(oh, (number + 1) * parts // runs * LINES), LINES):
+            part = slice(y, min(oh, y + LINES))
+            first, last = above[part][0], below[part][-1] + 1
+            needed = last - first
+            for places, weight, target in ((left, of_left, at_width[0]), (right, of_right, at_width[1])):
+                np.take(image[first:last], places, axis=1, out=pixels[:needed], mode="clip")
+                np.multiply(pixels[:needed], weight, out=target[:needed])
+            lines = np.add(at_width[0, :needed], at_width[1, :needed], out=at_width[0, :needed])
+            around = both[:, : part.stop - y]
+            for places, weight, target in ((above, 1 - down, around[0]), (below, down, around[1])):
+                np.take(lines, places[part] - first, axis=0, out=target, mode="clip")
+                target *= weight[part, np.newaxis]
+            np.add(*around, out=result[part])
 
-    runs = min(RUNS, oh)
+    parts = -(-oh // LINES)
+    runs = min(RUNS, parts)
     with ThreadPoolExecutor() as threads:
         for _ in threads.map(run, range(runs)):
             pass

@@ -1,6 +1,7 @@
 """References for kernels that meet every one with every other: in parts, because not all pairs fit into memory, and in
 threads, which NumPy lets run at once. A thread writes into the same memory again and again: to ask the system for more
-takes as long as to compute, and threads wait for one another there."""
+takes as long as to compute, and threads wait for one another there. They wait at each call of NumPy, too, on a virtual
+machine of 16 cores some 50 us: so there are few calls, of large parts."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,23 +10,24 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PAIRS = 1 << 15  # at a time, so that what is computed of them stays in a processor's cache
+PAIRS = 1 << 18  # at a time
 RUNS = 64  # at most, of parts that one thread computes
 Of = Callable[[slice, Array], Array]  # the results of some, given memory for five numbers of each pair
 
 
 def accelerations(body: Array, softening: float) -> Array:
     """The acceleration of each body by all, n x 3. A body is its place and its mass."""
-    (*place, mass), softened = body.astype(np.float64).T.copy(), softening * softening
+    *place, mass = body.astype(np.float64).T.copy()
+    places, softened = np.array(place), softening * softening
 
     def of(part: slice, room: Array) -> Array:
-        *apart, squared, factor = room
-        _add_squares(place, [axis[part] for axis in place], apart, squared, factor)
+        apart, (squared, factor) = room[:3], room[3:]
+        _subtract(places, places[:, part], apart, squared)
         squared += softened
         np.sqrt(squared, out=factor)
         factor *= squared
         np.divide(mass, factor, out=factor)
-        return np.stack([np.einsum("ij,ij->i", factor, distance) for distance in apart], axis=1)
+        return np.einsum("ij,aij->ia", factor, apart)
 
     return np.concatenate(_by_parts(of, len(body), len(body)))
 
@@ -33,14 +35,15 @@ def accelerations(body: Array, softening: float) -> Array:
 def closeness(first: Array, second: Array) -> Array:
     """The sum over all pairs of exp(-distance^2 / the sum of both squared uncertainties). A point is its place and its
     uncertainty."""
-    (*places, uncertain), (*others, unsure) = (points.astype(np.float64).T.copy() for points in (first, second))
+    (*place, uncertain), (*other, unsure) = (points.astype(np.float64).T.copy() for points in (first, second))
+    places, others = np.array(place), np.array(other)
 
     def of(part: slice, room: Array) -> Array:
-        *apart, squared, both = room
-        _add_squares(others, [axis[part] for axis in places], apart, squared, both)
+        apart, (squared, both) = room[:3], room[3:]
+        _subtract(others, places[:, part], apart, squared)
         np.add(uncertain[part, np.newaxis] ** 2, unsure**2, out=both)
+        np.negative(both, out=both)
         squared /= both
-        np.negative(squared, out=squared)
         return np.exp(squared, out=squared).sum()
 
     return np.sum(_by_parts(of, len(first), len(second)))
@@ -65,13 +68,10 @@ def inside(point: Array, corner: Array) -> Array:
     return np.concatenate(_by_parts(of, len(point), len(corner)))
 
 
-def _add_squares(to: list[Array], of: list[Array], apart: list[Array], squared: Array, square: Array) -> None:
-    """Set `apart` to the distances along each axis, [of, to], and `squared` to the sum of their squares."""
-    squared[:] = 0.0
-    for there, here, distance in zip(to, of, apart, strict=True):
-        np.subtract(there, here[:, np.newaxis], out=distance)
-        np.multiply(distance, distance, out=square)
-        squared += square
+def _subtract(to: Array, of: Array, apart: Array, squared: Array) -> None:
+    """Set `apart` to the distances along each axis, [axis, of, to], and `squared` to the sum of their squares."""
+    np.subtract(to[:, np.newaxis], of[:, :, np.newaxis], out=apart)
+    np.einsum("aij,aij->ij", apart, apart, out=squared)
 
 
 def _by_parts(of: Of, count: int, others: int) -> list[Array]:

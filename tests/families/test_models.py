@@ -20,7 +20,7 @@ from tuner.devices.conditions import DEFAULT
 from tuner.devices.cuda.architectures import limits_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import HostTimes, MatrixProduct, Tiles
-from tuner.families import choice, family, library_answers, model_files, products
+from tuner.families import family, library_answers, model_files, products
 from tuner.families.choice import Choice, FamilyTable
 from tuner.prediction.grids import scope_at
 from tuner.prediction.learning import Learner
@@ -207,16 +207,3 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
     assert not any(ways[20, 40][:-1])
     assert all(ways[40, 20][:-1])
     assert {each[-1] for each in ways.values()} == {ways[1, 1][-1]}, "a long kernel hides what the host does"
-
-
-def test_another_types_times_speak_for_a_kernel_where_rows_begin_anywhere_only_if_it_is_far_ahead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The library has other kernels for each type there. Times of gemm16 are of bfloat16."""
-    of = {name: table("gemm16", real=name) for name in ("bfloat16", "float16")}
-    odd, even = (527, 527, 527), (512, 512, 512)
-    chosen = {name: [first(each, *size).name for size in (odd, even)] for name, each in of.items()}
-    assert "library" not in chosen["bfloat16"]
-    monkeypatch.setattr(choice, "LENT_LEAD", 1000.0)
-    assert [first(of["float16"], *size).name == "library" for size in (odd, even)] == [True, False]
-    assert [first(of["bfloat16"], *size).name for size in (odd, even)] == chosen["bfloat16"]

@@ -307,6 +307,9 @@ class Device(ABC):
         """The tiling that the vendor library would choose for a product. Runs nothing. None if unknown."""
         return None
 
+    def ask_ahead(self, product: MatrixProduct) -> None:
+        """Let the vendor library begin, beside the caller, with what it needs to answer `tiles` the first time."""
+
     @property
     def info(self) -> DeviceInfo:
         """The description of the device, for processes that do not hold it."""

@@ -36,10 +36,6 @@ from tuner.store.time_table import StoredTable
 
 NO_BINARIES = Binaries()
 SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
-# A library has other kernels for each type where rows begin anywhere, so another type's times tell little of its own: a
-# kernel then must be faster by this factor.
-LENT_LEAD = 1.25
-ALIGNED = 16  # bytes at which the rows of matrices begin, for the fastest ways to load them
 NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
 
 
@@ -332,7 +328,7 @@ class FamilyTable:
         key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "nearest_size" if self._conditions else "exact")
         if self._own.regret is not None:
-            ranked = self._for_callers(self._own_times(scope))
+            ranked = self._for_callers(self._own.ranked(scope))
             if not self._is_fair(self._own, ranked, key):
                 yield self._unmeasured(key)
             for known in ranked:
@@ -359,15 +355,6 @@ class FamilyTable:
         for entry in self._at(self._sibling, others, "architecture") if self._sibling is not None else ():
             yield entry._replace(sibling=self._sibling.device if self._sibling is not None else "")
         yield from self._at(self._own, nearest[len(near) :], "nearest_size")
-
-    def _own_times(self, scope: Scope) -> Iterator[tuple[float, Known]]:
-        """The predicted times of this device, shortest first. The library's is shorter by LENT_LEAD if the times are of
-        another type and rows begin anywhere."""
-        times = self._own.ranked(scope)
-        if self._types is None or not self._library or products.has_aligned_rows(self.spaces[0], scope, ALIGNED):
-            return times
-        lead = ((time_ms / LENT_LEAD if known.space is None else time_ms, known) for time_ms, known in times)
-        return iter(sorted(lead, key=lambda each: each[0]))
 
     def _is_fair(self, forecast: Forecast, ranked: Sequence[Known], sizes: Sizes) -> bool:
         """Whether kernels may precede the library: it is no candidate, its time is predicted, or `sizes` are near to

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +16,7 @@ from tuner.catalog import kernel_names
 from tuner.devices import Device, forking
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
-from tuner.families import beside, beside_worker, problem, vendor
+from tuner.families import beside, beside_worker, problem, products, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.explanations import Explanation, explained
@@ -212,7 +214,8 @@ class Dispatcher:
             kernel = self._loaded.get(key)
             if kernel is None:
                 try:
-                    kernel = self._load(arrays, place, alignment)
+                    with _uncollected():
+                        kernel = self._load(arrays, place, alignment)
                 except (NoConfiguration, TrialError, DeviceError):
                     if alignment >= MOST_ALIGNED:
                         raise
@@ -283,6 +286,8 @@ class Dispatcher:
             )
         parsing.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
+        if self._library and (device.id, types_text(types)) not in self._tables:
+            products.ask_ahead(self.family.spaces[0], self._scope(device, types, sizes), device)
         table = self._table(device, types)
         choices, wait = table.choices(sizes), wait or self._wait
         best = [*itertools.islice(choices, 1)]
@@ -381,13 +386,18 @@ class Dispatcher:
         forking.check(device.kind)
         op, key = self.family.operation, (device.id, types_text(types))
         if key not in self._tables:
-            options = parsing.parse_options(self._options, op, types)
-            scope = op.scope(dict.fromkeys(op.sizes, 1), options, device.language, device.limits, types)
+            scope = self._scope(device, types, dict.fromkeys(op.sizes, 1))
             self._exported.check(device)
             self._tables[key] = FamilyTable(
                 self.family.spaces, device, scope, self._library, self._results, self._exported
             )
         return self._tables[key]
+
+    def _scope(self, device: Device, types: Mapping[str, str], sizes: Mapping[str, int]) -> Scope:
+        """A problem of the family on a device."""
+        op = self.family.operation
+        options = parsing.parse_options(self._options, op, types)
+        return op.scope(sizes, options, device.language, device.limits, types)
 
     def _device_at(self, name: str) -> Device:
         if name not in self._devices:
@@ -405,3 +415,16 @@ class Dispatcher:
             hint = ", the device of these arrays; create them on a supported device, and pass device=NAME" * of_arrays
             raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}{hint}")
         return device if isinstance(device, Device) else devices.shared(device)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """A block in which Python looks for no garbage. What a first call reads stays, and to look through all objects of a
+    program that has imported torch takes 0.1 s."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()

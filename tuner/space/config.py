@@ -12,7 +12,7 @@ ConfigKey = tuple[tuple[str, bool, Value], ...]
 
 def config_key(config: Mapping[str, Value]) -> ConfigKey:
     """A configuration as a dictionary key, in which True differs from 1."""
-    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
+    return tuple([(name, value is True or value is False, value) for name, value in sorted(config.items())])
 
 
 def contains(values: Iterable[Value], value: Value) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 RUNNERS = ("kernel", "library", "best_library")  # the keys that `sustained` may have
 LONGEST_TEXT = 1000  # a line of text has fewer characters
+MOST = 2**64  # a number in a configuration is at most as large
 SHORTEST_MS = 1e-6  # every launch takes at least a nanosecond
 
 
@@ -26,15 +27,29 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _is_value(value: Any) -> bool:
-    return _is_text(value) if isinstance(value, str) else isinstance(value, int | float) and abs(value) <= 2**64
+def _are_texts(values: Collection[Any]) -> bool:
+    """Whether each is a line of text. They are looked at as one, because a first launch reads thousands of them."""
+    try:
+        whole = "".join(values)
+    except TypeError:
+        return False
+    return whole.isprintable() and (len(whole) < LONGEST_TEXT or all(len(value) < LONGEST_TEXT for value in values))
+
+
+def _is_config(value: Any) -> bool:
+    if not (isinstance(value, dict) and _are_texts(value)):
+        return False
+    numbers = [each for each in value.values() if not isinstance(each, str)]
+    try:
+        of_all = sum(map(abs, numbers))  # NaN if one is NaN
+        are_small = of_all <= MOST or all(abs(each) <= MOST for each in numbers)
+    except TypeError:
+        return False
+    return are_small and _are_texts([each for each in value.values() if isinstance(each, str)])
 
 
 def _maps_to(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(_is_text(k) and accepts(v) for k, v in value.items())
-
-
-_is_config = _maps_to(_is_value)
 
 
 def _are_runners_up(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
@@ -340,6 +341,13 @@ class CudaDevice(Device):
 
         with self._context.apart_from_capture(), self._context.active():
             return cublas_tiles.of(product, self.units)
+
+    def ask_ahead(self, product: MatrixProduct) -> None:
+        def ask() -> None:
+            with contextlib.suppress(Exception):  # the caller meets it when it asks
+                self.tiles(product)
+
+        threading.Thread(target=ask, daemon=True).start()
 
 
 def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:

@@ -23,6 +23,7 @@ _NON_PORTABLE_CLUSTER = 14  # of CUfunction_attribute
 _MULTIPROCESSORS = 16  # of CUdevice_attribute
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # of CUlaunchAttributeID
 _ENCODED, _ENCODED_ALIGNMENT = 3, 64  # result of `_kind`; bytes
+MOST_ENCODED = 1024  # contents of encoded arguments that a launch keeps
 PORTABLE_CLUSTER = 8  # blocks per cluster that every GPU with clusters supports
 
 
@@ -157,14 +158,22 @@ class Launch:
         self._addresses = {p: ctypes.addressof(self.cells) + 8 * first for first, p in zip(ends, order, strict=False)}
         self._memory: list[ctypes.Array[ctypes.c_char]] = []
         self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
+        self._contents: dict[tuple[int, int], bytes] = {}  # of the encoded arguments, by number and address
         self._stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
         enqueues = [self._action(action) for action in work.actions]
         self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_enqueue_all, enqueues)
 
     def encode(self, addresses: Sequence[int]) -> None:
-        """Write the encoded arguments, such as tensor maps, of the arrays at these addresses."""
-        for argument, block in self._encoded:
-            ctypes.memmove(block, argument.encode(addresses[argument.position]), argument.nbytes)
+        """Write the encoded arguments, such as tensor maps, of the arrays at these addresses. A program that calls one
+        kernel with the weights of many layers has each of them encoded once."""
+        for number, (argument, block) in enumerate(self._encoded):
+            key = number, addresses[argument.position]
+            content = self._contents.get(key)
+            if content is None:
+                if len(self._contents) >= MOST_ENCODED:
+                    self._contents.clear()
+                content = self._contents[key] = argument.encode(key[1])
+            ctypes.memmove(block, content, argument.nbytes)
 
     def to(self, stream: int) -> None:
         """Enqueue on this stream from now on; `stream` is its handle."""
