@@ -270,7 +270,7 @@ HOSTS = {
         "__global__ void f(int *y, int w, int h) "
         "{ int i = threadIdx.y * blockDim.x + threadIdx.x; if (i < w * h) y[i] = i; }"
         "void run(int *y) { f<<<1, dim3(8, 8)>>>(y, 8, 8); }",
-        ["# ? how many blocks in x, y, z?", "block: [block_size_x, block_size_y]"],
+        ["# ? how many blocks in x, y, z?", "block: [block_size_x, 8]"],
     ),
     "one block of a fixed number of elements": (
         "#define N 10\n__global__ void f(int *y, int *x) { int t = threadIdx.x; if (t < N) y[t] = x[t]; }"

@@ -22,6 +22,7 @@ from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source import GUARD
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+_ASSERTED = re.compile(r"\bassert \( [^;]*;")
 
 
 class ChosenKnobs(Facts):
@@ -221,7 +222,13 @@ class ChosenKnobs(Facts):
         """The host's number of threads of a single block whose body is right for that number alone, as far as known."""
         number = next(iter(numbers[axis : axis + 1]), None)
         threads = self.threads_of_single_block(step, axis) if number else []
-        return str(number) if threads is None else ""
+        return self._size_of_block(step, axis) or str(number) if threads is None else ""
+
+    def _size_of_block(self, step: Prototype, axis: int) -> str:
+        """The size that the host passes for a scalar and as the block's threads on an axis; empty if there is none."""
+        is_single = self.is_single_block(step, axis)  # else it may be how a kernel hears of its block
+        same = self.launched.same_as_block(self.steps.index(step), axis) if is_single else ()
+        return next((name for name in self.sizes if name in same), "")
 
     def threads_of_single_block(self, step: Prototype, axis: int) -> list[list[str]] | None:
         """What a single block needs, see `single_blocks.needed`; empty if the step may have several."""
@@ -237,7 +244,14 @@ class ChosenKnobs(Facts):
 
     def _is_free(self, step: Prototype, axis: int) -> bool:
         """Whether the launch may choose the block size of a step along an axis."""
-        return self.reads_threads or bool(self.threads_of_single_block(step, axis))
+        return self._reads_threads_on(step, axis) or bool(self.threads_of_single_block(step, axis))
+
+    def _reads_threads_on(self, step: Prototype, axis: int) -> bool:
+        """Whether a step, or a function that it may call, reads the number of threads along an axis, or of all."""
+        opencl = rf"get_(?:local_size|global_id|enqueued_local_size) \( {axis} \)|get_local_linear_id"
+        reads = re.compile(rf"\bblockDim \. {'xyz'[axis]}|{opencl}|\b(?:size|num_threads|group_dim|dim_threads) \(")
+        texts = (_ASSERTED.sub("", text) for text in (" ".join(step.body), *self._of_functions))
+        return self.reads_threads and any(map(reads.search, texts))
 
     def _on_axis(self, extent: str, number: int | None, step: Prototype, axis: int, is_said: bool) -> str:
         """The block size on an axis: `extent` if the source tells it, unless the host has another number."""
@@ -250,7 +264,11 @@ class ChosenKnobs(Facts):
         extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:
             return "1"
-        return extent or ("" if self._is_free(step, axis) else self._of_template(number))
+        return extent or ("" if self._is_free(step, axis) else self._fixed_by_host(step, axis, number))
+
+    def _fixed_by_host(self, step: Prototype, axis: int, number: int | None) -> str:
+        """The threads on an axis that the launch may not choose."""
+        return self._size_of_block(step, axis) or self._of_template(number)
 
     def _of_launch(self, name: str) -> int | None:
         """The number that launches pass for a template parameter."""
@@ -280,11 +298,14 @@ class ChosenKnobs(Facts):
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         if any(self.launched.block_is_of_sizes(self.steps.index(step), axis) for axis in range(len(block))):
             return f"{ask} host code computes them from sizes"
-        reads = all(self._is_free(step, axis) for axis in range(len(block)))
+        numbers = self.launched.block(self.steps.index(step))
+        is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
+        reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
         is_declared = bool(bounds) or is_named or reads
-        if not bounds and all(extent.isdecimal() for extent in block) and self.launched.block(self.steps.index(step)):
+        is_said = all(e.isdecimal() or e == self._size_of_block(step, axis) for axis, e in enumerate(block))
+        if not bounds and is_said and numbers:
             return ""
         known = (e.isdecimal() or e in of_host or (e in self.knobs and (reads or e in self.code)) for e in block)
         return "" if is_declared and len(block) == self.dimensions and all(known) else ask

@@ -93,11 +93,13 @@ class DraftedGrids:
     def _is_of_host_block(self, step: int, axis: int, blocks: str | None) -> bool:
         """Whether the host's number of blocks has an element for each thread of the host's block only."""
         block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
-        if blocks is None or not blocks.isdecimal() or block == [] or block[0].isdecimal():
+        if blocks is None or not blocks.isdecimal() or not {*names_in("".join(block))} - {*self._facts.sizes}:
             return False
         if blocks == "1" and self._facts.threads_of_single_block(self._facts.steps[step], axis):
             return False  # the block follows from the sizes
         words = {*names_in(block[0])}
+        if not any(p.is_pointer for p in self._facts.steps[step].parameters or ()):
+            return True  # no array shows what its threads do
         of_threads = self._facts.grids.of_threads(step, axis)
         written = [p.name for p in self._facts.parameters if p.name in of_threads and self._facts.role(p)[0] != "in"]
         return any(words.isdisjoint(names_in(" ".join(self._known().get(name, ())))) for name in written)

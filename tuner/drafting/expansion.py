@@ -8,8 +8,9 @@ size. Macros with # or ##, and variadic ones, are not expanded either.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.space.sources.definitions import is_outside
@@ -30,16 +31,20 @@ MOST_WORDS, MOST_DEPTH = 50_000, 50  # above these limits, nothing is expanded
 
 @dataclass(frozen=True)
 class _Macro:
-    """A macro: its parameters (None if it is object-like) and its tokens."""
+    """A macro: its parameters (None if it is object-like) and its tokens. Variables hide a constant of their name."""
 
     parameters: tuple[str, ...] | None
     words: tuple[str, ...]
+    is_constant: bool = False
 
 
-def expanded(body: Sequence[str], code: str) -> tuple[str, ...]:
-    """The tokens of `body`, with the macros and constants expanded that `code` (without comments) defines."""
+def expanded(body: Sequence[str], code: str, parameters: Collection[str] = ()) -> tuple[str, ...]:
+    """The tokens of the `body` of a function with these parameters, with the macros and constants expanded that `code`
+    (without comments) defines."""
     macros = _macros(code)
-    found = _expanded(body, macros, ())
+    local = (word for before, word in itertools.pairwise(body) if is_type_word(before) or before == "auto")
+    hidden = (name for name in {*parameters, *local} if name in macros and macros[name].is_constant)
+    found = _expanded(body, macros, tuple(hidden))
     return tuple(body) if found is None else tuple(found)
 
 
@@ -68,7 +73,7 @@ def _macros(code: str) -> dict[str, _Macro]:
         if not is_outside(code, constant.start()):
             continue
         if len(value) > 1 or _is_expandable(name, value):
-            found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
+            found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")"), is_constant=True))
     return found
 
 

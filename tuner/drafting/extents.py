@@ -126,7 +126,8 @@ class DraftedExtents:
                 if quotient := re.fullmatch(r"(\w+) // (\w+)", block):
                     found[f"{quotient[1]} % {quotient[2]} == 0"] = "the block has their quotient of threads"
                 needed = self._facts.threads_of_single_block(step, axis) or []
-                for extents in needed if self.grid(at)[axis : axis + 1] in ([], ["1"]) and names_in(block) else []:
+                is_single = self.grid(at)[axis : axis + 1] in ([], ["1"])
+                for extents in needed if is_single and block not in self._facts.sizes and names_in(block) else []:
                     each = [self._numbered(self.values.get(name, name), {*self._facts.knobs}) for name in extents]
                     found[f"{block} >= {' * '.join(each)}"] = "one block has a thread for each element"
         return found
@@ -160,10 +161,10 @@ class DraftedExtents:
 
     @cached_property
     def _blocks_of_draft(self) -> set[str]:
-        """The names in the block sizes of the steps."""
+        """The names in the block sizes of the steps that are no sizes."""
         facts = self._facts
         every = (each for step in facts.steps for each in facts.block_of(step)) if facts.has_grid else ()
-        return {word for each in every for word in names_in(each)}
+        return {word for each in every for word in names_in(each)} - {*facts.sizes}
 
     def _of_threads(self, name: str) -> set[str]:
         """The block sizes, if an array is written alone: then it may have an element for each thread."""
@@ -239,7 +240,11 @@ class DraftedExtents:
         if apart & sizes and not words & {*sizes, *self._said.new}:
             return True
         passed = (self._facts.launched.number(size) or 0 for size in self._facts.shapes.reads(name) & sizes - words)
-        factors = self._evaluated(count).values()
+        numbers = {each: number for each, number in self._said.new.items() if number}
+        factors = [
+            factor * math.prod(numbers.get(each, 1) for each in product)
+            for product, factor in self._evaluated(count).items()
+        ]
         if any(number > 1 and factor % number == 0 for number in passed for factor in factors):
             return True  # the number that the host passes for another size
         return bool(new) and not (apart & knobs) <= names

@@ -23,7 +23,7 @@ from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources import includes
-from tuner.space.sources.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.sources.prototype import Parameter, Prototype, definitions, dynamic_arrays, prototypes, words
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 if TYPE_CHECKING:
@@ -253,6 +253,13 @@ class Facts:
     def reads_threads(self) -> bool:
         """Whether the source reads the block size at run time, so that the launch may choose it."""
         return re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
+
+    @cached_property
+    def _of_functions(self) -> list[str]:
+        """The tokens of the functions that the steps may call, joined by blanks."""
+        kernels = {each.name for each in prototypes(self.text) if each.is_kernel}
+        every = definitions(words(self.text))
+        return [" ".join(body) for _, name, _, _, body in every if name in self.reached and name not in kernels]
 
     def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
         """The dynamic shared memory arrays that a step may use, with bytes per element (4 if unknown)."""

@@ -149,7 +149,7 @@ class KernelFile:
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
-        types, body = aliases(self.text), expanded(step.body, self.text)
+        types, body = aliases(self.text), expanded(step.body, self.text, [p.name for p in step.parameters or ()])
         if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
         elif not all(p.type for p in step.parameters or ()):  # a macro hides it

@@ -96,6 +96,14 @@ class HostLaunches:
                 return True
         return False
 
+    def same_as_block(self, step: int, axis: int) -> set[str]:
+        """The scalars for which each launch of a step passes the variable that is its threads on an axis."""
+        found = list[set[str]]()
+        for site in self._sites[step]:
+            extents = (site.block or ())[axis : axis + 1]
+            found.append({name for name, value in site.scalars.items() if value in extents and set(value) != {()}})
+        return set[str].intersection(*found) if found else set()
+
     def _by_macros(self, site: Site, extent: Polynomial) -> str:
         (only, *more), quotients = [*extent] or [()], site.scope.quotients
         if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:

@@ -25,6 +25,7 @@ class IndexBounds:
         self.less = list[tuple[Polynomial, list[str]]]()
         self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
         self._compared, self._in_sums = set[Key](), set[Key]()
+        self._ambiguous = {_key(each) for each in indices.ambiguous}
         for index, words in indices.bounds:
             limit = indices.polynomial(words)
             self._compare(index, limit)
@@ -69,7 +70,7 @@ class IndexBounds:
             return None
         if not more and len(only) == 1 and index[only] == 1 and only[0] in self._moduli:
             return self._product(self._moduli[only[0]], number=0)
-        found = self._extents.get(_key(index), set())
+        found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else ()
         return list(next(iter(found))) if len(found) == 1 else None
 
     def excess(self, index: Polynomial, beyond: int) -> int | None:

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.polynomials import Polynomial, added, atom, is_short, times
+from tuner.drafting.polynomials import Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import matching
 
@@ -27,6 +27,7 @@ _OPENCL = {
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # tokens that end an operand of a comparison
 _BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # then the star is a dereference, not a product or a declaration
 _BOUNDS = ("<", ">=")  # `i < n`, and `i >= n` before a return
+_LEAVES = {"return", "continue", "break", "goto", "exit"}
 MOST_DEPTH = 30  # nested brackets and names; an expression beyond is one atom
 
 
@@ -40,6 +41,7 @@ class Indices:
     aliases: for each array, its name and the local pointers into it
     loops: for each loop variable, its start and its steps
     offsets: offsets of pointers that are passed on, and whose accesses are unknown
+    ambiguous: values of local names that are declared in several blocks and have another bound in each
     unsteady: local names with several values; a comparison of one need not bound the next
     moduli: the divisor of each atom that is a remainder
     quotients: dividend and divisor of each atom that is a quotient
@@ -48,7 +50,7 @@ class Indices:
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
         self._body, self._arrays = tuple(body), set(arrays)
         self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
-        self.unsteady = set[str]()
+        self.unsteady, self._repeated = set[str](), set[str]()
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # values of local names
         self.moduli = dict[str, Polynomial]()  # by atom
@@ -58,6 +60,7 @@ class Indices:
         self.offsets = list[Polynomial]()
         self._find_accesses()
         every = list(self._comparisons())
+        self.ambiguous = self._compared_as_several()
         self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
         self.compared = [each for each in every if each[0] not in _BOUNDS]
         self.loops = {
@@ -135,6 +138,21 @@ class Indices:
                 self._loops[name] = words, list(dict.fromkeys(map(tuple, steps[name])))
             elif not more and name not in words[:1]:
                 yield name, words
+
+    def _compared_as_several(self) -> list[Polynomial]:
+        body, limits = self._body, dict[str, set[str]]()
+        for position, word in enumerate(body):
+            if _NAME.fullmatch(word) and body[position + 1 : position + 2] == ("<",) and body[position + 2] not in "<=":
+                limit = self.polynomial(self._compared(position + 2, 1))
+                limits.setdefault(word, set()).add(text(bare(limit)))
+        several = [name for name, each in limits.items() if len(each) > 1]
+        return [self.named(name, 0) for name in several if self._is_defined_again(name)]
+
+    def _is_defined_again(self, name: str) -> bool:
+        """Whether a name is declared and assigned several times."""
+        body = self._body
+        places = [at for at, word in enumerate(body) if word == name and body[at + 1 : at + 2] == ("=",) and at]
+        return sum(_NAME.fullmatch(body[at - 1]) is not None for at in places) > 1
 
     def _assigned(self, start: int) -> Sequence[str]:
         """The tokens of an assigned expression that begins at `start`."""
@@ -216,9 +234,22 @@ class Indices:
             is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
             if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
-                if left and right:
+                if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self.polynomial(left)
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
+
+    def _leaves(self, position: int) -> bool:
+        """Whether what a condition at a position guards leaves the kernel or a loop, or is an alternative."""
+        body, start = self._body, position
+        while start > 0 and body[start] not in (";", "{", "}") and body[start - 1 : start + 1] != ("if", "("):
+            start -= 1
+        if body[start - 1 : start + 1] != ("if", "("):
+            return True  # a loop's condition, a value
+        after = matching(body, start) + 1
+        end = matching(body, after) if body[after : after + 1] == ("{",) else after
+        while end < len(body) and body[end] not in (";", "}"):
+            end += 1
+        return not _LEAVES.isdisjoint(body[after:end]) or body[end + 1 : end + 2] == ("else",)
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The tokens on one side of a comparison; `step` is -1 for the left and 1 for the right."""

@@ -273,6 +273,15 @@ class Shapes:
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
         open_ = [extent for extent in every if isinstance(extent, Open)]
+        told = {each.index: bound for each in open_ if each.axis and (bound := self._of_layout(each.axis))}
+        open_ = [each for each in open_ if each.index not in told]
+        return told | self._of_left(found, open_, used | {*told.values()}, left) if open_ else told
+
+    def _of_left(
+        self, found: Sequence[Sequence[Extent] | None], open_: Sequence[Open], used: set[str], left: list[str]
+    ) -> dict[str, str]:
+        """Sizes for open extents that no array tells: the only one that is left, or a new one for blocks."""
+        left = [size for size in left if size not in used]
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
             return {}  # an array of unknown shape may have the size that is left
@@ -286,6 +295,19 @@ class Shapes:
             self.new_sizes = [name for name in NEW_SIZES if name not in used][: len(texts)]
             return dict(zip(texts, self.new_sizes, strict=False))
         return {}
+
+    def _of_layout(self, axis: str) -> str:
+        """The number of values that a block index along an axis has, as strides tell it: `batch` for b in
+        `c * batch * n + b * n`. Empty if there is none, or several."""
+        found, block = set[tuple[str, ...]](), {(f"blockIdx.{axis}",): 1}
+        for indices in self.indices:
+            for polynomial in (each for every in indices.accesses.values() for each in every):
+                groups = self._groups(polynomial)
+                for near, far in itertools.pairwise(sorted({(), *groups}, key=len)):
+                    if groups.get(near) == block:
+                        found.add(tuple((Counter(far) - Counter(near)).elements()))
+        (only, *more) = found or [()]
+        return only[0] if len(only) == 1 and not more else ""
 
     def _closed(self, extents: Sequence[Extent] | None) -> list[str] | None:
         closed = [each if isinstance(each, str) else self._open.get(each.index) for each in extents or ()]

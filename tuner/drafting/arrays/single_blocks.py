@@ -21,7 +21,7 @@ def needed(shapes: Shapes, step: int, axis: str) -> list[list[str]] | None:
             if not read:
                 continue
             extents = shapes.bounds(indices).extents({(thread,): 1})
-            if read != [(thread,)] or extents is None:
+            if len(read) > 1 or not {*read[0]} <= {thread, *shapes.sizes} or extents is None:
                 is_bounded = any(_reads(product, thread) for left, _ in shapes.bounds(indices).less for product in left)
                 return [] if is_bounded else None
             found.append(extents)

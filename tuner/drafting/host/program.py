@@ -222,12 +222,12 @@ class HostProgram:
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
         every = [word for word in words(code) if word != "#"]
         self.functions = [
-            _function(
-                name, {_parameter(part): tuple(part) for part in split(inner)}, _plain(expanded(body, code)), prefix
-            )
+            _function(name, parameters, _plain(expanded(body, code, parameters)), prefix)
             for prefix, name, inner, _, body in definitions(every)
+            for parameters in ({_parameter(part): tuple(part) for part in split(inner)},)
         ]
         self.file = _function("", {}, _plain(_without_bodies(every)))
+        self._calls = dict[str, list[tuple[HostFunction, int, list[list[str]]]]]()
 
     def called(self, name: str, count: int) -> HostFunction | None:
         """The only function of this name with `count` parameters; None if there are none, or several."""
@@ -236,10 +236,16 @@ class HostProgram:
 
     def callers(self, function: HostFunction) -> Iterator[tuple[HostFunction, int, list[list[str]]]]:
         """Each call of a function: the calling function, the position, and the arguments."""
-        for other in self.functions:
-            for at, given in other.calls(function.name) if other is not function else ():
-                if len(given) == len(function.parameters) > 0 or not function.parameters:
-                    yield other, at, given
+        for other, at, given in self._calls_of(function.name):
+            is_whole = len(given) == len(function.parameters) > 0 or not function.parameters
+            if is_whole and other is not function:
+                yield other, at, given
+
+    def _calls_of(self, name: str) -> list[tuple[HostFunction, int, list[list[str]]]]:
+        """Each call of a function of this name, cached."""
+        if name not in self._calls:
+            self._calls[name] = [(other, at, given) for other in self.functions for at, given in other.calls(name)]
+        return self._calls[name]
 
 
 def _function(

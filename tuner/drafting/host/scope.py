@@ -358,9 +358,12 @@ def chains(
     program: HostProgram, notes: Notes, function: HostFunction, position: int, depth: int = 0
 ) -> Iterator[HostScope]:
     """The scopes of a position: one for each chain of calls that leads to it, up to a limit."""
-    found = list[HostScope]()
+    count = 0
     for caller, at, given in program.callers(function) if depth < MOST_CALLERS else ():
         for outer in chains(program, notes, caller, at, depth + 1):
-            if len(found) < MOST_CHAINS:
-                found.append(HostScope(program, notes, function, position, outer, given))
-    yield from found or [HostScope(program, notes, function, position)]
+            if count == MOST_CHAINS:
+                return  # a name such as `get` may have thousands
+            count += 1
+            yield HostScope(program, notes, function, position, outer, given)
+    if not count:
+        yield HostScope(program, notes, function, position)

@@ -40,6 +40,7 @@ class Terms:
         self._sums = dict[str, Polynomial]()  # scalars that are sums of names
         self._multiples = dict[Monomial, list[tuple[str, int]]]()  # scalars that are a multiple of a product
         self._passed = dict[str, str]()  # the variables that are passed as sizes, by their bare names
+        self._parts = dict[str, list[tuple[str, Polynomial]]]()  # scalars that are a quotient of a name, by that name
         for name, value in site.scalars.items():
             if name in names.sizes:
                 self._add(name, value)
@@ -53,6 +54,11 @@ class Terms:
     def _add(self, name: str, value: Polynomial) -> None:
         terms, number = bare(value), value.get((), 0)
         (only, *more) = [*terms] or [()]
+        if len(only) == 1 and value == {only: 1} and only[0] in self._quotients:
+            dividend, divisor = self._quotients[only[0]]
+            for product in dividend if len(dividend) == 1 else ():
+                if dividend[product] == len(product) == 1:
+                    self._parts.setdefault(product[0], []).append((name, divisor))
         if more and self._site.scope.is_clear(value):
             self._sums[name] = value
         if only and not more and all(map(self._is_own, only)):
@@ -164,10 +170,21 @@ class Terms:
             return None
         if name.startswith(":") and match[1] in self._names.numbers:
             return {(match[1],): 1}
+        if (whole := self._whole(name)) is not None:
+            return whole
         number = self._site.number(name)
-        if number is not None and name.startswith(":") and match[1] in self._names.read:
+        is_hidden = match[1] in self._names.taken  # an argument of the kernel has its name
+        if number is not None and name.startswith(":") and match[1] in self._names.read and not is_hidden:
             return {(): number}  # another number would be another kernel
         return self._new(name, match[1].rpartition(".")[2])
+
+    def _whole(self, name: str) -> Polynomial | None:
+        """A name of the host of which a scalar is passed as a part: their product, as with `width / heads` for width.
+        None if no scalar is, or if anything but sizes divides it."""
+        parts = [each for each in self._parts.get(name, ()) if (name,) not in each[1]]
+        (scalar, by) = (parts[0][0], self.said(parts[0][1])) if len(parts) == 1 else ("", None)
+        is_of_sizes = by is not None and set(by.values()) == {1} and all(set(p) <= {*self._names.sizes} for p in by)
+        return times({(scalar,): 1}, by) if by and is_of_sizes and set(by) != {()} else None
 
     def _new(self, atom: str, name: str) -> Polynomial | None:
         """A new size for a name of the host; None if the name is taken, or if there are too many.

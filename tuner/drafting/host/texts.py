@@ -12,6 +12,7 @@ from tuner.space.sources.prototype import definitions, words
 
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
 _LAUNCHES = re.compile(r"<<<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
+_MAIN = re.compile(r"\bmain\s*\([^();]*\)\s*\{")
 _LITERAL, _OPTION = re.compile(r'"((?:\\.|[^"\\\n])*)"'), re.compile(r"-D\s*([A-Za-z_]\w*)")
 MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
@@ -24,7 +25,9 @@ def texts(source: Path, folders: Sequence[Path], kernels: Collection[str], named
     files = {file: text for file in own if (text := _read(file))}
     names = set(kernels)
     beside = [] if named else _beside([source.parent, *folders], own)
+    is_program = any(map(_MAIN.search, files.values()))
     left = {file: text for file in beside if (text := _read(file)) and not _defines(text, kernels)}
+    left = {file: text for file, text in left.items() if not (is_program and _MAIN.search(text))}  # another program
     for _ in range(MOST_ROUNDS):
         names |= _callers([*files.values()], names)
         for file in [file for file, text in left.items() if _mentions(text, names)]:

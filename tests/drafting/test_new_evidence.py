@@ -1,0 +1,111 @@
+"""What `tune new` concludes holds for all sizes and configurations of the draft; where that is not sure, it asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.drafts import drafted
+from helpers.processes import Tune
+
+# Programs, each with lines of its draft.
+PROGRAMS = {
+    "an argument with the name of a constant": (
+        "const int n = 3 * 5;\nconst int part = n / 3;"
+        "\n__global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (i < n) y[i] = part; }",
+        ["name: y, dtype: float32, shape: [n]", "grid: [ceil_div(n, block_size_x)]\n"],
+    ),
+    "a variable with the name of a constant": (
+        "const int m = 7 + 1;"
+        "\n__global__ void f(float *y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = n; }"
+        "\nvoid run(int n) { int m = 2 * n; float *y; cudaMalloc(&y, m * sizeof(float)); f<<<m / 64, 64>>>(y, n); }",
+        ['shape: ["2 * n"]'],
+    ),
+    "one block of as many threads as a size": (
+        "__global__ void f(int *y, int n) { __shared__ int s[64]; int t = threadIdx.x; s[t] = y[t]; __syncthreads();"
+        "y[t] = s[n - 1 - t]; } void run() { int n = 64; int *y; cudaMalloc(&y, n * sizeof(int)); f<<<1, n>>>(y, n); }",
+        ["shape: [n]", "grid: [1]\nblock: [n]\n"],
+    ),
+    "as many threads in z as there are planes": (
+        "#define PLANES 9\n__constant__ float weights[4 * PLANES];"
+        "\n__global__ void f(float *y, int w, int h) { int u = blockIdx.x * blockDim.x + threadIdx.x;"
+        "int v = blockIdx.y * blockDim.y + threadIdx.y, p = threadIdx.z; if (u >= w || v >= h || p >= PLANES) return;"
+        "y[p * w * h + v * w + u] = weights[4 * p]; }"
+        "void run(int w, int h) { float *y; cudaMalloc(&y, PLANES * w * h * sizeof(float));"
+        "f<<<dim3((w + 7) / 8, (h + 7) / 8), dim3(8, 8, PLANES)>>>(y, w, h); }",
+        ["shape: [9, h, w]", "block: [block_size_x, block_size_y, 9]\n"],
+    ),
+    "a warp for each row, whose width the kernel only asserts": (
+        "__global__ void f(float *y, const float *x, int n, int m) { assert(blockDim.x == 32);"
+        "int row = blockIdx.x * blockDim.y + threadIdx.y; if (row >= n) return;"
+        "for (int i = threadIdx.x; i < m; i += warpSize) y[row * m + i] = x[row * m + i]; }"
+        "void run(float *y, float *x, int n, int m) { f<<<(n + 7) / 8, dim3(32, 8)>>>(y, x, n, m); }",
+        ["block: [32, block_size_y]\n"],
+    ),
+    "a width of which the host passes the part of each head": (
+        "__global__ void f(float *y, const float *x, int n, int heads, int part)"
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n * heads * part) {"
+        "int at = i / part * part + i % part; y[at] = x[i]; } }"
+        "void run(float *x, int n, int width, int heads) { float *y; cudaMalloc(&y, n * width * sizeof(float));"
+        "int part = width / heads; f<<<(n * width + 255) / 256, 256>>>(y, x, n, heads, part); }",
+        ['shape: ["heads * n * part"]', "sizes:  # `tune FILE SIZE` sets them; a number here is a default\n    n:\n"],
+    ),
+    "a name that is declared twice, with another bound each": (
+        "__global__ void f(float *y, const float *x, const int *at, int rows, int cols) { int len = rows * cols;"
+        "for (int i = 0; i < rows; i += blockDim.x) { int k = i + threadIdx.x; if (k < rows) y[at[k]] = 0; }"
+        "for (int i = 0; i < len; i += blockDim.x) { int k = i + threadIdx.x; if (k < len) y[0] += x[k]; }"
+        "len = blockDim.x; }",
+        ["guesses: y, x, at"],
+    ),
+    "rows of blocks, whose number a stride tells": (
+        "__global__ void f(float *y, const float *x, int batch, int size, int channels) { int b = blockIdx.x;"
+        "for (int i = threadIdx.x; i < size * channels; i += blockDim.x) { int s = i / channels, c = i % channels;"
+        "y[b * size * channels + size * c + s] = x[c * batch * size + b * size + s]; } }",
+        ["name: y, dtype: float32, shape: [batch, channels, size]", "grid: [batch]\n"],
+    ),
+    "a comparison that does not leave": (
+        "__global__ void f(float *y, int start, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (i >= start && i < n) y[i] = 1; }",
+        ["shape: [n]", "grid: [ceil_div(n, block_size_x)]\n"],
+    ),
+    "a constant of the host that is the number of another size": (
+        "#define SIDE 4\n__global__ void f(int *y, int row) { y[threadIdx.x / 4 * row + threadIdx.x % 4] = row; }"
+        "\nvoid run() { int *y; cudaMalloc(&y, SIDE * SIDE * sizeof(int)); f<<<1, 16>>>(y, 4); }",
+        ["guess: y"],
+    ),
+    "a block without arrays": (
+        "__global__ void f(int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < 9) printf(\"%d\", n); }"
+        "\nvoid run() { f<<<1, 9>>>(3); }",
+        ["# ? how many blocks in x, y, z?"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_a_draft_concludes_what_holds_for_all_sizes(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, lines = PROGRAMS[what]
+    _, text = drafted(tmp_path, tune, code)
+    assert [line for line in lines if line not in text] == []
+
+
+def test_a_file_with_a_main_of_its_own_is_another_program(tmp_path: Path, tune: Tune) -> None:
+    kernel = "__global__ void NAME(float *y) { y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }"
+    host = "void timing(float *y, int n) { NAME<<<n / 256, 256>>>(y); }"
+    main = "int main() { float *y; cudaMalloc(&y, SIZE * sizeof(float)); timing(y, SIZE); }"
+    (tmp_path / "other.cu").write_text("\n".join([kernel, host, main]).replace("NAME", "g").replace("SIZE", "512"))
+    code = "\n".join(["#define SIZE 65536", kernel, host, main]).replace("NAME", "f")
+    data, _ = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"] == {"SIZE": 65536}
+
+
+def test_functions_that_all_call_each_other_are_followed_for_a_while(tmp_path: Path, tune: Tune) -> None:
+    kernel = (
+        "__global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1; }"
+    )
+    calls = " ".join(f"get{number}(y);" for number in range(60))
+    others = "\n".join(f"void get{number}(float *y) {{ cudaMalloc(&held, 4); {calls} }}" for number in range(60))
+    launch = "void run(int n) { f<<<n / 256, 256>>>(held, n); }"
+    _, text = drafted(tmp_path, tune, "\n".join([kernel, others, launch]))
+    assert "grid: [ceil_div(n, block_size_x)]" in text
