@@ -123,7 +123,22 @@ def test_decorators_and_launches_answer_most_questions(tmp_path: Path) -> None:
     assert data["default"] == {"ROWS": 1, "num_warps": 4, "num_stages": 2}
     assert data["derived"] == {"EVEN": "columns % ROWS == 0"}
     assert "# @triton.autotune lists 5 of these 6 combinations." in text
+    assert "# @triton.autotune times only those that a model ranks first" in text
+
+
+@pytest.mark.parametrize("given", ["BY", '{"early_config_prune": keep, "top_k": 3}'])
+def test_what_leaves_out_configurations_stands_beside_the_question(given: str, tmp_path: Path) -> None:
+    pruned = SOFTMAX.replace('{"top_k": 3}', given).replace(
+        "@triton.autotune",
+        "def keep(configs, args, **more):\n    return [c for c in configs if c.num_warps < 8]\n\n\n"
+        "BY = {'early_config_prune': keep}\n\n\n@triton.autotune",
+    )
+    text = drafted(tmp_path, pruned)
     assert "(prune_configs_by): say which under `restrictions:`" in text
+    assert "\n#     def keep(configs, args, **more):\n" in text
+    assert "\n#         return [c for c in configs if c.num_warps < 8]\n" in text
+    assert ("a model ranks first" in text) == ("top_k" in given)
+    assert yaml.safe_load(text)["kernel"] == "softmax"
 
 
 def test_an_answered_draft_is_a_space_file(tmp_path: Path, tune: Tune) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 MOST_VALUES = 1000
 # Functions of host code that expressions of a space have, too.
@@ -24,7 +24,9 @@ class Autotuned:
     count: how many configurations there are; None if only Python can tell.
     key: the arguments on whose change Triton tunes again.
     restored, zeroed: the arrays that it restores, and those that it sets to zero, before each launch.
-    pruned: whether a function leaves out configurations.
+    pruned: the text of the function that leaves out configurations, or its name if it is in another file; None if there
+        is none.
+    ranked: whether a model chooses among the configurations.
     heuristics: the constants that follow from arguments, as expressions of a space; None for one that is none.
     """
 
@@ -34,7 +36,8 @@ class Autotuned:
     key: tuple[str, ...] = ()
     restored: frozenset[str] = frozenset()
     zeroed: frozenset[str] = frozenset()
-    pruned: bool = False
+    pruned: str | None = None
+    ranked: bool = False
     heuristics: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -61,9 +64,29 @@ def of(function: ast.FunctionDef, tree: ast.Module) -> Autotuned:
         _names(given.get("key")),
         frozenset(_names(given.get("restore_value"))),
         frozenset(_names(given.get("reset_to_zero"))),
-        "prune_configs_by" in given,
+        *_pruning(given.get("prune_configs_by"), tree),
         heuristics,
     )
+
+
+def _pruning(given: ast.expr | None, tree: ast.Module) -> tuple[str | None, bool]:
+    """What `prune_configs_by` says: `pruned` and `ranked`."""
+    if given is None:
+        return None, False
+    if isinstance(given, ast.Name):
+        given = next((each.value for each in tree.body if _assigns(each, given.id)), given)
+    if not isinstance(given, ast.Dict):
+        return ast.unparse(given), False
+    by = {k.value: v for k, v in zip(given.keys, given.values, strict=True) if isinstance(k, ast.Constant)}
+    pruner = by.get("early_config_prune")
+    name = "" if pruner is None else _name(pruner)
+    defined = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
+    function = next(defined, pruner)
+    return None if function is None else ast.unparse(function), "perf_model" in by or "top_k" in by
+
+
+def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
+    return isinstance(node, ast.Assign) and any(_name(target) == name for target in node.targets)
 
 
 def _heuristics(call: ast.Call | None) -> Iterator[tuple[str, str | None]]:

@@ -22,6 +22,7 @@ from tuner.space.jit.function import JitFunction, JitParameter
 USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
 BLOCKS = (64, 128, 256)  # of a constant without any
 FLAG = (False,)  # of a constant that is a condition
+MOST_PRUNING = 24  # lines of the function that leaves out configurations
 
 
 class PythonDraft:
@@ -236,8 +237,14 @@ class PythonDraft:
             yield f"@triton.autotune lists {count} of these {combinations} combinations."
         elif count is None:
             yield "? some configurations of @triton.autotune can be told by Python alone: add their values"
-        if self.told.pruned:
-            yield "? @triton.autotune leaves some out (prune_configs_by): say which under `restrictions:`"
+        if self.told.ranked:
+            yield "@triton.autotune times only those that a model ranks first; `tune --budget` limits the time instead."
+        if self.told.pruned is not None:
+            yield "? @triton.autotune leaves some out (prune_configs_by): say which under `restrictions:`, but those"
+            yield "  that need too much shared memory or registers, which fail quickly. What leaves them out:"
+            lines = self.told.pruned.splitlines()
+            yield from (f"    {line}".rstrip() for line in lines[:MOST_PRUNING])
+            yield from ["    ..."] if len(lines) > MOST_PRUNING else []
 
     def _derived(self) -> Iterator[str]:
         strides = [c.name for c in self.function.constants if _is_stride(c)]

@@ -26,7 +26,7 @@ from tuner.space.texts import config_text
 logger = logging.getLogger(__name__)
 MOST_WORKERS = 16  # per device
 FEW = 3  # compile workers, all of which build configurations
-SHARES = 4  # compile workers that build kernels of ours first, if there are more than FEW
+SHARES = 4  # more compile workers, which build kernels of ours, if there are more than FEW
 AHEAD = 4  # queued configurations per compile worker
 Problem = tuple[Space, Scope, str, str | None]  # a space, a problem, a device and a compiler by name
 
@@ -53,6 +53,7 @@ class CompilePool:
         self._timeout, self._devices = timeout, len(device_ids)
         self._workers = CompileWorkers(timeout, forkable_packages(device_ids[0]) or (), modules)
         self._pool: ThreadPoolExecutor | None = None
+        self._own: ThreadPoolExecutor | None = None  # builds kernels of ours, for a short time at the start
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # configurations that the search has asked for
         self._problem: Problem | None = None
@@ -82,8 +83,9 @@ class CompilePool:
             self.depth = 1 if self._alternate else max(self.count, self._devices)
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
             if self.count > FEW and BACKENDS[device.kind].compiler is not None:
+                self._own = ThreadPoolExecutor(SHARES, thread_name_prefix="compile-own")
                 for share in range(SHARES):
-                    self._pool.submit(self._workers.build_own, self._task, share, SHARES)
+                    self._own.submit(self._workers.build_own, self._task, share, SHARES)
 
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {
@@ -189,8 +191,8 @@ class CompilePool:
         with self._submitting:
             self._closed = True
         self._workers.stop()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in filter(None, (self._pool, self._own)):
+            pool.shutdown(wait=True, cancel_futures=True)
         self._workers.close()
 
     def _build(self, config: Config, task: dict[str, Any], space: Space) -> None:

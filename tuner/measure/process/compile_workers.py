@@ -80,10 +80,14 @@ class CompileWorkers:
         self._ask({"launch": True}, "")
 
     def build_own(self, task: dict[str, Any], share: int, shares: int) -> None:
-        """Build one of several shares of what the device's worker needs of our own kernels."""
+        """Build one of several shares of what the device's worker needs of our own kernels. The compile worker is free
+        for another thread then."""
         with contextlib.suppress(TunerError, Stopped):  # the worker will meet the same error and report it
             self._ensure_process(task)
             self._ask({"own": share, "shares": shares}, "")
+            with self._starting:
+                self._idle.append(self._thread.process)
+            self._thread.process = None
 
     def built(self, config: Config, task: dict[str, Any]) -> dict[str, Any]:
         """The reply of a compile worker that has built `config`. A crash counts only if it happens again, after an
