@@ -16,20 +16,34 @@ Of = Callable[[slice, Array], Array]  # the results of some, given memory for fi
 
 
 def accelerations(body: Array, softening: float) -> Array:
-    """The acceleration of each body by all, n x 3. A body is its place and its mass."""
+    """The acceleration of each body by all, n x 3. A body is its place and its mass. Each pair is met once, for both of
+    its bodies."""
     *place, mass = body.astype(np.float64).T.copy()
-    places, softened = np.array(place), softening * softening
+    places, softened, count = np.array(place), softening * softening, len(body)
+    step = max(1, 2 * PAIRS // count)
+    starts = range(0, count, step)
+    runs = min(RUNS, len(starts))
 
-    def of(part: slice, room: Array) -> Array:
-        apart, (squared, factor) = room[:3], room[3:]
-        _subtract(places, places[:, part], apart, squared)
-        squared += softened
-        np.sqrt(squared, out=factor)
-        factor *= squared
-        np.divide(mass, factor, out=factor)
-        return np.einsum("ij,aij->ia", factor, apart)
+    def run(number: int) -> Array:
+        """What comes of the pairs of some bodies with themselves and with later ones."""
+        result, room = np.zeros((count, 3)), np.empty((5, step * count))
+        for start in starts[number::runs]:
+            some, others = slice(start, min(count, start + step)), slice(start, count)
+            own = some.stop - start
+            apart, (squared, factor) = np.split(room[:, : own * (count - start)].reshape(5, own, -1), [3])
+            _subtract(places[:, others], places[:, some], apart, squared)
+            squared += softened
+            np.sqrt(squared, out=factor)
+            factor *= squared
+            np.divide(1.0, factor, out=factor)
+            np.multiply(factor, mass[others], out=squared)
+            result[some] += np.einsum("ij,aij->ia", squared, apart)
+            factor *= mass[some, np.newaxis]
+            result[some.stop :] -= np.einsum("ij,aij->ja", factor[:, own:], apart[..., own:])
+        return result
 
-    return np.concatenate(_by_parts(of, len(body), len(body)))
+    with ThreadPoolExecutor() as threads:
+        return sum(threads.map(run, range(runs)), np.zeros((count, 3)))
 
 
 def closeness(first: Array, second: Array) -> Array:

@@ -25,6 +25,7 @@ from tuner.quoting import described, shown
 from tuner.space import operation, snapshot
 from tuner.space.chosen_types import dtype
 from tuner.space.values import fills, python_function
+from tuner.space.values.copies import copied
 from tuner.space.values.function_object import FunctionObject
 from tuner.space.values.python_function import PythonFunction
 
@@ -60,7 +61,7 @@ def call(function: AnyFunction, values: Mapping[str, Any]) -> Any:
     given = {name: values[name] for name in requested(function, values.keys())}
     if isinstance(function, FunctionObject):
         return function_objects.call(function, given)
-    given = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    given = {name: copied(value) if isinstance(value, np.ndarray) else value for name, value in given.items()}
     parameters = _signature(function).parameters.values()
     first = [given.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in given]
     with _running(function):

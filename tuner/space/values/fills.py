@@ -19,6 +19,7 @@ from tuner.space import expressions, snapshot
 from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.values import drawing, python_function
+from tuner.space.values.copies import copied
 from tuner.space.values.drawing import Draw, Drawn
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held
 from tuner.space.values.function_object import FunctionObject
@@ -278,7 +279,7 @@ def checked(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origi
         raise SpaceError(f"{origin} returns {value.dtype} for {name}; the kernel takes {dtype.name}; convert it")
     if value.shape != shape:
         raise SpaceError(f"{origin} returns shape {value.shape} for {name}; {shape} is needed at this size")
-    return np.array(value, order="C").view(dtype.numpy)
+    return copied(value).view(dtype.numpy)
 
 
 def _converted(value: Array, name: str, dtype: DType, origin: str) -> Array:
