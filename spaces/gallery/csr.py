@@ -19,12 +19,21 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
     0.5 to 1.5.
     """
     dense, first = rng.binomial(entries, 0.5), -(-rows // 8)
-    lengths = rng.multinomial(entries - dense, np.full(rows, 1 / rows))
-    lengths[:first] += rng.multinomial(dense, np.full(first, 1 / first))
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    columns, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
+    lengths, columns, values = np.zeros(rows, np.int64), np.empty(entries, np.int32), np.empty(entries, np.float32)
     parts = _parts(rows)
     generators = dict(zip(parts, map(np.random.default_rng, rng.integers(1 << 63, size=len(parts))), strict=True))
+    for count, last in ((entries - dense, rows), (dense, first)):
+        shares = np.diff(np.minimum([0, *(end for _, end in parts)], last)) / last
+        drawn = dict(zip(parts, rng.multinomial(count, shares), strict=True))
+
+        def share(part: tuple[int, int], of: dict[tuple[int, int], int] = drawn, last: int = last) -> None:
+            """Distribute the entries of a part among those of its rows that have any."""
+            of_part = lengths[part[0] : min(part[1], last)]
+            if len(of_part):
+                of_part += generators[part].multinomial(of[part], np.full(len(of_part), 1 / len(of_part)))
+
+        _in_threads(share, parts)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
 
     def fill(part: tuple[int, int]) -> None:
         of_part = slice(starts[part[0]], starts[part[1]])
