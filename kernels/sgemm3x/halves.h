@@ -1,0 +1,74 @@
+// What the steps of sgemm3x share: how a matrix of floats becomes matrices of 16 bits.
+//
+// A row of A, or a column of B, is lifted: multiplied by the power of two that makes its largest magnitude 2^14 to 2^15.
+// A lifted number x is then written in two ways:
+// - as two halves. x1 is x rounded to float16, and x2 is x - x1 rounded to float16. x1 + x2 is off by at most 2^-22 |x|,
+//   or by 2^-25 where |x| < 2^-3: float16 has no smaller digits. Such an x is called small.
+// - as three bfloat16, which have as many exponents as floats: x1 + x2 + x3 is x itself, unless |x| < 2^-110. Such an x is
+//   called tiny.
+// Halves do for a row or column unless more than half of its numbers other than 0 are small. Bfloat16 does unless a
+// number is tiny, infinite or NaN, or all are too small to be lifted.
+#ifndef HALVES_H
+#define HALVES_H
+
+#include "gemm16/prompt.h"
+
+typedef unsigned short Bits;
+
+#define SMALL 0.125f     // 2^-3
+#define TINY 0x1p-110f
+#define NO_LIFT 0x7fff
+
+// How many numbers of a row or column are 0, are small, and are tiny; 21 bits each.
+typedef unsigned long long Counts;
+#define ONE_ZERO 1ull
+#define ONE_SMALL (1ull << 21)
+#define ONE_TINY (1ull << 42)
+
+// How a row or column, or a tile, is multiplied, from the fastest way on.
+enum Route { BY_HALVES, BY_BFLOATS, BY_FLOATS, ROUTES };
+
+// The lift of a row or column whose largest magnitude has these bits; NO_LIFT if there is none.
+INLINE int lift_of(unsigned largest) {
+    const int lift = 14 + 127 - (int)(largest >> 23);
+    return largest == 0 ? 0 : largest < 0x7f800000 && lift <= 126 ? lift : NO_LIFT;
+}
+
+INLINE void count(Counts &counts, float number, float lifted) {
+    const float size = fabsf(lifted);
+    counts += number == 0.0f ? ONE_ZERO : size < TINY ? ONE_SMALL + ONE_TINY : size < SMALL ? ONE_SMALL : 0;
+}
+
+// Whether halves do for `length` numbers. What makes them not do, only grows while numbers are counted.
+INLINE bool halves_do(Counts counts, int length) {
+    const unsigned zeros = counts & 0x1fffff, small = counts >> 21 & 0x1fffff;
+    return 2 * small + zeros <= (unsigned)length;
+}
+
+INLINE Route route_of(int lift, Counts counts, int length) {
+    return lift == NO_LIFT || counts >= ONE_TINY ? BY_FLOATS : halves_do(counts, length) ? BY_HALVES : BY_BFLOATS;
+}
+
+// 2^exponent, for exponents of -126 to 127.
+INLINE float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
+
+INLINE int up(int count, int unit) { return (count + unit - 1) / unit * unit; }
+
+// A matrix of 16 bits is a plane: panels of 64 columns and `rows` rows, which lie in memory as they do in shared memory,
+// swizzled by 128 bytes. There are PLANES of each matrix: two of halves, and three of bfloat16.
+#define PLANES 5
+#define FIRST_BFLOATS 2
+struct Panels {
+    int rows, count;
+
+    INLINE size_t at(int matrix, int plane, int panel, int row) const {
+        return ((((size_t)matrix * PLANES + plane) * count + panel) * rows + row) * 64;
+    }
+
+    // Of the 16 bytes that are number `piece` of a row of the matrix.
+    INLINE size_t of_piece(int matrix, int plane, int piece, int row) const {
+        return at(matrix, plane, piece / 8, row) + (piece ^ row) % 8 * 8;
+    }
+};
+
+#endif
