@@ -217,12 +217,13 @@ def launching() -> None:
     compiled._init_handles()
     run = compiled[grid]
     print("the host's time of a launch of axpy, in us")
-    for name, call in {
+    calls: dict[str, Callable[[], object]] = {
         "tuner: kernel(y, x)": lambda: kernel(y, x),
         "tuner: bound": kernel.bind(y, x),
         "Triton: kernel[grid](...)": lambda: theirs[grid](y, x, n, 2.0, **config),
         "Triton: compiled[grid](...)": lambda: run(y, x, n, 2.0, config["BLOCK"]),
-    }.items():
+    }
+    for name, call in calls.items():
         print(f"  {name:28} {host_us(call):6.2f}")
 
 

@@ -18,7 +18,7 @@ from helpers.processes import Tune, run
 from helpers.steps import DERIVED, LAST, PARTS, SUM, given, integers, written, written_sum
 from tuner.catalog import catalog
 from tuner.devices import Device
-from tuner.errors import ArgumentError
+from tuner.errors import ArgumentError, RequestError
 
 DEVICES = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]
 N = 1000
@@ -77,6 +77,17 @@ def test_what_a_launch_with_scratch_cannot_take_is_named_and_the_next_launch_is_
         assert good[0].get() == integers(N).sum()
     with pytest.raises(ArgumentError, match="stream: of type int"):
         kernel(*good, stream=3)
+
+
+def test_a_bound_launch_tells_what_its_scratch_holds(device: Device, tmp_path: Path) -> None:
+    kernel = tuner.load(written_sum(tmp_path), N, device=device)
+    x = integers(N)
+    launch = kernel.bind(*given(device, np.zeros(1, np.float32), x))
+    launch()
+    partial = launch.scratch("partials")
+    assert (partial.dtype, partial.sum()) == (np.float32, x.sum())
+    with pytest.raises(RequestError, match=r"scratch\(.total.\): the scratch arrays of .* are partials"):
+        launch.scratch("total")
 
 
 @pytest.mark.slow

@@ -7,13 +7,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
+import numpy as np
+
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
 from tuner.devices import Build, Device, forking
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
-from tuner.devices.work import Encoded
+from tuner.devices.work import Encoded, Work
 from tuner.errors import ArgumentError, MisalignedArray, RequestError
 from tuner.quoting import quoted
 from tuner.space import chosen_types, launch_form, operation, parsing
@@ -191,13 +193,14 @@ class Kernel:
         except MisalignedArray as error:
             self._for_addresses(arrays, error).check(*arrays)
 
-    def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
+    def bind(self, *arrays: Any, stream: Any = None, **options: float) -> BoundLaunch:
         """A function without arguments that launches the kernel on these arrays, which are checked once, here.
 
         The function keeps its arrays alive. Threads and signal handlers may share it. For a CUDA graph, bind it to the
         captured stream, or while that stream is current; a function bound before the capture must live as long as the
         graph. It has its own scratch and constant memory, if the kernel uses any: graphs that captured the same
-        function must not run concurrently.
+        function must not run concurrently. Its `scratch(name)` waits for the device, and returns what a scratch array
+        holds.
 
         Arguments and errors are those of a call; the function itself raises only LaunchError, and DeviceError in a
         process that was forked from this one. It cannot be pickled.
@@ -211,7 +214,8 @@ class Kernel:
             return self._for_addresses(arrays, error).bind(*arrays, stream=stream, **options)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        call = _Bound(self.program.bind(work, handles, where, (self, arrays, where)))
+        call = BoundLaunch(self.program.bind(work, handles, where, (self, arrays, where)))
+        call.scratch = functools.partial(self._scratch, work)
         has_own = self.program.owns_memory or work.positions(Encoded)
         if has_own and self.device.lane(stream, arrays[0] if arrays else None) is None:
             self._captured.append(call)
@@ -296,6 +300,19 @@ class Kernel:
             idle = self._idle_in.setdefault(lane, [])
         return idle
 
+    def _scratch(self, work: Work, name: str) -> np.ndarray[Any, Any]:
+        """What a scratch array of a launch holds when all work on the device is done."""
+        arguments = {argument.name: position for position, argument in enumerate(self.space.operation.scratch)}
+        if name not in arguments:
+            raise RequestError(
+                f"scratch({quoted(name)}): the scratch arrays of {self.name} are {', '.join(arguments) or 'none'}"
+            )
+        argument = self.space.operation.scratch[arguments[name]]
+        array = np.empty(operation.shape(argument, self.program.scope), dtype(argument, self.program.scope).numpy)
+        self.device.synchronize()
+        self.device.read(work.scratch[arguments[name]][0].handle, array)
+        return array
+
     def _scalars_of(self, options: Mapping[str, float]) -> Any:
         """The packed scalars with these options, cached because programs repeat their options."""
         key = repr(options)  # distinguishes 1 from True, and 0.0 from -0.0
@@ -326,8 +343,12 @@ class Kernel:
         return operation.scalars(self.space.operation, scope, self._leading)
 
 
-class _Bound(functools.partial[None]):
-    """The function that `Kernel.bind` returns. Calling it takes hardly longer than calling the wrapped function."""
+class BoundLaunch(functools.partial[None]):
+    """The function that `Kernel.bind` returns. Calling it takes hardly longer than calling the wrapped function.
+
+    `scratch(name)` is what a scratch array of the kernel holds when all work on the device is done."""
+
+    scratch: Callable[[str], np.ndarray[Any, Any]]
 
     def __reduce__(self) -> NoReturn:
         raise RequestError(
