@@ -17,7 +17,7 @@ from tuner.catalog import catalog
 from tuner.devices.cuda.blas import gemm
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import products
-from tuner.families.matrices import plans
+from tuner.families.matrices import plans, precisions
 from tuner.families.matrices.stacks import Stack
 from tuner.space.scope import Limits, Scope
 
@@ -73,6 +73,22 @@ def test_operands_may_be_given_transposed() -> None:
     assert close(
         tuner.matmul(stacked, other, transpose_a=True, transpose_b=True), stacked.mT @ np.swapaxes(other, 1, 2)
     )
+
+
+def test_where_no_kernel_has_the_precision_float32_is_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precisions, "LEAST_SIDE", 1)
+    monkeypatch.setattr(precisions, "LEAST_PRODUCTS", 1)
+    assert close(tuner.matmul(A, B, precision="fp32x3"), A @ B)
+    assert tuner.matmul.explain(A, B, precision="fp32x3").kernel == tuner.matmul.explain(A, B).kernel
+
+
+def test_a_precision_is_known_and_is_for_float32() -> None:
+    with pytest.raises(RequestError, match=r"matmul\(precision='fp16'\): allowed: fp32x3, or None"):
+        tuner.matmul(A, B, precision="fp16")
+    with pytest.raises(RequestError, match="allowed: fp32x3"):
+        tuner.matmul(A, B, precision=["fp32x3"])  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="float16; precision='fp32x3' is for float32"):
+        tuner.matmul(A.astype(np.float16), B.astype(np.float16), precision="fp32x3")
 
 
 def test_an_output_is_scaled_and_added_to() -> None:

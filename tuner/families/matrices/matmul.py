@@ -20,7 +20,7 @@ from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, Reques
 from tuner.families import family, products
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.explanations import WITHOUT_COPIES, Explanation, explained
-from tuner.families.matrices import arrays
+from tuner.families.matrices import arrays, precisions
 from tuner.families.matrices.plans import (
     Plan,
     Product,
@@ -40,9 +40,9 @@ from tuner.space.dtypes import DTYPES
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate
 
-FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # those that ship are used
 STRIDED = "strided rows"  # how arrays are passed, in an explanation
 MOST_PLANS = 1024  # in the cache
+Names = tuple[str, ...]  # of families
 _LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by array type: returns shape, strides, dtype, device
 
 
@@ -77,6 +77,9 @@ class Matmul:
         beta: A factor of the previous content of `out`. Default: 0.
         transpose_a: Whether `a` is given transposed, as [K, M] or [batch, K, M]. Default: False.
         transpose_b: Whether `b` is given transposed, as [N, K] or [batch, N, K]. Default: False.
+        precision: "fp32x3" for a product of float32 matrices by tensor cores that is as accurate as in float32: see
+            docs/fp32x3.md. Where that is not faster, or no kernel does it on the device, float32 is multiplied.
+            Default: the operands' own numbers are multiplied.
         wait: Whether to wait until the kernel for these shapes is built. Default: until then, the library multiplies.
 
     Returns `out`, or the new array. Raises ArgumentError if the arrays do not fit together, and RequestError for a
@@ -111,6 +114,7 @@ class Matmul:
         beta: float = 0.0,
         transpose_a: bool = False,
         transpose_b: bool = False,
+        precision: str | None = None,
         wait: bool = False,
     ) -> Any:
         """alpha * a @ b + beta * out, in `out` if given, else in a new array. See the class."""
@@ -119,10 +123,10 @@ class Matmul:
             layout = _LAYOUTS[kind]
             kinds = kind, b.__class__, out.__class__
             plan = self._plans[
-                (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+                (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b, precision)
             ]
         except (KeyError, AttributeError, TypeError, RuntimeError, ValueError):  # ValueError: a factor that is an array
-            plan = self._planned(a, b, out, bool(transpose_a), bool(transpose_b))
+            plan = self._planned(a, b, out, bool(transpose_a), bool(transpose_b), precision)
         if out is None:
             if beta:
                 raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
@@ -136,26 +140,27 @@ class Matmul:
             treatment.check_target(out)
             written = treatment.written(out, arrays.element(out), beta)
             a, b = (treatment.copied(x, arrays.element(x)) for x in (a, b))
-            self._planned(a, b, written, bool(transpose_a), bool(transpose_b)).multiply(a, b, written, alpha, beta)
+            again = self._planned(a, b, written, bool(transpose_a), bool(transpose_b), precision)
+            again.multiply(a, b, written, alpha, beta)
             treatment.assign(out, written)
         return out
 
     def explain(
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, transpose_a: bool = False,
-        transpose_b: bool = False,
+        transpose_b: bool = False, precision: str | None = None,
     ) -> Explanation:  # fmt: skip
         """What the same call runs, and why: kernel, configuration, match, expected regret and copies.
 
         `alpha` and `beta` do not affect it.
         """
-        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explain(a, b, out)
+        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b), precision).explain(a, b, out)
 
-    def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
+    def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool, precision: str | None) -> Plan:
         kinds = a.__class__, b.__class__, out.__class__
         try:
             layout = _LAYOUTS[kinds[0]]
-            key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
-            return self._plans[key]
+            place = None if out is None else layout(out)
+            return self._plans[(kinds, layout(a), layout(b), place, transpose_a, transpose_b, precision)]
         except (KeyError, AttributeError, TypeError, RuntimeError):  # RuntimeError: a tensor of torch without strides
             pass
         treatment = arrays.of(a)
@@ -167,17 +172,26 @@ class Matmul:
                     )
                 treatment.check_plain(other)
         check_types(a, b, out)
+        precisions.check(precision, arrays.element(a))
         layout = _LAYOUTS[kinds[0]] = treatment.layout
-        key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+        place = None if out is None else layout(out)
+        key = (kinds, layout(a), layout(b), place, transpose_a, transpose_b, precision)
         with self._lock:
-            plan = self._of_arrays(treatment, a, b, out, transpose_a, transpose_b)
+            plan = self._of_arrays(treatment, a, b, out, transpose_a, transpose_b, precision)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
 
     def _of_arrays(
-        self, treatment: arrays.Arrays, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool
+        self,
+        treatment: arrays.Arrays,
+        a: Any,
+        b: Any,
+        out: Any,
+        transpose_a: bool,
+        transpose_b: bool,
+        precision: str | None,
     ) -> Plan:
         """The plan for these arrays. Raises ArgumentError if they do not fit together."""
         for name, array in (("a", a), ("b", b)):
@@ -200,7 +214,8 @@ class Matmul:
             x if repeat is None else treatment.repeated(x, repeat)
             for x, repeat in zip((left, right), repeats, strict=True)
         )
-        way = _way(treatment, (treatment.stacked(target), left, right), device)
+        names = precisions.families(precision, (batch, *shape[-2:]), stacks[0][2])
+        way = _way(treatment, (treatment.stacked(target), left, right), device, names)
         prepare = [
             treatment.preparation(len(x.shape), is_transposed != takes_transposed, repeat, copied)
             for x, is_transposed, takes_transposed, repeat, copied in zip(
@@ -234,8 +249,8 @@ def _shortcut(
     return direct_library(run, current) if isinstance(run, LibraryKernel) else None
 
 
-def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
-    """How the stacks C, A, B are multiplied.
+def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str, names: Names) -> Way:
+    """How the stacks C, A, B are multiplied, by families of these names if they can be.
 
     Raises ArgumentError for an output whose elements overlap, and RequestError if no kernel multiplies this type on the
     device.
@@ -243,17 +258,25 @@ def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) ->
     C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
     if not C.is_disjoint:
         raise ArgumentError(f"out: has strides {C.strides}, so its elements overlap in memory; pass another array")
+    way = None
+    if names != precisions.PLAIN:
+        way = _by_kernel(treatment, stacks, (C, A, B), device, names) or _by_copies(
+            treatment, stacks, (C, A, B), device, names
+        )
     way = (
-        _by_kernel(treatment, stacks, (C, A, B), device)
+        way
+        or _by_kernel(treatment, stacks, (C, A, B), device, precisions.PLAIN)
         or _by_library((C, A, B), device)
-        or _by_copies(treatment, stacks, (C, A, B), device)
+        or _by_copies(treatment, stacks, (C, A, B), device, precisions.PLAIN)
     )
     if way is None:
         raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
     return way
 
 
-def _by_kernel(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+def _by_kernel(
+    treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str, names: Names
+) -> Way | None:
     """By a family whose kernels accept these strides, without a copy; None if there is none."""
     C, A, B = operands
     types = tuple(operand.dtype for operand in operands)
@@ -261,27 +284,31 @@ def _by_kernel(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Sta
     if C.order != CONTIGUOUS or not {A.order, B.order} <= {CONTIGUOUS, TRANSPOSED}:
         if not all(each.is_row_major and each.runs_forward and each.is_disjoint for each in operands):
             return None
-        handle = _handle(types, (False, False), device, strided=True)
+        handle = _handle(types, (False, False), device, names, strided=True)
         how = STRIDED
         transposed = False, False
     else:
-        handle = _handle(types, transposed, device)
+        handle = _handle(types, transposed, device, names)
         how = WITHOUT_COPIES
     if handle is None:
         return None
     views = _views(treatment, stacks, transposed)
     try:
-        handle.kernel(*map(treatment.handed, views))
+        kernel = handle.kernel(*map(treatment.handed, views))
     except (NoConfiguration, TrialError):
+        return None
+    if _is_left_to_plain(kernel, names):
         return None
     return Way(handle, (None, None, None), transposed, functools.partial(_explained, handle, how))
 
 
-def _by_copies(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
+def _by_copies(
+    treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str, names: Names
+) -> Way | None:
     """By contiguous copies; 16-bit operands are copied to float32 if no kernel takes their type. None if impossible."""
     C, A, _ = operands
     for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
-        handle = _handle((c_type, type_, type_), (False, False), device)
+        handle = _handle((c_type, type_, type_), (False, False), device, names)
         if handle is None:
             continue
         copy_types = [
@@ -298,13 +325,22 @@ def _by_copies(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Sta
             for stack, wanted in zip(stacks, copy_types, strict=True)
         ]
         try:
-            handle.kernel(*map(treatment.handed, samples))
+            kernel = handle.kernel(*map(treatment.handed, samples))
         except (NoConfiguration, TrialError):
             continue
-        why = f"; no kernel and no library accepts {_words(operands)}"
+        if _is_left_to_plain(kernel, names):
+            continue
+        who = "no kernel and no library" if names == precisions.PLAIN else "no kernel of that precision"
+        why = f"; {who} accepts {_words(operands)}"
         explain = functools.partial(_explained, handle, ", ".join(copied), why=why)
         return Way(handle, (copy_types[0], copy_types[1], copy_types[2]), (False, False), explain)
     return None
+
+
+def _is_left_to_plain(kernel: object, names: Names) -> bool:
+    """Whether the library is faster than the family: then the families that multiply the operands themselves may be
+    faster still. Not where it only serves until a kernel is built."""
+    return names != precisions.PLAIN and isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute)
 
 
 def _explained(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
@@ -339,24 +375,25 @@ def _device(name: str) -> Device:
 
 
 @functools.cache
-def _families() -> tuple[family.Family, ...]:
-    """The families of matrix products that ship."""
+def _families(names: Names) -> tuple[family.Family, ...]:
+    """Those of these families that ship."""
     from tuner.catalog import catalog
 
     shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
-    return tuple(family.find(name) for name in FAMILIES if name in shipped)
+    return tuple(family.find(name) for name in names if name in shipped)
 
 
 @functools.cache
 def _handle(
-    types: tuple[str, ...], transposed: tuple[bool, bool], device: str, strided: bool = False
+    types: tuple[str, ...], transposed: tuple[bool, bool], device: str, names: Names, strided: bool = False
 ) -> Dispatcher | None:
-    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none.
+    """The handle of the family of these names that multiplies these types (of C, A, B) on a device; None if there is
+    none.
 
     `transposed`: whether its A and B are stored transposed. `strided`: only kernels with leading dimensions.
     """
     kind = devices.split(device)[0]
-    for each in _families():
+    for each in _families(names):
         op = each.operation
         has_types = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
         stored = products.is_transposed(each.spaces[0], "A"), products.is_transposed(each.spaces[0], "B")
@@ -373,7 +410,9 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
     C, A, B = operands
     if OTHER in (A.order, B.order) or not C.is_row_major or not all(each.runs_forward for each in operands):
         return None
-    space = next((f.spaces[-1] for f in _families() if not products.is_transposed(f.spaces[0], "B")), None)
+    space = next(
+        (f.spaces[-1] for f in _families(precisions.PLAIN) if not products.is_transposed(f.spaces[0], "B")), None
+    )
     if space is None:
         return None
     specs = []

@@ -1,0 +1,189 @@
+"""Products of float32 matrices by tensor cores: every route, its error, and that a route is never silently worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from tuner.devices import Device
+from tuner.search.enumeration import enumerate_space
+from tuner.space.config import Config
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
+KERNEL = "sgemm3x/wgmma_halves"
+HALVES, BFLOATS, FLOATS = 0, 1, 2  # the route, as the kernel counts tiles
+SIZES = [(1, 1024, 1024, 1024), (1, 515, 333, 1001), (2, 300, 200, 100), (1, 129, 65, 17), (1, 1, 1, 1)]
+Make = Callable[[Any, tuple[int, ...]], Any]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    module = pytest.importorskip("torch")
+    if module.cuda.get_device_capability() < (9, 0):
+        pytest.skip("the kernel needs compute capability 9.0")
+    return module
+
+
+def normal(torch: Any, shape: tuple[int, ...]) -> Any:
+    return torch.randn(shape, device="cuda")
+
+
+def positive(torch: Any, shape: tuple[int, ...]) -> Any:
+    return torch.rand(shape, device="cuda")
+
+
+def spread(phi: float) -> Make:
+    return lambda torch, shape: (torch.rand(shape, device="cuda") - 0.5) * torch.exp(phi * normal(torch, shape))
+
+
+def with_zeros(torch: Any, shape: tuple[int, ...]) -> Any:
+    return normal(torch, shape).clamp_min(0)
+
+
+def of_many_sizes(torch: Any, shape: tuple[int, ...]) -> Any:
+    return normal(torch, shape) * torch.exp(5 * normal(torch, (*shape[:-1], 1)))
+
+
+def times(factor: float) -> Make:
+    return lambda torch, shape: normal(torch, shape) * factor
+
+
+def reaching_far(torch: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers of about 2^20, and in one column of three of 2^-115: no three bfloat16 have both."""
+    values = normal(torch, shape) * 2.0**20
+    values[..., ::3] *= 2.0**-135
+    return values
+
+
+DATA: dict[str, tuple[Make, Make, int | None]] = {  # of A and of B, and the route of each tile
+    "normal": (normal, normal, HALVES),
+    "positive": (positive, positive, HALVES),
+    "half of them 0": (with_zeros, with_zeros, HALVES),
+    "rows of all sizes": (of_many_sizes, normal, HALVES),
+    "large": (times(1e30), times(1e-5), HALVES),
+    "spread widely": (spread(8), spread(8), None),
+    "denormal": (times(1e-41), normal, FLOATS),
+    "of far exponents": (reaching_far, normal, FLOATS),
+}
+
+
+def each_config(kernel: Any) -> Iterator[Config]:
+    """One configuration of each tile, and of each order of warp groups."""
+    seen = set()
+    for values in sorted(enumerate_space(kernel.space, kernel.scope).list):
+        config = dict(zip(kernel.space.parameters, values, strict=True))
+        if (key := (config["block_m"], config["block_n"], config["in_turn"])) not in seen:
+            seen.add(key)
+            yield config
+
+
+def bound(a: Any, b: Any, route: int | None = HALVES) -> Any:
+    """Of |C - exact|, for tiles of a route or of any: see docs/fp32x3.md."""
+    depth = a.shape[-1]
+    factors = {HALVES: 51 + depth / 32, BFLOATS: 77 + depth / 32, FLOATS: depth}
+    factor = max(factors.values()) if route is None else factors[route]
+    a, b = a.double().abs(), b.double().abs()
+    largest = a @ b * (factor * 2.0**-24) + depth * 2.0**-149  # where products are denormal, float32 rounds that much
+    if route != HALVES:
+        return largest
+    of_small = a.amax(-1, keepdim=True) * b.sum(-2, keepdim=True) + a.sum(-1, keepdim=True) * b.amax(-2, keepdim=True)
+    return largest + 2.0**-39 * of_small
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_each_route_is_within_the_bound_and_gives_the_same_bits_again(
+    name: str, size: tuple[int, ...], torch: Any, cuda: Device
+) -> None:
+    torch.manual_seed(sum(size))
+    make_a, make_b, route = DATA[name]
+    batch, m, n, k = size
+    a, b = make_a(torch, (batch, m, k)), make_b(torch, (batch, k, n))
+    exact, most = a.double() @ b.double(), bound(a, b, route)
+    sizes = {"M": m, "N": n, "K": k, "batch": batch}
+    kernel = tuner.load(KERNEL, sizes, device=cuda)
+    for config in [kernel.config] if size != SIZES[1] else each_config(kernel):
+        chosen = tuner.load(KERNEL, sizes, device=cuda, config=config)
+        c = torch.full((batch, m, n), float("nan"), device="cuda")
+        launch = chosen.bind(c, a, b)
+        launch()
+        again = c.clone()
+        c.fill_(float("nan"))
+        launch()
+        assert torch.equal(c.view(torch.int32), again.view(torch.int32)), config
+        assert bool(((c.double() - exact).abs() <= most).all()), config
+        routes = launch.scratch("routes")
+        if route is not None:
+            assert routes[route] == routes[:3].sum() > 0, (config, routes)
+
+
+def test_infinities_and_nan_reach_the_outputs_that_they_reach_in_float32(torch: Any, cuda: Device) -> None:
+    a, b = normal(torch, (1, 600, 700)), normal(torch, (1, 700, 800))
+    a[0, 5, 9], a[0, 300, 1], b[0, 2, 700] = float("inf"), float("nan"), float("-inf")
+    c = torch.empty((1, 600, 800), device="cuda")
+    launch = tuner.load(KERNEL, {"M": 600, "N": 800, "K": 700}, device=cuda).bind(c, a, b)
+    launch()
+    exact = a.double() @ b.double()
+    assert torch.equal(c.isnan(), exact.isnan())
+    assert torch.equal(c.isinf(), exact.isinf())
+    assert torch.equal(c[exact.isinf()], exact[exact.isinf()].float())
+    routes = launch.scratch("routes")
+    assert min(routes[HALVES], routes[FLOATS]) > 0, "only the tiles that they reach are multiplied in float32"
+
+
+def test_tiles_of_one_product_take_different_routes(torch: Any, cuda: Device) -> None:
+    a, b = normal(torch, (1, 1024, 512)), normal(torch, (1, 512, 1024))
+    a[0, 700] *= torch.exp(12 * torch.randn(512, device="cuda")).clamp(1e-12, 1e12)
+    c = torch.empty((1, 1024, 1024), device="cuda")
+    launch = tuner.load(KERNEL, {"M": 1024, "N": 1024, "K": 512}, device=cuda).bind(c, a, b)
+    launch()
+    assert launch.scratch("routes")[:2].min() > 0
+    assert bool(((c.double() - a.double() @ b.double()).abs() <= bound(a, b, None)).all())
+
+
+def test_a_graph_captures_all_steps_and_takes_the_route_of_the_data_at_hand(torch: Any, cuda: Device) -> None:
+    a, b = normal(torch, (1, 512, 512)), normal(torch, (1, 512, 512))
+    c = torch.empty((1, 512, 512), device="cuda")
+    kernel = tuner.load(KERNEL, 512, device=cuda)
+    kernel(c, a, b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(c, a, b)
+    for data in (a.clone(), spread(8)(torch, a.shape)):
+        a.copy_(data)
+        graph.replay()
+        assert bool(((c.double() - a.double() @ b.double()).abs() <= bound(a, b, None)).all())
+
+
+LAYOUTS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "contiguous": lambda torch: (normal(torch, (1024, 1000)), normal(torch, (1000, 1100))),
+    "stacks": lambda torch: (normal(torch, (3, 700, 600)), normal(torch, (3, 600, 900))),
+    "transposed": lambda torch: (normal(torch, (1000, 1024)).T, normal(torch, (1100, 1000)).T),
+    "rows apart": lambda torch: (normal(torch, (1024, 2048))[:, 100:1101], normal(torch, (1001, 2000))[:, :999]),
+    "small": lambda torch: (normal(torch, (100, 70)), normal(torch, (70, 50))),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_matmul_takes_any_layout_and_size(layout: str, torch: Any) -> None:
+    a, b = LAYOUTS[layout](torch)
+    exact, most = a.double() @ b.double(), bound(a, b)
+    c = tuner.matmul(a, b, precision="fp32x3", wait=True)
+    assert bool(((c.double() - exact).abs() <= most).all())
+    d = tuner.matmul(a, b, out=c.clone(), alpha=2.0, beta=-1.0, precision="fp32x3")
+    assert bool(((d.double() - exact).abs() <= 4 * most).all())
+
+
+def test_a_square_of_1024_is_multiplied_by_tensor_cores_only_where_that_is_asked(torch: Any) -> None:
+    a, b = normal(torch, (1024, 1024)), normal(torch, (1024, 1024))
+    tuner.matmul(a, b, precision="fp32x3", wait=True)
+    assert tuner.matmul.explain(a, b, precision="fp32x3").kernel == KERNEL
+    assert not tuner.matmul.explain(a, b).kernel.startswith("sgemm3x")
+    operator = tuner.torch.operator("sgemm3x_test::product", "sgemm3x")
+    c = torch.empty((1, 1024, 1024), device="cuda")
+    operator.out(c, a[None], b[None])
+    np.testing.assert_allclose(c[0].cpu().numpy(), (a.double() @ b.double()).cpu().numpy(), rtol=0, atol=1e-4)

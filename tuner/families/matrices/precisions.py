@@ -1,0 +1,34 @@
+"""Which families multiply with the precision that a caller of `tuner.matmul` asks for."""
+
+from __future__ import annotations
+
+from tuner.errors import ArgumentError, RequestError
+from tuner.quoting import quoted
+
+PLAIN = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # each multiplies numbers of the operands' own type
+FAMILIES = {"fp32x3": ("sgemm3x",)}  # by precision: those that sum products of parts of numbers
+LEAST_SIDE, LEAST_PRODUCTS = 256, 1 << 29  # of smaller products, to split the operands takes too long
+
+
+def check(precision: str | None, element: str) -> None:
+    """Raise RequestError for a precision that does not exist, ArgumentError if it is not for operands of this type."""
+    if precision is None:
+        return
+    if not isinstance(precision, str) or precision not in FAMILIES:
+        raise RequestError(
+            f"matmul(precision={quoted(precision)}): allowed: {', '.join(FAMILIES)}, or None for products of the "
+            "operands themselves"
+        )
+    if element != "float32":
+        raise ArgumentError(f"a: has dtype {element}; precision={quoted(precision)} is for float32")
+
+
+def families(precision: str | None, shape: tuple[int, ...], depth: int) -> tuple[str, ...]:
+    """The families for a product of this shape, `[batch, M, N]`, and depth.
+
+    Small products are those of the plain families, which are as accurate and faster there.
+    """
+    batch, rows, columns = shape
+    if precision is None or min(rows, columns, depth) < LEAST_SIDE or rows * columns * depth * batch < LEAST_PRODUCTS:
+        return PLAIN
+    return FAMILIES[precision]
