@@ -40,11 +40,11 @@ def softmax(y_ptr, x_ptr, count, y_stride, x_stride, rows, columns, scale, bias=
     tl.atomic_add(count, 1)
 
 
-def run(x):
+def run(x, scale=5e-5):
     rows, columns = x.shape
     y = torch.empty_like(x)
     grid = lambda META: (triton.cdiv(rows, META["ROWS"]),)
-    softmax[grid](y, x, count, y.stride(0), x.stride(0), rows, columns, 1.0)
+    softmax[grid](y, x, count, y.stride(0), x.stride(0), rows, columns, scale)
     return y
 """
 PAIR = """\
@@ -112,7 +112,8 @@ def test_decorators_and_launches_answer_most_questions(tmp_path: Path) -> None:
     data = yaml.safe_load(text)
     operation = data["operation"]
     assert operation["sizes"] == {"rows": None, "columns": None}
-    assert operation["options"] == {"scale": 1.0}
+    assert operation["options"] == {"scale": 5e-5}  # a number, not the text that YAML reads in 5e-05
+    assert "usual values?" not in text
     arguments = {each["name"]: each for each in operation["arguments"]}
     assert [*arguments] == ["y_ptr", "x_ptr", "count", "y_stride", "x_stride", "rows", "columns", "scale"]
     roles = {name: each.get("role") for name, each in arguments.items() if "role" in each}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,11 @@ class PythonDraft:
         yield f"  sizes:{about if is_told else asked('which sizes does the problem have? the kernel takes none')}"
         yield from (f"    {word(name)}:" for name in self.sizes)
         if self.options:
-            each = ", ".join(f"{word(p.name)}: {_usual(p)}" for p in self.options)
-            yield f"  options: {{{each}}}{asked('their usual values? a whole number is a size or has a `value`')}"
+            told = {p.name: self.launch.real(p.name) if self.launch is not None else None for p in self.options}
+            each = ", ".join(f"{word(p.name)}: {_usual(p, told[p.name])}" for p in self.options)
+            is_guess = None in told.values()
+            ask = asked("their usual values? a whole number is a size or has a `value`") if is_guess else ""
+            yield f"  options: {{{each}}}{ask}"
 
     def _types(self) -> list[str]:
         ask = "which types may the arrays have? the first is the default"
@@ -337,11 +341,13 @@ def _bounds(node: ast.FunctionDef) -> set[str]:
     return found
 
 
-def _usual(parameter: JitParameter) -> str:
-    """A likely value of an option."""
-    if isinstance(parameter.default, int | float):
-        return repr(float(parameter.default))
-    return "0.00001" if parameter.name.startswith("eps") else "1.0"
+def _usual(parameter: JitParameter, told: float | None) -> str:
+    """The value of an option that is told, otherwise a likely one. For YAML, `1e-05` is a text."""
+    if told is None and isinstance(parameter.default, int | float):
+        told = float(parameter.default)
+    if told is None:
+        told = 1e-5 if parameter.name.startswith("eps") else 1.0
+    return format(Decimal(repr(told)), "f")
 
 
 def _value(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,25 @@ class PythonLaunch:
     grid: ast.expr
     passed: Mapping[str, ast.expr]
     around: ast.AST
+
+    def real(self, name: str) -> float | None:
+        """The real number that is passed for a parameter: one that is written there, or the default of the function
+        around the launch; None if it is anything else."""
+        node = self.passed.get(name)
+        if isinstance(node, ast.Name) and isinstance(self.around, ast.FunctionDef):
+            node = _defaults(self.around.args).get(node.id)
+        try:
+            number = None if node is None else ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError):
+            return None
+        return number if isinstance(number, float) and math.isfinite(number) else None
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    plain, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
+    found = {each.arg: value for each, value in zip(plain[::-1], defaults[::-1], strict=False)}
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {each.arg: value for each, value in pairs if value is not None}
 
 
 def of(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> PythonLaunch | None:
