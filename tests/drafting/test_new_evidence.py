@@ -80,6 +80,17 @@ PROGRAMS = {
         "\nvoid run() { f<<<1, 9>>>(3); }",
         ["# ? how many blocks in x, y, z?"],
     ),
+    "a block that host code computes": (
+        "__global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1; }"
+        "void run(float *y, int n, int log) { int t = 1 << log; f<<<(n + t - 1) / t, 1 << log>>>(y, n); }",
+        ["block: [block_size_x]  # ? how many threads in x, y, z? host code has others"],
+    ),
+    "variables that a macro declares": (
+        "#define TURN(a) { int order[] = {1, 0}; for (int j = 0; j < 2; j++) a[j] = order[j]; }"
+        "\n__global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; float a[2]; TURN(a)"
+        "if (i < n) y[i] = a[0]; }",
+        ["parameters:\n  block_size_x: ["],
+    ),
 }  # fmt: skip
 
 
@@ -109,3 +120,31 @@ def test_functions_that_all_call_each_other_are_followed_for_a_while(tmp_path: P
     launch = "void run(int n) { f<<<n / 256, 256>>>(held, n); }"
     _, text = drafted(tmp_path, tune, "\n".join([kernel, others, launch]))
     assert "grid: [ceil_div(n, block_size_x)]" in text
+
+
+def test_a_variable_of_one_step_is_no_array_of_another(tmp_path: Path, tune: Tune) -> None:
+    index = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)"
+    code = f"""
+    __global__ void a(float *k, int n) {{ {index} k[i] = 1; }}
+    __global__ void b(float *y, int n) {{ {index} for (int k = 0; k < 4; k++) y[i] += k; }}
+    __global__ void c(float *z, int n) {{ int j = blockIdx.y * blockDim.y + threadIdx.y; if (j < n) z[j] = 1; }}"""
+    _, text = drafted(tmp_path, tune, code, "--entry", "a,b")
+    assert "name: k, dtype: float32, shape: [n]" in text
+    assert "shapes of these are guesses" not in text
+    assert "block: [block_size_x]\n" in text  # c alone has two dimensions
+
+
+def test_names_that_only_the_host_defines_are_blocks_as_it_writes_them(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "main.c").write_text(
+        "#ifdef GROUP\n#define SIDE GROUP\n#else\n#define SIDE 16\n#endif\n"
+        'void run(cl_mem y, int n) { cl_kernel k = clCreateKernel(program, "f", &error);'
+        "clSetKernelArg(k, 0, sizeof(cl_mem), &y); clSetKernelArg(k, 1, sizeof(int), &n);"
+        "size_t all[1] = {2 * SIDE * (n / SIDE - 1)}, group[1] = {2 * SIDE};"
+        "clEnqueueNDRangeKernel(queue, k, 1, NULL, all, group, 0, NULL, NULL); }"
+    )
+    code = (
+        "__kernel void f(__global float *y, int n) { int t = get_local_id(0), b = get_group_id(0);"
+        "if (t < SIDE) y[b * SIDE + t] = 1; else y[n + b * SIDE + t - SIDE] = 2; }"
+    )
+    _, text = drafted(tmp_path, tune, code, "--source", str(tmp_path / "main.c"), name="f.cl")
+    assert "grid: [(n // SIDE) - 1]\nblock: [2 * SIDE]\n" in text

@@ -144,6 +144,10 @@ class ChosenKnobs(Facts):
             else knob
         )
 
+    @property
+    def given_by_build(self) -> Collection[str]:
+        return self._of_program
+
     @cached_property
     def _of_program(self) -> dict[str, int]:
         """The undeclared names that are numbers in another file of the program."""
@@ -217,6 +221,11 @@ class ChosenKnobs(Facts):
         extent = self.launched.block_by_macros(self.steps.index(step), axis)
         names = {*re.findall(r"[A-Za-z_]\w*", extent)}
         return extent if names and names <= {*found} else ""
+
+    def is_block_of_host(self, step: Prototype, axis: int) -> bool:
+        """Whether the host has the block size on an axis over macros that kernel and host share."""
+        extent = self._of_host(step, axis, self.knobs)
+        return bool(extent) and [extent] == self.block_of(step)[axis : axis + 1]
 
     def _of_single_block(self, step: Prototype, axis: int, numbers: Sequence[int | None]) -> str:
         """The host's number of threads of a single block whose body is right for that number alone, as far as known."""
@@ -298,6 +307,8 @@ class ChosenKnobs(Facts):
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
         if any(self.launched.block_is_of_sizes(self.steps.index(step), axis) for axis in range(len(block))):
             return f"{ask} host code computes them from sizes"
+        if any(self.launched.has_unclear_block(self.steps.index(step), axis) for axis in range(len(block))):
+            return f"{ask} host code has others"
         numbers = self.launched.block(self.steps.index(step))
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
@@ -305,7 +316,7 @@ class ChosenKnobs(Facts):
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
         is_declared = bool(bounds) or is_named or reads
         is_said = all(e.isdecimal() or e == self._size_of_block(step, axis) for axis, e in enumerate(block))
-        if not bounds and is_said and numbers:
+        if not bounds and (of_host == block or (is_said and numbers)):
             return ""
         known = (e.isdecimal() or e in of_host or (e in self.knobs and (reads or e in self.code)) for e in block)
-        return "" if is_declared and len(block) == self.dimensions and all(known) else ask
+        return "" if is_declared and len(block) == self.dimensions_of(step) and all(known) else ask

@@ -93,6 +93,8 @@ class DraftedGrids:
     def _is_of_host_block(self, step: int, axis: int, blocks: str | None) -> bool:
         """Whether the host's number of blocks has an element for each thread of the host's block only."""
         block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
+        if self._facts.is_block_of_host(self._facts.steps[step], axis):
+            return False  # the host's number is right for all values of a macro
         if blocks is None or not blocks.isdecimal() or not {*names_in("".join(block))} - {*self._facts.sizes}:
             return False
         if blocks == "1" and self._facts.threads_of_single_block(self._facts.steps[step], axis):

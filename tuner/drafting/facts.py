@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,7 +162,8 @@ class Facts:
         """The shapes of arrays, inferred from indices."""
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
-        names = Names([p.name for p in arrays], written, self.sizes, self.numbers)
+        own = [[p.name for p in arrays if p.name in _names(step)] for step in self.steps]
+        names = Names([p.name for p in arrays], written, self.sizes, self.numbers, own)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
 
     @cached_property
@@ -170,7 +171,13 @@ class Facts:
         """What the launches in the host code around the kernels say."""
         from tuner.drafting.launched import HostLaunches  # many kernel files have no host code
 
-        return HostLaunches(self.program, self.steps, self.numbers, self._item_bytes, self.fields)
+        numbers = {*self.numbers, *self.given_by_build}
+        return HostLaunches(self.program, self.steps, numbers, self._item_bytes, self.fields)
+
+    @property
+    def given_by_build(self) -> Collection[str]:
+        """The names that the source does not define, but that are numbers in another file of the program."""
+        return ()
 
     @cached_property
     def launches(self) -> list[LaunchSite]:
@@ -245,8 +252,13 @@ class Facts:
 
     @cached_property
     def dimensions(self) -> int:
-        """The number of block dimensions (1 to 3) whose thread index the source reads."""
-        used = re.findall(r"threadIdx\s*\.\s*([xyz])|get_(?:local|global)_id\s*\(\s*([012])\s*\)", self.code)
+        """The number of block dimensions (1 to 3) whose thread index the steps read."""
+        return max(map(self.dimensions_of, self.steps), default=1)
+
+    def dimensions_of(self, step: Prototype) -> int:
+        """The number of block dimensions whose thread index a step reads, or a function that it may call."""
+        text = "\n".join([" ".join(step.body), *self._of_functions])
+        used = re.findall(r"threadIdx \. ([xyz])|get_(?:local|global)_id \( ([012]) \)", text)
         return max(("xyz".index(axis) if axis else int(number) for axis, number in used), default=0) + 1
 
     @property

@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.arrays import planes
@@ -37,12 +37,14 @@ BLOCKS_APART = 2  # fewest constant extents below a block index; one may be a th
 
 @dataclass(frozen=True)
 class Names:
-    """Names in a kernel: arrays, written arrays, sizes, and `numbers` (integer macros and constants)."""
+    """Names in kernels: arrays, written arrays, sizes, and `numbers` (integer macros and constants). `own` are the
+    arrays that each of several kernels takes, which may have variables with the names of others."""
 
     arrays: Sequence[str]
     written: Sequence[str]
     sizes: Sequence[str]
     numbers: Mapping[str, int]
+    own: Sequence[Collection[str]] = ()
 
 
 class Shapes:
@@ -54,7 +56,8 @@ class Shapes:
     """
 
     def __init__(self, bodies: Sequence[Sequence[str]], names: Names, has_grid: bool) -> None:
-        self.indices = [Indices(body, names.arrays) for body in bodies]
+        own = names.own or [names.arrays] * len(bodies)
+        self.indices = [Indices(body, [*each]) for body, each in zip(bodies, own, strict=True)]
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
         self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()

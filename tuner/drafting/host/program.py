@@ -11,6 +11,7 @@ from tuner.drafting.expansion import expanded, split_arguments
 from tuner.drafting.knobs import proposals
 from tuner.lockless import cached_property
 from tuner.space.sources.includes import without_comments
+from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import definitions, matching, split, words
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -18,6 +19,8 @@ _REAL = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d*\.\d*(?:[eE][-+
 _SUM = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\([\w \t()*+<>/-]+\)|[\w \t()]+[*+</-][\w \t()*+<>/-]+)$", re.MULTILINE
 )
+_FLAG = re.compile(r"^[ \t]*#[ \t]*(?:ifdef[ \t]+|(?:el)?if[ \t]+defined[ \t(]*)([A-Za-z]\w*)", re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _OF_DEVICES = {"__global__", "__device__", "__kernel", "kernel"}
 _CHANGES = re.compile(r"[-+*/%&|^]=|\+\+|--|<<=|>>=")
 _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a loop or a condition
@@ -220,9 +223,9 @@ class HostProgram:
         self.reals = {name: (text,) for name, text in _REAL.findall(code)}
         self.sums = {name: tuple(words(text)) for name, text in _SUM.findall(code)}
         self.numbers = {name: int(knob.default) for name, knob in proposals.of_code(code, ())}
-        every = [word for word in words(code) if word != "#"]
+        every, macros = [word for word in words(code) if word != "#"], _as_built(code)
         self.functions = [
-            _function(name, parameters, _plain(expanded(body, code, parameters)), prefix)
+            _function(name, parameters, _plain(expanded(body, macros, parameters)), prefix)
             for prefix, name, inner, _, body in definitions(every)
             for parameters in ({_parameter(part): tuple(part) for part in split(inner)},)
         ]
@@ -246,6 +249,13 @@ class HostProgram:
         if name not in self._calls:
             self._calls[name] = [(other, at, given) for other in self.functions for at, given in other.calls(name)]
         return self._calls[name]
+
+
+def _as_built(code: str) -> str:
+    """Code without the branches of flags that it does not define itself, if these have other definitions of macros."""
+    defined = _DEFINED.findall(code)
+    flags = {*_FLAG.findall(code)} - {*defined}
+    return without(code, flags) if len({*defined}) < len(defined) and flags else code
 
 
 def _function(

@@ -174,8 +174,8 @@ class Terms:
             return whole
         number = self._site.number(name)
         is_hidden = match[1] in self._names.taken  # an argument of the kernel has its name
-        if number is not None and name.startswith(":") and match[1] in self._names.read and not is_hidden:
-            return {(): number}  # another number would be another kernel
+        if name.startswith(":") and match[1] in self._names.read and not is_hidden:
+            return {(): number} if number is not None else None  # another number would be another kernel
         return self._new(name, match[1].rpartition(".")[2])
 
     def _whole(self, name: str) -> Polynomial | None:

@@ -41,6 +41,7 @@ def undeclared(code: str, text: str, runs: Callable[[str, Collection[str]], bool
         if not runs(name, prefix):
             continue
         body = expanded(tokens, text)
+        never.update(_locals(body) if len(body) != len(tokens) else ())  # a macro may declare variables
         for position, word in enumerate(body):
             if _IDENTIFIER.fullmatch(word) and (use := _use(body, position)):
                 if use == "other":
