@@ -44,6 +44,11 @@ def test_standard_headers_give_their_types_and_constants() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["inttypes.h", "cinttypes", "sys/types.h"])
+def test_a_header_that_includes_another_gives_its_types(name: str) -> None:
+    assert compiled(f"#include <{name}>\n{HEAD} uint8_t i = 1; y[i] = int32_t(i); }}")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

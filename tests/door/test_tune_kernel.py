@@ -85,6 +85,32 @@ def test_restrictions_are_texts_and_functions() -> None:
     assert {row["unroll"] for row in rows} == {1}
 
 
+def test_functions_get_what_kernel_tuner_passes_and_constraints_are_taken() -> None:
+    def of_values(*values: int) -> bool:
+        return values[0] * values[1] < 4
+
+    def named(width: int, unroll: int) -> bool:
+        return unroll * width < 4 and unroll < 8
+
+    parameters: dict[str, list[Any]] = {"unroll": [2, 4], "width": [1, 2]}
+    for restriction in (
+        of_values, [named], lambda p, q: p * q < 4, [lambda **values: values["unroll"] * values["width"] < 4],
+        (lambda width, unroll: unroll - width == 1, ["width", "unroll"]),
+        [util.MaxProdConstraint(2)], [(util.MaxProdConstraint(2), ["unroll", "width"])],
+    ):  # fmt: skip
+        rows, _ = scale(restrictions=restriction, parameters=parameters)
+        assert [(row["unroll"], row["width"]) for row in rows] == [(2, 1)], restriction
+    for restriction, message in (
+        ([(of_values, ["height"])], "restrictions: 'height' is no parameter; allowed: unroll, width"),
+        (
+            [util.InSetConstraint({1})],
+            "restrictions: InSetConstraint: not supported; write an expression or a function",
+        ),
+    ):
+        with pytest.raises(RequestError, match=message):
+            scale(restrictions=restriction)
+
+
 def test_only_configurations_that_are_valid_now_are_rows_whatever_was_measured_before(tmp_path: Path) -> None:
     for cache in (None, tmp_path / "cache"):
         scale(cache=cache)
@@ -338,11 +364,14 @@ def test_include_folders_definitions_and_names_of_blocks(tmp_path: Path) -> None
     #endif
     }
     """
-    rows, _ = add(
-        source=source, parameters={"threads": [32, 64]}, block_size_names=["threads"],
-        compiler_options=["-I", str(tmp_path / "headers"), "-DTWO=2"],
-    )  # fmt: skip
-    assert [row.get("__error__") for row in rows] == [None, None]
+    (tmp_path / "headers" / "all.cl").write_text(source)
+    options = ["-I", str(tmp_path / "headers"), "-DTWO=2", f"-I{tmp_path}/none"]  # which compilers ignore
+    for given in (source, '#include "all.cl"'):
+        rows, _ = add(
+            source=given, parameters={"threads": [32, 64]}, block_size_names=["threads"], compiler_options=options,
+            lang="OpenCL",
+        )  # fmt: skip
+        assert [row.get("__error__") for row in rows] == [None, None]
 
 
 def test_the_cache_file_is_read_and_written_in_kernel_tuners_form(tmp_path: Path) -> None:

@@ -131,7 +131,8 @@ def _questions(given: dict[str, Any], restrictions: Sequence[Any], call: Call) -
     """What a space file cannot say, by the key that should."""
     for each in restrictions:
         if not isinstance(each, str):
-            yield "restrictions", f"{origin(each)} restricts configurations; write it as an expression"
+            function = script_restrictions.function_of(each)
+            yield "restrictions", f"{origin(function)} restricts configurations; write it as an expression"
     if given["verify"] is not None:
         yield (
             "operation",

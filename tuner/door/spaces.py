@@ -175,16 +175,17 @@ def _with_unrolling(text: str, names: Sequence[str]) -> str:
 
 
 def _derived(call: Call, grid: geometry.ScriptGrid) -> dict[str, Any]:
-    """What Kernel Tuner defines beside the parameters, as far as the source mentions it."""
+    """What Kernel Tuner defines beside the parameters, as far as the source or what it includes may mention it."""
     blocks = dict(zip(("grid_size_x", "grid_size_y", "grid_size_z"), [*grid.blocks, "1", "1"], strict=False))
     threads = dict(zip(call.block_names, (DEFAULT_THREADS, 1, 1), strict=True))
     if call.defines is not None:
         return {}
     known: dict[str, Any] = {**blocks, **threads, "kernel_tuner": 1}
+    includes = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', call.text, re.MULTILINE) is not None
     return {
         name: value
         for name, value in known.items()
-        if name not in call.parameters and re.search(rf"\b{name}\b", call.text)
+        if name not in call.parameters and (includes or re.search(rf"\b{name}\b", call.text))
     }
 
 

@@ -9,20 +9,21 @@ from pathlib import Path
 from tuner import paths
 from tuner.space.sources.source import GUARD, STANDARD
 
-_C = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
+_C = ("assert", "float", "inttypes", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
+_WITH_C = ("sys/types.h", "cuda.h")  # headers of the host that include some of these
 # C++ headers that libcu++ has for the device, as <cuda/std/limits>.
 _DEVICE = ("algorithm", "array", "complex", "limits", "tuple", "type_traits", "utility")
 # What every other header of C++ has, because host compilers include it with most of them.
 _WITH_ALL = ("limits", "type_traits", "utility")
 # Headers of which no kernel needs anything. NVRTC knows the types of CUDA's own.
 _HOST_HEADERS = """
-    atomic cctype cerrno charconv cinttypes condition_variable csetjmp csignal cstdarg cstdbool ctime cwchar
+    atomic cctype cerrno charconv condition_variable csetjmp csignal cstdarg cstdbool ctime cwchar
     exception execution initializer_list new optional stdexcept system_error typeindex typeinfo variant ctype.h
-    dirent.h dlfcn.h errno.h fcntl.h fenv.h getopt.h inttypes.h libgen.h locale.h malloc.h memory.h pthread.h
+    dirent.h dlfcn.h errno.h fcntl.h fenv.h getopt.h libgen.h locale.h malloc.h memory.h pthread.h
     sched.h setjmp.h signal.h stdarg.h stdbool.h strings.h sys/mman.h sys/param.h sys/resource.h sys/stat.h
-    sys/time.h sys/timeb.h sys/types.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h
+    sys/time.h sys/timeb.h sys/wait.h time.h unistd.h wchar.h mpi.h nccl.h omp.h cublas_v2.h
     cublasLt.h cudnn.h cufft.h curand.h cusolverDn.h cusparse.h cuda_profiler_api.h nvml.h nvrtc.h nvToolsExt.h
-    nvtx3/nvToolsExt.h cuda.h cuda_gl_interop.h
+    nvtx3/nvToolsExt.h cuda_gl_interop.h
 """
 _CUB = tuple(
     [f"block/block_{part}" for part in ("adjacent_difference", "discontinuity", "exchange", "histogram", "load")]
@@ -81,6 +82,7 @@ def headers() -> Mapping[str, bytes]:
         **{name: _in_std(*_WITH_ALL).encode() for name in STANDARD},
         **{name: _in_std(name).encode() for name in _DEVICE},
         **{name: standard for part in _C for name in (f"{part}.h", f"c{part}")},
+        **dict.fromkeys(_WITH_C, standard),
         "cub/cub.cuh": "".join(f"#include <cub/{part}.cuh>\n" for part in _CUB).encode(),
     }
 

@@ -95,7 +95,7 @@ class Call:
         primary = self.primary
         if isinstance(primary, os.PathLike):
             return Path(primary).absolute()
-        if not util.looks_like_a_filename(primary):  # which a function does not
+        if not util.looks_like_a_filename(primary) or primary.lstrip().startswith("#"):  # a function, or a text
             return None
         if not os.path.isfile(primary):
             raise RequestError(f"kernel_source {quoted(primary)}: there is no such file; name one, or pass the source")
@@ -108,11 +108,11 @@ class Call:
             return self._generated(self.generator)
         if self.file is None:
             text = str(self.primary)
-            if "(" not in text:
+            if "(" not in text and not text.lstrip().startswith("#include"):
                 raise RequestError(
                     f"kernel_source {quoted(text)}: no file in {Path.cwd()} and no text of a kernel; pass one of these"
                 )
-            return text
+            return text if "\n" in text else f"{text}\n"  # which no path is
         try:
             return self.file.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:

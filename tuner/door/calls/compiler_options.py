@@ -44,7 +44,8 @@ def of(call: Call) -> tuple[list[str], list[str]]:
         folders.append(str(Path.cwd()))
     cpp = ["-xc++"] if call.language == "c" else []
     own = [folder for folder in [_of_cupy(call)] if folder is not None]
-    return [*cpp, *options, *macros.options(call)], list(dict.fromkeys([*folders, *map(str, own)]))
+    existing = [folder for folder in dict.fromkeys([*folders, *map(str, own)]) if Path(folder).is_dir()]  # as compilers
+    return [*cpp, *options, *macros.options(call)], existing
 
 
 def _check_compiler(call: Call) -> None:
