@@ -90,6 +90,15 @@ def test_numbers_that_no_expression_can_be_reach_a_kernel_of_a_device(number: An
     assert env["device_version"].startswith("OpenCL")
 
 
+def test_answers_that_are_no_numbers_are_named() -> None:
+    for wanted, message in (
+        (["x"] * 100, r"answer\[0\]: of <U1; pass numbers for y"),
+        ([None] * 100, "of object; pass"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            scale(answer=[np.array(wanted), None, None])
+
+
 def test_numbers_of_numpy_and_the_seed_of_a_strategy_are_taken() -> None:
     rows, _ = scale(
         parameters=ALONE, iterations=np.int64(3), compiler="g++", strategy=pool_gp_strategy.strategy(seed=3),

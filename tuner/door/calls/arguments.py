@@ -187,6 +187,11 @@ def _check_type(dtype: np.dtype[Any], where: str) -> None:
         )
 
 
+def _is_comparable(dtype: np.dtype[Any]) -> bool:
+    """Whether an answer may be of this type: numbers, booleans and structures."""
+    return dtype.kind in "biufc" or dtype.fields is not None or dtype.name in DTYPES
+
+
 def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[Any] | None) -> dict[str, Array]:
     """The expected content of each array that has one, by name. Raises RequestError if one fits no array."""
     if answer is None:
@@ -202,6 +207,8 @@ def answers(call: Call, arguments: Sequence[ScriptArgument], answer: Sequence[An
         array, shape = np.asarray(content(wanted)), np.shape(call.arguments[position])
         if argument.is_transposed and array.size == math.prod(shape):
             array = array.reshape(shape).T
+        if not _is_comparable(array.dtype):
+            raise RequestError(f"answer[{position}]: of {array.dtype}; pass numbers for {argument.name}")
         array = np.ascontiguousarray(array)
         if array.dtype.fields is not None or array.dtype == np.bool_:
             array = array.reshape(-1).view(np.uint8)
