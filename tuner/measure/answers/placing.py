@@ -175,8 +175,8 @@ class Placer:
         """The launch that draws the elements; None if the device would round them differently than the host."""
         dtype, draw, key = drawn.part_dtype, drawn.draw, np.uint64(drawn.key)
         kinds = drawable(dtype, self.device.has_doubles)
-        if draw.kind not in kinds:
-            return None
+        if draw.kind not in kinds or (draw.kind == "normal" and abs(draw.values[0]) + 6 * draw.values[1] > dtype.high):
+            return None  # an overflow is the host's
         count = drawn.size * drawn.element.parts
         arguments: list[object] = [memory.handle, np.int64(count), key]
         keep: object = None
@@ -237,10 +237,12 @@ class Placed(Elements):
 
 def drawable(dtype: DType, has_doubles: bool = True) -> list[str]:
     """The kinds of elements of a type that a device can draw, with or without doubles."""
-    if not dtype.is_exact and dtype.name not in ("float32", "float64"):
-        return ["table", "standard"]
     reals = ["uniform", "normal"] if has_doubles and not dtype.is_exact else []
-    return ["table", "standard", "sequence", "integers", *reals]
+    return ["table", "standard", *([] if _is_narrow(dtype) else ["sequence", "integers"]), *reals]
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return not dtype.is_exact and dtype.name not in ("float32", "float64")
 
 
 def drawing_macros(dtype: DType, kinds: Sequence[str]) -> str:
@@ -252,6 +254,10 @@ def drawing_macros(dtype: DType, kinds: Sequence[str]) -> str:
         standard, number = f"standard_whole(word, {int(dtype.low < 0)})", "(x)"
     elif dtype.name == "float64":
         standard, number = "standard_double(word)", "LONG_OF((double)(x))"
+    elif _is_narrow(dtype):
+        standard = f"{dtype.name}_bits(standard_real(word, {dtype.digits}))"
+        wide = "(double)(float)(x)" if dtype.foreign else "x"  # as ml_dtypes and NumPy round
+        number = f"narrow_bits({wide}, {dtype.digits}, {dtype.least_exponent}, {8 * dtype.itemsize})"
     else:
         standard, number = f"{dtype.name}_bits(standard_real(word, {dtype.digits}))", "BITS_OF((float)(x))"
     macros = {
@@ -262,7 +268,7 @@ def drawing_macros(dtype: DType, kinds: Sequence[str]) -> str:
         "uniform": f"#define UNIFORM(x) {number}\n",
         "normal": f"#define NORMAL(x) {number}\n",
     }
-    fine = "#define FINE\n" if dtype.name == "float64" else ""
+    fine = "#define FINE\n" if dtype.name == "float64" else "#define NARROW\n" if _is_narrow(dtype) else ""
     chosen = "".join(dict.fromkeys(macros[kind] for kind in kinds))
     return f"{_HEAD}#define STORED {STORED[dtype.itemsize]}\n{fine}{chosen}"
 

@@ -4,6 +4,7 @@
 // With STORED, it has the kernels that draw elements:
 //   STORED            the type of an element's bits
 //   FINE              if elements are doubles: normal numbers then have more bits
+//   NARROW            if doubles are rounded to a type that C lacks
 //   STANDARD(word)    the bits of the standard element for a random word
 //   FROM_LONG(x)      the bits of an integer in the element's type
 //   UNIFORM(x)        the bits of a uniform double in the element's type
@@ -91,6 +92,23 @@ KERNEL void draw_integers(GLOBAL STORED *array, long count, unsigned long key, u
         const unsigned long word = word_of(key, i);
         array[i] = (STORED)FROM_LONG((long)(first + (entries ? word % entries : word)));
     }
+}
+
+#endif
+#ifdef NARROW
+
+// The bits of a double rounded to a type of `width` bits, ties to even: with `digits` fraction bits, and `least` the
+// exponent of its smallest normal number, below which it has fewer. The number must not exceed the type's largest one.
+FUNCTION unsigned int narrow_bits(double value, int digits, int least, int width) {
+    const unsigned long bits = (unsigned long)LONG_OF(value), fraction = bits & ((1ul << 52) - 1);
+    const int exponent = (int)(bits >> 52 & 2047) - 1023, above = exponent > least ? exponent - least : 0;
+    const int dropped = 52 - digits + (exponent < least ? least - exponent : 0);
+    unsigned long units = 0;
+    if (dropped <= 53) { // otherwise less than half of the smallest number
+        const unsigned long all = fraction | 1ul << 52, to_nearest = (1ul << (dropped - 1)) - 1;
+        units = (all + to_nearest + (all >> dropped & 1)) >> dropped;
+    }
+    return (unsigned int)(bits >> 63) << (width - 1) | ((unsigned int)above << digits) + (unsigned int)units;
 }
 
 #endif
