@@ -1,6 +1,7 @@
 """The files that a compiler read, as it lists them, and the folders in which it looked for them."""
 
 import functools
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
+from tuner.devices.builds import build_cache
 from tuner.devices.builds.headers import Headers
 from tuner.devices.commands import process
 
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 _LOCAL = "/usr/local/include"  # where a compiler looks for headers that somebody has installed by hand
 _LIST = re.compile(r"search starts here:\n(.*?)End of search list", re.DOTALL)
 _IGNORED = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE)
+_GCC = re.compile(r"(.*-)?gcc(-\d+)?")  # the name of its file
+# The variables that GCC reads for this. Other programs, such as wrappers, may read more.
+_READ_BY_GCC = (
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
+    "LIBRARY_PATH", "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD",
+)  # fmt: skip
 
 
 def read_files(rule: Path) -> list[str]:
@@ -53,7 +61,8 @@ def surroundings(options: Iterable[str], variables: Iterable[str]) -> str:
 def folders(command: Sequence[str], variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The folders in which a compiler looks for headers, in their order; before them those that do not exist.
 
-    `command` makes it list them, as `cc -E -v` does; `variables` is its environment.
+    `command` makes it list them, as `cc -E -v` does; `variables` is its environment. The list of GCC is kept in the
+    cache of builds, because each process that compiles needs it.
     """
     return _folders_of(tuple(command), tuple(sorted(variables.items())), os.getcwd())
 
@@ -85,9 +94,38 @@ def _prerequisites(rule: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _folders_of(command: tuple[str, ...], variables: tuple[tuple[str, str], ...], _current: str) -> tuple[str, ...]:
+def _folders_of(command: tuple[str, ...], variables: tuple[tuple[str, str], ...], current: str) -> tuple[str, ...]:
+    name = _kept_as(command, dict(variables), current)
+    if name is not None and (kept := _kept(name)) is not None:
+        return kept
     _, log = process.told(command, dict(variables))
     listed = _LIST.search(log)
     lines = listed[1].splitlines() if listed else []
     found = [os.path.abspath(line.strip()) for line in lines if line.startswith(" ")]
-    return (*map(os.path.abspath, _IGNORED.findall(log)), *found)
+    absent = [os.path.abspath(folder) for folder in _IGNORED.findall(log)]
+    if name is not None and found:
+        build_cache.write(name, json.dumps([absent, found]).encode())
+    return (*absent, *found)
+
+
+def _kept_as(command: Sequence[str], variables: Mapping[str, str], current: str) -> str | None:
+    """The name in the cache of builds of what `command` lists; None if it is not GCC."""
+    program = os.path.realpath(command[0])
+    if not _GCC.fullmatch(os.path.basename(program)):
+        return None
+    try:
+        status = os.stat(program)
+    except OSError:
+        return None
+    read = [variables.get(name) for name in _READ_BY_GCC]
+    about = program, status.st_size, status.st_mtime_ns, status.st_ctime_ns, *command[1:], *read, current
+    return f"folders-{paths.digest(repr(about))}"
+
+
+def _kept(name: str) -> tuple[str, ...] | None:
+    """The list of this name in the cache of builds; None without one, or if one of the folders has come or gone."""
+    try:
+        absent, found = json.loads(build_cache.read(name) or b"")
+        return None if any(map(os.path.exists, absent)) or not all(map(os.path.isdir, found)) else (*absent, *found)
+    except (ValueError, TypeError):
+        return None
