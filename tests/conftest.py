@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+gc.disable()  # until all tests are collected: what importing and collecting make stays
 os.environ["OMP_WAIT_POLICY"] = "passive"
 # PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times.
 os.environ["POCL_EXTRA_BUILD_FLAGS"] = "-cl-opt-disable"
@@ -50,6 +51,8 @@ def pytest_collection(session: pytest.Session) -> None:
     """In a new clone, each worker first imports its share of the test modules: what pytest makes of their assertions is
     written to files, which the others then read. Else each of them would do it for all modules, at the same time."""
     config = session.config
+    if config.getoption("numprocesses", None):
+        gc.enable()  # the process that only hears of tests collects none
     if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and config.args_source is config.ArgsSource.TESTPATHS:
         files = sorted(ROOT.joinpath("tests").rglob("test_*.py"))
         modules.load(files[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])], config)
@@ -70,6 +73,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

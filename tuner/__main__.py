@@ -6,6 +6,7 @@ import sys
 
 def main() -> None:
     """Run the command line. If one of its dependencies is missing, which a launch may not need, exit with one line."""
+    gc.set_threshold(10_000, 20, 20)  # little of what importing makes is garbage
     try:
         from tuner.cli.app import main as run
     except ModuleNotFoundError as missing:

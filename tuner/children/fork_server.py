@@ -178,6 +178,8 @@ def _place(files: Sequence[int], numbers: Sequence[int]) -> None:
 
 def _work(module: str) -> None:
     sys.argv = [module]
+    gc.set_threshold(10_000, 20, 20)  # most of what the child makes stays as long as the child
+    gc.enable()
     importlib.import_module(module).main()
 
 
@@ -186,6 +188,7 @@ def main() -> None:
     reaper.end_with_parent(signal.SIGKILL)
     if os.getppid() == int(sys.argv[1]):
         warnings.simplefilter("ignore")
+        gc.disable()  # what importing makes stays
         reaper.name("server")
         _ForkServer().serve()
 
