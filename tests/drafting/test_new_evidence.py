@@ -91,6 +91,21 @@ PROGRAMS = {
         "if (i < n) y[i] = a[0]; }",
         ["parameters:\n  block_size_x: ["],
     ),
+    "a launch of a part, where that of the whole is ambiguous": (
+        "__global__ void f(float *y, int w, int h, int low, int high)"
+        "{ y[(blockIdx.y * blockDim.y + threadIdx.y) * w + blockIdx.x * blockDim.x + threadIdx.x] = low + high; }"
+        "void whole(int w, int h) { float *y; cudaMalloc(&y, w * h * sizeof(float));"
+        "f<<<dim3(w / 32, h / 32), dim3(32, 32)>>>(y, w, h, 0, h); }"
+        "void parts(int w, int h) { int k; count(&k); float *y; cudaMalloc(&y, w * (h / k) * sizeof(float));"
+        "f<<<dim3(w / 32, h / k / 32), dim3(32, 32)>>>(y, w, h, 1, last()); }",
+        ["guess: y"],
+    ),
+    "rows of blocks beside tiles of a macro": (
+        "#define TILE 128\n__global__ void f(float *y, int w, int h) { int x = blockIdx.x * TILE + threadIdx.x;"
+        "if (x < w) y[blockIdx.y * w + x] = 1; }"
+        "\nvoid run(float *y, int w, int h) { f<<<dim3((w + TILE - 1) / TILE, h), TILE>>>(y, w, h); }",
+        ["shape: [h, w]", "grid: [ceil_div(w, TILE), h]\nblock: [TILE]\n"],
+    ),
 }  # fmt: skip
 
 

@@ -314,7 +314,9 @@ class ChosenKnobs(Facts):
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]
         is_named = of_host == block or bool(proposals.named_block(self.knobs, self.dimensions))
-        is_declared = bool(bounds) or is_named or reads
+        body = " ".join(step.body)
+        is_tiled = all(f"blockIdx . {'xyz'[axis]} * {extent} + " in body for axis, extent in enumerate(block))
+        is_declared = bool(bounds) or is_named or reads or (is_tiled and {*block} <= self.knobs.keys())
         is_said = all(e.isdecimal() or e == self._size_of_block(step, axis) for axis, e in enumerate(block))
         if not bounds and (of_host == block or (is_said and numbers)):
             return ""

@@ -197,10 +197,17 @@ def _arrays(terms: Sequence[tuple[Site, Terms]]) -> dict[str, Polynomial | None]
     """The numbers of elements of arrays; None where launches disagree."""
     found = dict[str, Polynomial | None]()
     for name in dict.fromkeys(name for site, _ in terms for name in site.arrays):
-        each = [said for site, term in terms if name in site.arrays and (said := term.said(site.arrays[name]))]
+        every = [(site, term.said(site.arrays[name])) for site, term in terms if name in site.arrays]
+        each = [said for _, said in every if said]
         if each:
-            found[name] = each[0] if all(other == each[0] for other in each) else None
+            is_open = len(each) < len(every) and any(_has_others(*one) for one in every)
+            found[name] = each[0] if all(other == each[0] for other in each) and not is_open else None
     return found
+
+
+def _has_others(site: Site, said: Polynomial | None) -> bool:
+    """Whether an amount has names that the launch does not pass, and that another launch may not have."""
+    return any(name not in site.scalars for product in said or () for name in product)
 
 
 def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[set[str]]:

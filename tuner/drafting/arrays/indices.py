@@ -142,7 +142,8 @@ class Indices:
     def _compared_as_several(self) -> list[Polynomial]:
         body, limits = self._body, dict[str, set[str]]()
         for position, word in enumerate(body):
-            if _NAME.fullmatch(word) and body[position + 1 : position + 2] == ("<",) and body[position + 2] not in "<=":
+            is_less = body[position + 1 : position + 2] == ("<",) and body[position + 2] not in "<="
+            if _NAME.fullmatch(word) and is_less and not self._is_member(position):
                 limit = self.polynomial(self._compared(position + 2, 1))
                 limits.setdefault(word, set()).add(text(bare(limit)))
         several = [name for name, each in limits.items() if len(each) > 1]

@@ -307,7 +307,7 @@ class Shapes:
             for polynomial in (each for every in indices.accesses.values() for each in every):
                 groups = self._groups(polynomial)
                 for near, far in itertools.pairwise(sorted({(), *groups}, key=len)):
-                    if groups.get(near) == block:
+                    if groups.get(near) == block and not Counter(near) - Counter(far):
                         found.add(tuple((Counter(far) - Counter(near)).elements()))
         (only, *more) = found or [()]
         return only[0] if len(only) == 1 and not more else ""
