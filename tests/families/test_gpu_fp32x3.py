@@ -84,7 +84,7 @@ def each_config(kernel: Any) -> Iterator[Config]:
 def bound(a: Any, b: Any, route: int | None = HALVES) -> Any:
     """Of |C - exact|, for tiles of a route or of any: see docs/fp32x3.md."""
     depth = a.shape[-1]
-    factors = {HALVES: 51 + depth / 32, BFLOATS: 77 + depth / 32, FLOATS: depth}
+    factors = {HALVES: 51 + depth / 32, BFLOATS: 80 + depth / 32, FLOATS: depth}
     factor = max(factors.values()) if route is None else factors[route]
     a, b = a.double().abs(), b.double().abs()
     largest = a @ b * (factor * 2.0**-24) + depth * 2.0**-149  # where products are denormal, float32 rounds that much
