@@ -20,13 +20,15 @@ def check(precision: str | None, element: str) -> None:
             "operands themselves"
         )
     if element != "float32":
-        raise ArgumentError(f"a: has dtype {element}; precision={quoted(precision)} is for float32")
+        raise ArgumentError(
+            f"a: has dtype {element}; allowed with precision={quoted(precision)}: float32; or leave precision out"
+        )
 
 
 def families(precision: str | None, shape: tuple[int, ...], depth: int) -> tuple[str, ...]:
     """The families for a product of this shape, `[batch, M, N]`, and depth.
 
-    Small products are those of the plain families, which are as accurate and faster there.
+    Small products are those of the plain families, which are faster there, and more accurate if the depth is small.
     """
     batch, rows, columns = shape
     if precision is None or min(rows, columns, depth) < LEAST_SIDE or rows * columns * depth * batch < LEAST_PRODUCTS:
