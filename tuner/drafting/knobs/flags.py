@@ -35,7 +35,8 @@ def of_code(code: str, text: str) -> Iterator[tuple[str, Knob]]:
             yield name, Knob(_OFF_AND_ON, False, ask)
         elif is_defined and flags.is_constant((text,), name):
             cure = f"write #if {name} in place of #ifdef {name}" if _has_guard(text, name) else f"remove #define {name}"
-            yield name, Knob(_OFF_AND_ON, True, f"{cure} in the source, which tests only whether it is defined")
+            why = "the source defines it, and tests only whether it is defined"
+            yield name, Knob((True,), True, remark=f"{why}: to vary it, {cure}")
 
 
 def _has_guard(text: str, name: str) -> bool:
