@@ -106,6 +106,11 @@ PROGRAMS = {
         "\nvoid run(float *y, int w, int h) { f<<<dim3((w + TILE - 1) / TILE, h), TILE>>>(y, w, h); }",
         ["shape: [h, w]", "grid: [ceil_div(w, TILE), h]\nblock: [TILE]\n"],
     ),
+    "macros for truth": (
+        "#define TRUE 1\n#define FALSE 0\n__global__ void f(float *y, int n) { bool done = FALSE;"
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { y[i] = 1; done = TRUE; } if (done) y[i] = 2; }",
+        ["parameters:\n  block_size_x: ["],
+    ),
 }  # fmt: skip
 
 

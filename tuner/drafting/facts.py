@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tuner.drafting.host.program import HostProgram
     from tuner.drafting.launched import HostLaunches
 
+_TRUTHS = {"TRUE", "FALSE", "NULL"}  # macros of programs, which are no knobs
 _DEVICE = re.compile(r"^[^\n(){}#]*\b__device__\b[^;(){}=]*?(\w+)\s*(?:\[[^;(){}=]*\]\s*)?(?:=[^;]*)?;", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 
@@ -229,7 +230,8 @@ class Facts:
     def numbers(self) -> dict[str, int]:
         """The macros and constants that are integers, without the warp size."""
         found = ((name, int(knob.default)) for name, knob in proposals.of_code(self.text, ()))
-        numbers = {name: value for name, value in found if name in self.reached and not is_warp(name, value)}
+        reached = self.reached - _TRUTHS
+        numbers = {name: value for name, value in found if name in reached and not is_warp(name, value)}
         hidden = {parameter.name for parameter in self.parameters}
         own = {name: value for name, value in numbers.items() if name not in hidden}
         return {name: value for name, value in own.items() if not roles.is_case(name, self.body)}
