@@ -1,8 +1,8 @@
 """What halves lose where units differ along the depth, beside a sum in float32; NumPy emulates both.
 
-    python benchmarks/fp32x3_units.py 18 20 24 28
+    python benchmarks/fp32x3_units.py 18 20 22 24 26
 
-For each number r: 64 x 1024 times 1024 x 64 normal numbers. Column k of A is multiplied by 2^x, and row k of B by
+For each number r: 384 x 1024 times 1024 x 384 normal numbers. Column k of A is multiplied by 2^x, and row k of B by
 2^-x, with x from -r/2 to r/2: such as quantities in different units, and coefficients for them. So all products are of
 one size, and SGEMM does as well as without these factors. It prints the errors over |A| |B| against float64, and which
 share of the rows and columns is for halves. What tensor cores cut off is left out.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-SIDE, DEPTH = 64, 1024
+SIDE, DEPTH = 384, 1024
 SMALL = 2.0**-3  # as in kernels/sgemm3x/halves.h
 
 
@@ -48,10 +48,10 @@ def in_order(a: Array, b: Array) -> Array:
 
 def main() -> None:
     """Print a table."""
-    random = np.random.default_rng(48)
     print("| range | float32: largest, median | halves: largest, median | rows and columns for halves |")
     print("|---|---|---|---|")
     for r in map(int, sys.argv[1:]):
+        random = np.random.default_rng(r)
         units = 2.0 ** random.uniform(-r / 2, r / 2, DEPTH)
         rows = random.standard_normal((2, SIDE, DEPTH)) * np.stack([units, 1 / units])[:, None, :]
         a, b = (lifted(each.astype(np.float32).astype(float)) for each in rows)

@@ -6,8 +6,9 @@
 //   or by 2^-25 where |x| < 2^-3: float16 has no smaller digits. Such an x is called small.
 // - as three bfloat16, which have as many exponents as floats: x1 + x2 + x3 is x itself, unless |x| < 2^-110. Such an x is
 //   called tiny.
-// Halves do for a row or column unless more than half of its numbers other than 0 are small. Bfloat16 does unless a
-// number is tiny, infinite or NaN, or all are too small to be lifted.
+// Halves do for a row or column unless more than half of its numbers other than 0 are small. They are then less accurate
+// than float32 where small numbers meet the large ones of the other matrix, and large ones its zeros or small ones.
+// Bfloat16 does unless a number is tiny, infinite or NaN, or all are too small to be lifted.
 #ifndef HALVES_H
 #define HALVES_H
 

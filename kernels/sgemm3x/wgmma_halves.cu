@@ -1,5 +1,6 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, float32, as accurate as float32, by tensor cores: each number is two
-// float16, and three of their four products are summed.
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, float32, by tensor cores: each number is two float16, and three of
+// their four products are summed. This is as accurate as float32 where numbers of a row or column do not differ by more
+// than 2^17; docs/fp32x3.md bounds the errors.
 //
 // A is M x K, B is K x N, and C is M x N. With A = A1 + A2 and B = B1 + B2, A B is A1 B1 + A1 B2 + A2 B1; what A2 B2 adds
 // is as small as what float32 rounds. Where numbers of a row or column differ too much for float16, each is three
