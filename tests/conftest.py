@@ -18,6 +18,8 @@ gc.disable()  # until all tests are collected: what importing and collecting mak
 os.environ["OMP_WAIT_POLICY"] = "passive"
 # PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times.
 os.environ["POCL_EXTRA_BUILD_FLAGS"] = "-cl-opt-disable"
+# So does gcc, which takes longest for kernels in C that run once.
+os.environ["CC"] = f"{os.environ.get('CC') or 'cc'} -O0"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
 # The tests start hundreds of Python processes. Each would compile this package again if the environment, as in many
@@ -103,8 +105,9 @@ def whole_finals() -> None:
 
 @pytest.fixture
 def optimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL builds as users get it. These builds have a cache of their own."""
+    """PoCL and C compilers build as users get it. PoCL's builds have a cache of their own."""
     monkeypatch.delenv("POCL_EXTRA_BUILD_FLAGS")
+    monkeypatch.setenv("CC", os.environ["CC"].removesuffix(" -O0"))
     monkeypatch.setenv("TUNER_CACHE", f"{os.environ['TUNER_CACHE']}-optimized")
 
 

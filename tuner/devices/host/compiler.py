@@ -34,6 +34,7 @@ _LIBRARY = re.compile(r"-l\w|.*\.(a|o)$")
 _ASSEMBLED = "incbin"  # reads a file that the compiler does not tell of
 _PROFILES = ("-fprofile-use", "-fauto-profile", "-fbranch-probabilities", "-fplugin", "-specs")  # so do these options
 CODE: Settings = {"CCC_OVERRIDE_OPTIONS": "", "COMPILER_PATH": "", "GCC_EXEC_PREFIX": ""}  # which change its code
+_OF_CODE = ("-O", "-f", "-m")  # options that change the code, and so the times
 CPP = "-xc++"  # the option of a source that is C++
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
@@ -74,19 +75,25 @@ def processor() -> str:
 
 @functools.cache
 def version(command: tuple[str, ...]) -> str:
-    """The first line of the compiler's --version."""
+    """The first line of the compiler's --version, and those options of the command that change the code."""
     process = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return (process.stdout.splitlines() or [command[0]])[0]
+    options = [word for word in command[1:] if word.startswith(_OF_CODE)]
+    return " ".join([*(process.stdout.splitlines() or [command[0]])[:1], *options])
 
 
 class HostCompiler(Compiler):
-    """A C compiler. `command` is the start of its command line. Its shared libraries run on this CPU only."""
+    """A C compiler. `command` is the start of its command line. Its shared libraries run on this CPU only.
+
+    Options in `command` come after ours, and before those of a source, so that they prevail over ours alone.
+    """
 
     kind = BACKEND.kind
 
     def __init__(self, command: list[str], processor: str) -> None:
         self.architecture = platform.machine()
         self.command = command
+        options = next((place for place, word in enumerate(command) if place and word.startswith("-")), len(command))
+        self._program, self._options = command[:options], command[options:]
         self._processor = processor
         self._settings = Conditions.of(settings.effective(CODE), CODE)
 
@@ -103,7 +110,8 @@ class HostCompiler(Compiler):
         except OSError as error:
             raise environment.of_error(error) from None
         about = f"{status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
-        return f"{binary} {about}{self._settings.identity}"
+        order = " prevailing" if self._options else ""  # earlier versions put these options before ours
+        return f"{binary} {about}{order}{self._settings.identity}"
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-", dir=paths.temporary()) as folder:
@@ -116,7 +124,8 @@ class HostCompiler(Compiler):
             told_by = ["-MD", "-MF", str(told), "-MT", "kernel", "-o", str(library)]
             # Those of the source come last: of a static library, a linker takes only what files before it need.
             libraries = ["-lstdc++", "-lm"] if _is_cpp(source) else ["-lm"]
-            command = [*self.command, *own, *told_by, *file, *(o for o in source.options if o != CPP), *libraries]
+            given = [*self._options, *told_by, *file, *(o for o in source.options if o != CPP)]
+            command = [*self._program, *own, *given, *libraries]
             process.run(command, folder, self.allowance)
             if not library.is_file():
                 raise BuildError(f"{command[0]} wrote no library")
