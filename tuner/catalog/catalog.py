@@ -170,14 +170,16 @@ def _near_file(path: Path) -> str:
 
 
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
-    """The entries with this name; if there are none, those whose names contain it.
+    """The entries with this name; if there are none, those in the folder of this name, else those whose names contain
+    it.
 
     Our kernels in Triton count only if no others match: most have the name of one in CUDA and OpenCL.
     """
     entries = list(entries)
     parts = [entry for entry in entries if kernel and kernel in entry.name]
+    inside = [entry for entry in parts if entry.name.startswith(f"{kernel}/")]
     others = [entry for entry in parts if not _is_ours_in_triton(entry)]
-    return _named(entries, kernel) or others or parts
+    return _named(entries, kernel) or inside or others or parts
 
 
 def _is_ours_in_triton(entry: CatalogEntry) -> bool:
