@@ -86,7 +86,7 @@ def test_a_precision_is_known_and_is_for_float32() -> None:
     with pytest.raises(RequestError, match=r"matmul\(precision='fp16'\): allowed: fp32x3, or None"):
         tuner.matmul(A, B, precision="fp16")
     with pytest.raises(RequestError, match="allowed: fp32x3"):
-        tuner.matmul(A, B, precision=["fp32x3"])  # type: ignore[arg-type]
+        tuner.matmul(A, B, precision=["fp32x3"])  # type: ignore[arg-type]  # a wrong type is what this tests
     with pytest.raises(ArgumentError, match="float16; allowed with precision='fp32x3': float32"):
         tuner.matmul(A.astype(np.float16), B.astype(np.float16), precision="fp32x3")
 

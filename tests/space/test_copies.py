@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,11 @@ from tuner.space.values import copies
 @pytest.mark.parametrize("shape", [(7, 5), (64,), (1,), (3, 0)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_that_threads_copy_in_parts_is_copied_whole(
-    shape: tuple[int, ...], order: str, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], order: Literal["C", "F"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copies, "LARGE", 0)
     monkeypatch.setattr(copies, "PART", 3 * 8)
-    array = np.array(np.random.default_rng(1).random(shape), order=order)  # type: ignore[call-overload]
+    array = np.array(np.random.default_rng(1).random(shape), order=order)
     copy = copies.copied(array)
     assert copy.flags.c_contiguous
     assert not np.shares_memory(copy, array)

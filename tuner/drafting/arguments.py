@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tuner.drafting import by_value, objects, roles
-from tuner.drafting.chosen_knobs import ChosenKnobs
-from tuner.drafting.extents import DraftedExtents
 from tuner.drafting.yaml_text import asked, name_of, word
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
 from tuner.space.sources.prototype import Parameter
+
+if TYPE_CHECKING:
+    from tuner.drafting.chosen_knobs import ChosenKnobs
+    from tuner.drafting.extents import DraftedExtents
 
 MOST_GUESSED = 3  # extents of a guessed shape
 

@@ -1,87 +1,33 @@
-"""Decides which numbers of a kernel are knobs, sizes or fixed, and what its block sizes are."""
+"""Decides which numbers of a kernel are knobs, and what its block sizes are."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 from tuner.drafting.arrays.blocks import Blocks
 from tuner.drafting.arrays.single_blocks import needed
-from tuner.drafting.facts import Facts
+from tuner.drafting.chosen_sizes import ChosenSizes
 from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.proposals import Knob
-from tuner.drafting.knobs.undeclared import undeclared
-from tuner.drafting.reached import extents_of_members
 from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
-from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Prototype
 from tuner.space.sources.source import GUARD
 
-_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _ASSERTED = re.compile(r"\bassert \( [^;]*;")
 
 
-class ChosenKnobs(Facts):
-    """The facts about kernels, with what is chosen from them: sizes that the source defines, knobs, block sizes."""
-
-    @property
-    def fixed(self) -> dict[str, int]:
-        """The macros and constants that are no knobs, because another value changes the operation."""
-        return self.shapes.fixed | {name: self.numbers[name] for name in self.reasons}
-
-    @cached_property
-    def reasons(self) -> dict[str, str]:
-        """Why macros and constants are no knobs: they are extents, the host reads them, or they bound a window.
-
-        Host code was written for the number of the source, except where it chooses a grid or a block by it.
-        """
-        found = dict[str, str]()
-        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
-        extents |= self.launched.fixed | self.shapes.fixed.keys()
-        extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
-        for name in self.numbers.keys() - self.size_macros.keys():
-            if name in extents:
-                found[name] = "an extent of an argument"
-            elif name in self._read_by_host:
-                found[name] = f"host code reads it: {self._read_by_host[name]}"
-            elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):
-                found[name] = "the kernel's loops run from its negative to it"
-        return {name: found[name] for name in self.numbers if name in found}
-
-    @cached_property
-    def _read_by_host(self) -> dict[str, str]:
-        from tuner.drafting.host.uses import elsewhere
-
-        found = elsewhere(self.program) if self.program else {}
-        return {name: text for name, text in found.items() if name not in self.launched.configured}
+class ChosenKnobs(ChosenSizes):
+    """The facts about kernels, with all that is chosen from them: sizes, knobs and block sizes."""
 
     @property
     def constants_of_all(self) -> dict[str, int]:
         """The numbers of the source that all configurations share."""
         others = {*self.knobs, *self.size_macros}
         return self.fixed | {name: number for name, number in self.numbers.items() if name not in others}
-
-    @cached_property
-    def size_macros(self) -> dict[str, int]:
-        """The macros and constants that are probably sizes: no extents of the kernel's own arrays, by their names or
-        values, and part of an index or a bound."""
-        arrays = "|".join(re.escape(p.name) for p in self.parameters if p.is_pointer) or "-"
-        own = " ".join(re.findall(rf"\b(?!(?:{arrays}) )\w+ ((?:\[ [^\[\]]* \] )+)", self.body + " "))
-        extents = set(re.findall(r"[A-Za-z_]\w*", own))
-        read = set(re.findall(r"(?:\* |< |<= )([A-Za-z_]\w*)", self.body.replace("< =", "<=")))
-        # What blocks or threads are apart by is a tile.
-        tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
-        extents.update(tiles)
-        extents.update(self.shapes.fixed)
-        found = {name for name, value in self.numbers.items() if name in read and proposals.is_size(name, value)}
-        # Extents of arrays, as indices or the host's allocations tell them.
-        known = self.launched.fixed.union(self.shapes.sizes)
-        found |= {name for name, value in self.numbers.items() if name in known and proposals.is_large(name, value)}
-        return {name: value for name, value in self.numbers.items() if name in found - extents}
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
@@ -98,9 +44,9 @@ class ChosenKnobs(Facts):
         }
         of_text = proposals.of_code(self.text, taken)
         found |= {name: knob for name, knob in of_text if name in self.numbers and self._is_used(name)}
-        for name, is_truth in self._undeclared.items():
-            if name in self._of_program and name not in taken and name not in found:
-                value = self._of_program[name]
+        for name, is_truth in self.undeclared.items():
+            if name in self.of_program and name not in taken and name not in found:
+                value = self.of_program[name]
                 found[name] = Knob(proposals.around(value) if self.launched.is_block(name) else (value,), value)
             elif name not in taken and name not in found:
                 why = "the source does not define it"
@@ -143,46 +89,6 @@ class ChosenKnobs(Facts):
             if name in self.defined
             else knob
         )
-
-    @property
-    def given_by_build(self) -> Collection[str]:
-        return self._of_program
-
-    @cached_property
-    def _of_program(self) -> dict[str, int]:
-        """The undeclared names that are numbers in another file of the program."""
-        if self.program is None or not self._undeclared:
-            return {}
-        from tuner.drafting.host.scope import number_of
-
-        found = {name: number_of(self.program, name) for name in self._undeclared}
-        return {name: number for name, number in found.items() if number is not None}
-
-    @cached_property
-    def _undeclared(self) -> dict[str, bool]:
-        """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
-        names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
-        if self.missing:  # a missing header may declare them
-            return {}
-
-        def runs(name: str, prefix: Collection[str]) -> bool:
-            return name in names or "__device__" in prefix or (not self.is_cuda and name != "main")
-
-        code = self.text
-        found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
-        if self.flags_of_parameters:  # what only their branches read
-            left = {*re.findall(r"\w+", without(self.text, self.flags_of_parameters))}
-            found = {name: is_truth for name, is_truth in found.items() if name in left}
-        return {name: is_truth for name, is_truth in found.items() if name in self.reached}
-
-    @property
-    def words(self) -> dict[str, str]:
-        """The macros whose default is a word, and that the source uses."""
-        every = Counter(name for name, _ in _WORD_MACRO.findall(self.code))
-        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name in every if every[name] == 1}
-        guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
-        found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
-        return {name: word for name, word in found.items() if uses.get(name, 0) > (2 if name in guarded else 1)}
 
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The block size in x, y, z, in terms of the knobs `found`; an empty string for each unknown axis."""
@@ -264,12 +170,12 @@ class ChosenKnobs(Facts):
 
     def _on_axis(self, extent: str, number: int | None, step: Prototype, axis: int, is_said: bool) -> str:
         """The block size on an axis: `extent` if the source tells it, unless the host has another number."""
-        known = int(extent) if extent.isdecimal() else self._of_program.get(extent) or self._of_launch(extent)
+        known = int(extent) if extent.isdecimal() else self.of_program.get(extent) or self._of_launch(extent)
         if known is not None and is_said and number != known:
             extent = ""
         if number is not None and number != self.numbers.get(extent, number):
             extent = ""  # another number than the macro of the kernel
-        same = [name for name, value in self._of_program.items() if value == number and self.launched.is_block(name)]
+        same = [name for name, value in self.of_program.items() if value == number and self.launched.is_block(name)]
         extent = extent or (same[0] if len(same) == 1 else "")
         if axis and number == 1 and not extent:
             return "1"

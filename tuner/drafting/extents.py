@@ -7,7 +7,6 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from tuner.drafting.chosen_knobs import ChosenKnobs
 from tuner.drafting.drafted_grids import DraftedGrids
 from tuner.drafting.host.kernel_names import KernelNames
 from tuner.drafting.polynomials import (
@@ -23,6 +22,7 @@ from tuner.space.expressions import arithmetic
 from tuner.space.scope import DEVICE_NAMES
 
 if TYPE_CHECKING:
+    from tuner.drafting.chosen_knobs import ChosenKnobs
     from tuner.drafting.launched import Said
 
 MOST_TERMS = 4  # of a shape that the host code says

@@ -128,7 +128,8 @@ def is_unusual(value: np.generic) -> bool:
 
 def _as_bits(value: np.generic) -> np.generic:
     """The unsigned integer of the same bits, which a device gets in the same way."""
-    return np.frombuffer(value.tobytes(), f"u{value.dtype.itemsize}")[0]  # type: ignore[no-any-return]
+    bits: np.generic = np.frombuffer(value.tobytes(), f"u{value.dtype.itemsize}")[0]
+    return bits
 
 
 def _value(argument: Any, position: int, call: Call) -> Array | np.generic:

@@ -1,0 +1,109 @@
+"""Decides which numbers of a kernel are sizes or fixed, and finds the names that its source does not declare."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+
+from tuner.drafting.facts import Facts
+from tuner.drafting.knobs import proposals
+from tuner.drafting.knobs.undeclared import undeclared
+from tuner.drafting.reached import extents_of_members
+from tuner.lockless import cached_property
+from tuner.space.sources.preprocessor import without
+
+_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+
+
+class ChosenSizes(Facts):
+    """The facts about kernels, with the numbers that are no knobs: sizes that the source defines, and fixed ones."""
+
+    @property
+    def fixed(self) -> dict[str, int]:
+        """The macros and constants that are no knobs, because another value changes the operation."""
+        return self.shapes.fixed | {name: self.numbers[name] for name in self.reasons}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why macros and constants are no knobs: they are extents, the host reads them, or they bound a window.
+
+        Host code was written for the number of the source, except where it chooses a grid or a block by it.
+        """
+        found = dict[str, str]()
+        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        extents |= self.launched.fixed | self.shapes.fixed.keys()
+        extents |= {word for p in self.parameters for word in self.structs.extents(p.type)}
+        for name in self.numbers.keys() - self.size_macros.keys():
+            if name in extents:
+                found[name] = "an extent of an argument"
+            elif name in self._read_by_host:
+                found[name] = f"host code reads it: {self._read_by_host[name]}"
+            elif re.search(rf"= - {name} ; \w+ < = {name} ", self.body):
+                found[name] = "the kernel's loops run from its negative to it"
+        return {name: found[name] for name in self.numbers if name in found}
+
+    @cached_property
+    def _read_by_host(self) -> dict[str, str]:
+        from tuner.drafting.host.uses import elsewhere
+
+        found = elsewhere(self.program) if self.program else {}
+        return {name: text for name, text in found.items() if name not in self.launched.configured}
+
+    @cached_property
+    def size_macros(self) -> dict[str, int]:
+        """The macros and constants that are probably sizes: no extents of the kernel's own arrays, by their names or
+        values, and part of an index or a bound."""
+        arrays = "|".join(re.escape(p.name) for p in self.parameters if p.is_pointer) or "-"
+        own = " ".join(re.findall(rf"\b(?!(?:{arrays}) )\w+ ((?:\[ [^\[\]]* \] )+)", self.body + " "))
+        extents = set(re.findall(r"[A-Za-z_]\w*", own))
+        read = set(re.findall(r"(?:\* |< |<= )([A-Za-z_]\w*)", self.body.replace("< =", "<=")))
+        # What blocks or threads are apart by is a tile.
+        tiles = re.findall(r"(?:(?:blockIdx|threadIdx) \. [xyz]|get_(?:group|local)_id \( \d \)) \* (\w+)", self.body)
+        extents.update(tiles)
+        extents.update(self.shapes.fixed)
+        found = {name for name, value in self.numbers.items() if name in read and proposals.is_size(name, value)}
+        # Extents of arrays, as indices or the host's allocations tell them.
+        known = self.launched.fixed.union(self.shapes.sizes)
+        found |= {name for name, value in self.numbers.items() if name in known and proposals.is_large(name, value)}
+        return {name: value for name, value in self.numbers.items() if name in found - extents}
+
+    @property
+    def given_by_build(self) -> Collection[str]:
+        return self.of_program
+
+    @cached_property
+    def of_program(self) -> dict[str, int]:
+        """The undeclared names that are numbers in another file of the program."""
+        if self.program is None or not self.undeclared:
+            return {}
+        from tuner.drafting.host.scope import number_of
+
+        found = {name: number_of(self.program, name) for name in self.undeclared}
+        return {name: number for name, number in found.items() if number is not None}
+
+    @cached_property
+    def undeclared(self) -> dict[str, bool]:
+        """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
+        names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
+        if self.missing:  # a missing header may declare them
+            return {}
+
+        def runs(name: str, prefix: Collection[str]) -> bool:
+            return name in names or "__device__" in prefix or (not self.is_cuda and name != "main")
+
+        code = self.text
+        found = undeclared(self.code, code, runs, " ".join([bounds, *extents_of_members(code, self.reached)]))
+        if self.flags_of_parameters:  # what only their branches read
+            left = {*re.findall(r"\w+", without(self.text, self.flags_of_parameters))}
+            found = {name: is_truth for name, is_truth in found.items() if name in left}
+        return {name: is_truth for name, is_truth in found.items() if name in self.reached}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The macros whose default is a word, and that the source uses."""
+        every = Counter(name for name, _ in _WORD_MACRO.findall(self.code))
+        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name in every if every[name] == 1}
+        guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
+        found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
+        return {name: word for name, word in found.items() if uses.get(name, 0) > (2 if name in guarded else 1)}
