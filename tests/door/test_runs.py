@@ -57,9 +57,9 @@ def test_a_text_that_divides_by_zero_is_named_with_the_configuration_as_kernel_t
 
 
 def test_both_limits_of_a_budget_hold_and_their_faults_are_told_as_keywords() -> None:
-    assert len(scale(strategy_options={"max_fevals": 3, "time_limit": 600})[0]) == 3
-    assert 1 <= len(scale(strategy_options={"max_fevals": 11, "time_limit": 0.001}, fresh=True)[0]) < 11
-    assert len(scale(strategy="random_sample", strategy_options={"fraction": 0.5, "max_fevals": 4}, fresh=True)[0]) == 4
+    assert len(scale(strategy_options={"max_fevals": 2, "time_limit": 600})[0]) == 2
+    assert 1 <= len(scale(strategy_options={"max_fevals": 5, "time_limit": 0.001}, fresh=True)[0]) < 5
+    assert len(scale(strategy="random_sample", strategy_options={"fraction": 0.5, "max_fevals": 4}, fresh=True)[0]) == 3
     for options, message in (
         ({"budget": "2x"}, "budget='2x': write a number of configurations of at least 1"),
         ({"budget": "3,4"}, "budget='3,4': write a number"),
@@ -95,13 +95,13 @@ def test_the_cache_file_has_each_row_at_once_and_outlives_a_process_that_is_kill
     assert held.endswith(",")
     assert seen == sorted({*seen})
     kept = util.read_cache(str(file), open_cache=False)["cache"]
-    assert kept.keys() == {"1,0", "1,1", "1,2", "2,0", "2,1", "2,2"}
+    assert kept.keys() == {"1,0", "1,1", "2,0", "2,1"}
     file.write_text(f'{held}\n"4,0": {{"unroll": 4, "wid')
     rows, _ = scale(cache=file)
-    assert len(rows) == 12
-    assert json.loads(file.read_text())["cache"].keys() == {f"{u},{w}" for u in (1, 2, 4, 8) for w in (0, 1, 2)}
+    assert len(rows) == 6
+    assert json.loads(file.read_text())["cache"].keys() == {f"{u},{w}" for u in (1, 2, 4) for w in (0, 1)}
     rows, env = scale(cache=file)
-    assert len(rows) == 12
+    assert len(rows) == 6
     assert (bool(env["device_name"]), env["kernel_name"]) == (True, "scale")
 
 

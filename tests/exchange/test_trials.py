@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import Tune
+from tuner.tuning.finals import selection
 
 # Its second option is compiled in, and makes every configuration wrong.
 SOURCE = """
@@ -86,7 +87,10 @@ def test_every_digit_of_an_option_is_in_commands_records_and_files_for_others(
 
 
 @pytest.mark.slow
-def test_times_with_flushed_caches_never_stand_for_warm_ones(tune: Tune, times: Path, tmp_path: Path) -> None:
+def test_times_with_flushed_caches_never_stand_for_warm_ones(
+    tune: Tune, times: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "COMPARED_RUNS", 1)  # each is preceded by a flush
     export = ("export", times, "500", "--to", "csv", "--output", tmp_path / "x.csv")
     times.write_text(SPACE.replace("[1, 2]", "[1, 2, 3]"))
     flushed = tune(times, "500", "--device", "host", "--repeats", "1", "--budget", "2", "--flush")

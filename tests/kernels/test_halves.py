@@ -151,8 +151,8 @@ def test_two_halves_leave_out_as_little_as_is_said(scale: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tile", [(64, 64, 0), (128, 192, 0), (128, 64, 1), (128, 128, 1)])
-def test_tiles_compile_without_spills(tile: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("tile", [(128, 192, 0), (128, 128, 1)])
+def test_the_largest_tiles_compile_without_spills(tile: tuple[int, int, int]) -> None:
     scope = on(SPACE, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200)
     config = {**SPACE.default, **dict(zip(("block_m", "block_n", "in_turn"), tile, strict=True))}
     assert SPACE.valid(config, scope)
