@@ -51,6 +51,15 @@ int main(int argc, char **argv) {{
     return 0;
 }}
 """,
+    "marks by macros of macros": f"""\
+#define INLINE __device__ inline
+#define FUNCTION INLINE
+#define ENTRY __global__
+#define KERNEL_FUNCTION ENTRY
+FUNCTION float doubled(float value) {{ return 2 * value; }}
+{twice("doubled(x[i])", TWICE.replace("__global__", "KERNEL_FUNCTION"))}
+int main() {{ return 0; }}
+""",
     "a macro that checks errors": f"""\
 #include <cstdio>
 #define CHECK(call) do {{ cudaError_t e = call; if (e) printf("%d", e); }} while (0)

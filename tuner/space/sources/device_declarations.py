@@ -81,13 +81,21 @@ class Declarations:
         self.macros: dict[str, str] = {}  # texts of all definitions, by name
         for match in defined:
             self.macros[match[1]] = self.macros.get(match[1], "") + match[2]
-        self._marks = {*_DEVICE, *(name for name, body in self.macros.items() if _DEVICE & {*WORDS.findall(body)})}
+        self._marks = self._meaning(_DEVICE)
         self.all = tuple(self._declarations(0, len(self.tokens)))
 
     @functools.cached_property
     def _kernel_marks(self) -> frozenset[str]:
-        named = {name for name, body in self.macros.items() if "__global__" in WORDS.findall(body)}
-        return frozenset({"__global__", *named})
+        return self._meaning({"__global__"})
+
+    def _meaning(self, words: Iterable[str]) -> frozenset[str]:
+        """These words, and the macros in whose text one of them is, also through other macros."""
+        bodies = {name: frozenset(WORDS.findall(body)) for name, body in self.macros.items()}
+        found, more = frozenset[str](), frozenset(words)
+        while more:
+            found |= more
+            more = frozenset(name for name, body in bodies.items() if name not in found and body & more)
+        return found
 
     def _declarations(self, first: int, end: int, in_class: bool = False) -> Iterator[Declaration]:
         """The declarations among these tokens. Directives between them are none."""
