@@ -23,7 +23,9 @@ from tuner.measure.answers import device_answers, placing
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.benchmark import Bench
 from tuner.measure.kernels import bench_kernels
+from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.method import Method
+from tuner.measure.verify import layout
 from tuner.measure.workbench import Workbench
 from tuner.space import operation
 from tuner.space.answers import reference
@@ -444,6 +446,26 @@ def test_one_wrong_element_of_a_large_array_is_found_also_after_a_stray_write_ha
     assert np.array_equal(
         answer.part(999_000, 1_003_000), 3 * bench.workbench.inputs.contents["x"].part(999_000, 1_003_000).astype(float)
     )
+
+
+@pytest.mark.parametrize("most", [layout.MOST_READ_BACK, 0])
+def test_a_copy_that_a_stray_write_has_changed_is_written_again(
+    most: int, host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small array is compared with the host's, a large one by its checksum on the device."""
+    monkeypatch.setattr(layout, "MOST_READ_BACK", most)
+    space = catalog.load("sgemm/00_host_simple")
+    bench = Bench(host, space, scope_of(space, host, "20"), Method(repeats=1)).workbench
+    names = [argument.name for argument in space.operation.arguments]
+    copies = layout.Layout(Placer(host), BenchKernels(host, names), bench.buffers, bench.inputs)
+    assert not copies.repair()
+    host.fill(copies.copies["A"].handle, 0, 4)
+    assert copies.repair()
+    expected = bench.inputs.contents["A"].array()
+    actual = np.empty_like(expected)
+    host.read(copies.copies["A"].handle, actual)
+    assert actual.tobytes() == expected.tobytes()
+    assert not copies.repair()
 
 
 @pytest.mark.slow

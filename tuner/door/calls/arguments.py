@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class ScriptArgument:
     is_constant: bool = False
     symbol: str = ""
     is_transposed: bool = False
+    _written: set[Path] = field(default_factory=set, compare=False, repr=False)  # files that have the content
 
     @property
     def is_array(self) -> bool:
@@ -63,7 +64,9 @@ class ScriptArgument:
         }
         if role != "out":
             file = folder / f"{self.name}.npy"
-            np.save(file, value)
+            if file not in self._written:  # it may have gigabytes
+                np.save(file, value)
+                self._written.add(file)
             # What a sparse pattern or an index says is part of the problem; random numbers are not.
             is_drawn = DTYPES[value.dtype.name].kind != "integer"
             declared["fill"] = {"file": file.name, **({"drawn": True} if is_drawn else {})}

@@ -14,6 +14,8 @@ from tuner.measure.verify.input_sets import InputSet
 from tuner.space.dtypes import DType
 from tuner.space.values.elements import Elements, Held
 
+MOST_READ_BACK = 64 << 20  # bytes of an array that is compared with the host; a checksum of a larger one is faster
+
 
 class Layout:
     """Copies of the arrays that a launch reads, references of its outputs, and calls to kernels that use both."""
@@ -51,7 +53,7 @@ class Layout:
         }
         both = ((self._data, self.copies), (self._references, self.references))
         self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
-        self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not isinstance(d, Held)}
+        self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not _is_read_back(d)}
         self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
         if not device.on_processor:  # on a processor, data just written are in the cache anyway
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
@@ -146,6 +148,11 @@ class Layout:
         actual = np.empty(data.shape, data.dtype)
         self._device.read(memory.handle, actual)
         return actual.tobytes() != data.array().tobytes()
+
+
+def _is_read_back(data: Elements) -> bool:
+    """Whether memory that holds `data` is compared on the host, rather than by its checksum on the device."""
+    return isinstance(data, Held) and data.nbytes <= MOST_READ_BACK
 
 
 def _reference(answer: Elements, dtype: DType) -> Elements:
