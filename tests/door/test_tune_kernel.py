@@ -35,6 +35,7 @@ def test_the_rows_have_what_kernel_tuners_have_and_its_writer_takes_them(tmp_pat
     assert [row["block_size_x"] for row in rows] == [32, 64]
     for row in rows:
         assert row["time"] == pytest.approx(np.mean(row["times"]))
+        assert len(row["times"]) <= 7
         assert row["double"] == pytest.approx(2e-3 / row["time"])
         assert {"compile_time", "verification_time", "benchmark_time", "framework_time", "strategy_time"} < row.keys()
     assert env["best_config"] in rows

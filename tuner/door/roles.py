@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import TrialError, WorkerDied
 from tuner.measure.method import Method
+from tuner.measure.results import MEASURE, VERIFY
 from tuner.search import strategies
 from tuner.search.listing import listed
 from tuner.search.proposer import FixedOrder
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tuner.tuning.request import CheckedRequest
 
 TRIED = 5  # configurations: the first ones may fail for other reasons
+RUN_SECONDS = 0.2  # of runs, after which one right configuration is enough
 AHEAD = 256  # configurations of the search that may be built meanwhile
 
 
@@ -41,10 +43,28 @@ def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bo
     with crews.on(poisoned, checked.device_ids) as crew:
         first = _first(listed(poisoned.space, crew.scope), checked)
         crew.build_ahead(first)
-        outcomes = [(config, _outcome(crew, config)) for config in first[:TRIED]]
-    wrong = [config for config, outcome in outcomes if outcome is not None and outcome.rejection is not None]
-    is_right = any(outcome is not None and outcome.failure is None for _, outcome in outcomes)
+        outcomes = _tried(crew, first[:TRIED])
+    wrong = [config for config, outcome in outcomes if outcome.rejection is not None]
+    is_right = any(outcome.failure is None for _, outcome in outcomes)
     return is_right and not need_content(crews, checked, wrong)
+
+
+def _tried(crew: Crew, configs: Sequence[Config]) -> list[tuple[Config, Outcome]]:
+    """Some configurations that have a result, and their outcomes; no more once one is right and the runs take long.
+
+    The search measures them all again. What the others would tell, its end tells too.
+    """
+    outcomes: list[tuple[Config, Outcome]] = []
+    seconds = 0.0
+    for config in configs:
+        outcome = _outcome(crew, config)
+        if outcome is None:
+            continue
+        outcomes.append((config, outcome))
+        seconds += outcome.seconds.get(VERIFY, 0.0) + outcome.seconds.get(MEASURE, 0.0)
+        if seconds > RUN_SECONDS and any(each.failure is None for _, each in outcomes):
+            break
+    return outcomes
 
 
 def need_content(crews: Crews, checked: CheckedRequest, wrong: Sequence[Config]) -> bool:

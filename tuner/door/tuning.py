@@ -125,7 +125,7 @@ def tune_kernel(
         "", None, devices or device_name(call), strategy=_strategy(strategy), storage=storage, quick=True,
         strategy_options=_own_options(strategy, dict(strategy_options or {})),
         budget=_budget(budget, strategy, dict(strategy_options or {}), call), seed=_seed(seed, strategy),
-        method=Method(repeats=int(iterations), objectives=(goal.searched,)), timeout=float(timeout),
+        method=Method(repeats=int(iterations), objectives=(goal.searched,), most_batches=1), timeout=float(timeout),
         fresh=fresh,
     )  # fmt: skip
     try:

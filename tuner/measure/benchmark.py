@@ -132,7 +132,8 @@ class Bench:
 
     def _measured(self, built: Built, config: Config, best: float | None, watch: StageWatch) -> Outcome:
         for_time, fields = self.method.objectives == ("time",), dict[str, Any]()
-        race, energy_race = Race(best if for_time else None, self.device.on_processor), Race(None if for_time else best)
+        race = Race(best if for_time else None, self.device.on_processor, self.method.most_batches)
+        energy_race = Race(None if for_time else best)
         try:
             with watch.stage(BUILD):
                 call = self.workbench.bind(Program(self.device, built))

@@ -48,10 +48,11 @@ RUN_OBJECTIVES: tuple[Objective, ...] = (
 class Method:
     """How configurations are measured.
 
-    `repeats` is the number of timed runs; `cold` flushes the caches before each. The `objectives` are minimised: time
-    in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The first objective
-    decides which configuration is best. `race` stops hopeless configurations early. `observers` is the path of a file
-    with observers of Kernel Tuner (see `observers.Observers`), which see every timed run; empty for none.
+    `repeats` is the number of timed runs in a batch. The race decides how many batches follow, up to `most_batches` in
+    all, or up to its own limit if that is None. `cold` flushes the caches before each run. The `objectives` are
+    minimised: time in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The
+    first objective decides which configuration is best. `race` stops hopeless configurations early. `observers` is the
+    path of a file with observers of Kernel Tuner (see `observers.Observers`), which see every timed run; empty: none.
     """
 
     repeats: int = 7
@@ -59,6 +60,7 @@ class Method:
     objectives: tuple[Objective, ...] = ("time",)
     race: bool = True
     observers: str = ""
+    most_batches: int | None = None
 
     @property
     def protocol(self) -> int:

@@ -11,7 +11,7 @@ from tuner.measure.timing.clock import NOISE, spread
 RACE = 1.5  # times the best median; a slower run loses the race
 BEHIND = 1.1  # times the best median; if three quarters of a configuration's times are above it, more show nothing
 STEADY = 0.01  # spread below which more runs add nothing
-MOST_BATCHES = 3
+MOST_BATCHES = 3  # by default
 # On a processor, a hopeless configuration runs until its two shortest times agree within the factor ALIKE, but at most
 # MOST_LOOKS times.
 MOST_LOOKS, ALIKE = 5, 1.25
@@ -25,7 +25,8 @@ class Race:
     A configuration is stopped after one run that takes more than RACE times `best_ms`. So a configuration that would
     win is stopped only if a single run takes RACE times its own median. If many runs are wanted, it is also stopped
     after a batch, once three quarters of its times exceed BEHIND times `best_ms`. While more than a quarter of the
-    times are below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to MOST_BATCHES in all.
+    times are below `best_ms` and their spread exceeds STEADY, another batch of runs follows, up to `most_batches` in
+    all.
 
     On a processor (`on_processor`), other programs may slow a run down. So a hopeless configuration runs up to
     MOST_LOOKS times, until two times agree. If the spread exceeds NOISE, a single time below `best_ms` justifies
@@ -35,8 +36,8 @@ class Race:
     `best_ms` is infinite before the first configuration: nothing is stopped. None disables all rules.
     """
 
-    def __init__(self, best_ms: float | None, on_processor: bool = False) -> None:
-        self._best_ms = best_ms
+    def __init__(self, best_ms: float | None, on_processor: bool = False, most_batches: int | None = None) -> None:
+        self._best_ms, self._most_batches = best_ms, MOST_BATCHES if most_batches is None else most_batches
         self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
         self._on_processor = on_processor
 
@@ -70,7 +71,7 @@ class Race:
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:
         """Whether `batch` more runs could still show that the configuration is the best."""
-        if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
+        if self._best_ms is None or len(times) >= self._most_batches * batch:
             return False
         is_noise = self._on_processor and spread(times) > NOISE
         return spread(times) > STEADY and (min(times) if is_noise else quantiles(times, n=4)[0]) < self._best_ms

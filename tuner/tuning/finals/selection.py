@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
 from tuner.measure.results import Finals
 from tuner.measure.timing.clock import FINAL_SECONDS, MAX_ROUNDS, QUICK_SECONDS
+from tuner.measure.timing.race import RACE
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import declared_or_first
 from tuner.space.instance import Instance
@@ -34,9 +36,9 @@ MOST_ROUNDS = 3  # of finals after a search that was misled
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists of a search with several objectives
 SLOW = 10.0  # times the best: so large a difference is no noise
+RANKED = 500  # number of best trials from which runners-up are chosen
 ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # longest round of which MAX_ROUNDS fit into FINAL_SECONDS
 GIVEN_RUNNERS_UP = 16  # if the caller gave the configurations; the look-up predicts times at other sizes from theirs
-RANKED = 500  # number of best trials from which runners-up are chosen
 
 
 @dataclass(frozen=True)
@@ -78,27 +80,31 @@ def select(
     the search was misled, and trials outside the finals now look better, the finals are repeated with these trials.
 
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. If `among`
-    is given, only its configurations can be finalists; if not, `quick` finals measure nothing again as in the search.
-    If `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
+    is given, only its configurations can be finalists. If not, `quick` finals leave out what was RACE times slower than
+    the best in the search, take the runners-up from the finalists, and measure nothing again as in the search. If
+    `others` is given, its configurations can be runners-up. `sustained` and `quick` are those of `Bench.finals`.
     Raises EnvironmentTrouble if the machine stays in trouble.
     """
     objectives = worker.task.method.objectives
-    several = len(objectives) > 1
+    several, is_short = len(objectives) > 1, quick and among is None
     final_round = FinalRound(worker, ledger, noted, sustained, quick)
     earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
     rounds = 0
     while ranked := _ranked(worker, ledger, several, among):
+        if is_short and not several:
+            ranked = _promising(ranked, ranked[0])
         announce(len(ranked))
         if sustained is not None:
             noted("then running the best, and the vendor library if there is one, back to back for some seconds")
-        trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
+        default = [] if among is not None else _comparable_default(ranked, worker, ledger)
+        trials = ranked + (_promising(default, ranked[0]) if is_short else default)
         finals = final_round.measured(trials)
         finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
         for finalist in finalists:
             result = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", result, config_text(finalist.trial.config))
         rounds, known = rounds + 1, set(earlier)
-        if not quick or among is not None:
+        if not is_short:
             finalists = _again(final_round, finalists, earlier, noted)
         misled = [each for each in finalists if config_key(each.trial.config) not in known and _was_misled(each)]
         if misled and rounds < MOST_ROUNDS and _has_better(finalists, _ranked(worker, ledger, several, among)):
@@ -112,8 +118,12 @@ def select(
             if compared is None:
                 continue
             most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
-            runners_up = next_best(final_round, worker, best_first, ledger, others or among, most)
-            return Selection(best_first, finals, runners_up, compared)
+            if is_short:
+                runners = _among_finalists(best_first)
+            else:
+                candidates = functools.partial(_best, worker, ledger, others or among)
+                runners = next_best(final_round, worker, best_first, candidates, most)
+            return Selection(best_first, finals, runners, compared)
     return Selection([], Finals())
 
 
@@ -203,6 +213,11 @@ def _best(worker: Supervisor, ledger: Ledger, among: Pool | None = None) -> Iter
     return (trial for trial in trials if worker.task.space.valid(trial.config, worker.scope))
 
 
+def _promising(trials: Sequence[Trial], best: Trial) -> list[Trial]:
+    """The trials that the search did not find RACE times slower than the best."""
+    return [trial for trial in trials if trial.values[0] <= RACE * best.values[0]]
+
+
 def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
     """The non-dominated trials, best first. If there are too many, MOST_TRADED_OFF of them at even intervals."""
     trials = {trial.values: trial for trial in reversed(list(_best(worker, ledger)))}
@@ -245,6 +260,40 @@ def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 
+def _among_finalists(finalists: Sequence[Finalist]) -> list[dict[str, Any]]:
+    """All finalists but the first, as `next_best` returns them."""
+    return [_entry(finalist.trial, finalist.final.time_ms) for finalist in finalists[1:]]
+
+
+def next_best(
+    final_round: FinalRound,
+    worker: Supervisor,
+    finalists: Sequence[Finalist],
+    best: Callable[[], Iterator[Trial]],
+    most: int,
+) -> list[dict[str, Any]]:
+    """The runners-up of the first of `finalists`, as a record stores them: configurations with times in ms, best first.
+
+    Each is verified as finalists are. One that fails is replaced by another. `best` returns the successful trials of
+    the ledger, best first.
+    """
+    right = {config_key(finalist.trial.config) for finalist in finalists}
+    while True:
+        trials = {config_key(trial.config): trial for trial in itertools.islice(best(), RANKED)}
+        times = {key: trial.time_ms or 0.0 for key, trial in trials.items()}
+        times |= {config_key(f.trial.config): f.final.time_ms for f in finalists}
+        trials |= {config_key(f.trial.config): f.trial for f in finalists}
+        first = config_key(finalists[0].trial.config)
+        ranked = sorted(times, key=lambda key: (key != first, times[key]))
+        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked], most)
+        unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
+        if not unknown:
+            return [_entry(trials[key], times[key]) for key in map(config_key, configs)]
+        for trial, failure in zip(unknown, final_round.verified(unknown), strict=True):
+            if failure is None:
+                right.add(config_key(trial.config))
+
+
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
     """Choose at most `most` runners-up, best first. `ranked` begins with the record's best configuration.
 
@@ -268,30 +317,5 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
     return list(firsts.values())
 
 
-def next_best(
-    final_round: FinalRound,
-    worker: Supervisor,
-    finalists: Sequence[Finalist],
-    ledger: Ledger,
-    among: Pool | None,
-    most: int,
-) -> list[dict[str, Any]]:
-    """The runners-up of the first of `finalists`, as a record stores them: configurations with times in ms, best first.
-
-    A look-up may choose any of them, so each is verified as finalists are. One that fails is replaced by another.
-    """
-    right = {config_key(finalist.trial.config) for finalist in finalists}
-    while True:
-        trials = {config_key(trial.config): trial for trial in itertools.islice(_best(worker, ledger, among), RANKED)}
-        times = {key: trial.time_ms or 0.0 for key, trial in trials.items()}
-        times |= {config_key(f.trial.config): f.final.time_ms for f in finalists}
-        trials |= {config_key(f.trial.config): f.trial for f in finalists}
-        best = config_key(finalists[0].trial.config)
-        ranked = sorted(times, key=lambda key: (key != best, times[key]))
-        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked], most)
-        unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
-        if not unknown:
-            return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
-        for trial, failure in zip(unknown, final_round.verified(unknown), strict=True):
-            if failure is None:
-                right.add(config_key(trial.config))
+def _entry(trial: Trial, time_ms: float) -> dict[str, Any]:
+    return {"config": trial.config, "time_ms": time_ms}
