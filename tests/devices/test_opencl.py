@@ -64,9 +64,9 @@ def test_what_is_compiled_ahead_for_pocl_is_what_runs_on_large_grids(
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     (tmp_path / "pocl").mkdir()
-    assert tune("gallery/vector_add", "131072", "--device", "opencl", "--budget", "4").status == 0
+    assert tune("gallery/vector_add", "131072", "--device", "opencl", "--budget", "2").status == 0
     compiled = [code.parents[1] for code in (tmp_path / "pocl").glob("**/vector_add/*/vector_add.so")]
-    assert len(compiled) == len(set(compiled)) == 4, "each program is compiled once"
+    assert len(compiled) == len(set(compiled)) == 2, "each program is compiled once"
 
 
 def test_a_build_of_pocl_that_is_no_source_is_refused(opencl: Device) -> None:

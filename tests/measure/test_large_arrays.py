@@ -423,7 +423,7 @@ def large(folder: Path, device: Device) -> Bench:
         parameters={"wrong": [0, 1]}, grid=[1024], block=[256],
     )  # fmt: skip
     space = catalog.load(str(file))
-    return Bench(device, space, scope_of(space, device, str(LARGE)), Method(repeats=3))
+    return Bench(device, space, scope_of(space, device, str(LARGE)), Method(repeats=1))
 
 
 @pytest.mark.slow

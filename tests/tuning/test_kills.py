@@ -45,7 +45,7 @@ def test_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path, tmp_p
     """Supervisor or worker, at random moments; the same command then goes on."""
     random_moments, known = random.Random(0), 0
     command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
-    for round_ in range(8):
+    for round_ in range(4):
         process = start(*command)
         if round_ % 2:
             time.sleep(random_moments.uniform(0.0, 1.0))

@@ -138,9 +138,9 @@ def test_studies_in_a_database_take_over_from_one_another(run: Run, postgresql: 
 def test_processes_that_enter_a_new_study_at_once_take_over_each_trial_once(
     run: Run, stage: Stage, postgresql: Server
 ) -> None:
-    url, values = postgresql.database("together"), [*range(12)]
+    url, values = postgresql.database("together"), [*range(8)]
     run(f"{{v: {values}}}", "--storage", url)
-    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 12]}}}")
+    file = stage(c_kernel("listed", MULTIPLY), "listed", f"{{v: {[*values, 8]}}}")
     command = [str(file), "8", "--device", "host", "--full", "--storage", url]
     processes = [start(*command) for _ in range(3)]
     for process in processes:
