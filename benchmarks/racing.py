@@ -19,7 +19,7 @@ import numpy as np
 from tuner.exchange import recording
 from tuner.measure.method import STANDARD
 from tuner.measure.timing.race import RACE
-from tuner.tuning.finals.selection import FINALISTS
+from tuner.tuning.finals.entrants import FINALISTS
 
 
 def race(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:

@@ -24,7 +24,7 @@ from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.scope import Limits, Scope
 from tuner.store.store import WARM
-from tuner.tuning.finals.selection import runners_up
+from tuner.tuning.finals.runners_up import runners_up
 
 
 def ranking(data: Recording) -> list[Config]:

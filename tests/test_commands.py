@@ -49,6 +49,10 @@ SMALL = {  # what runs in place of a command that a GPU would run, or that takes
     "failures sgemm/07_tiled_1xn 4096": "failures sgemm/07_tiled_1xn 16",
     "history sgemm/07_tiled_1xn 4096": "history sgemm/07_tiled_1xn 16",
     "scale.yaml 1000000": "scale.yaml 10000 --device opencl --budget 2",
+    "sgemm/01_host_blocked 96": "sgemm/01_host_blocked 16 --budget 3",
+    "explain sgemm/01_host_blocked 96 --no-measure": "explain sgemm/01_host_blocked 16 --no-measure",
+    "sgemm/01_host_blocked 96 --same-bits-as default": "sgemm/01_host_blocked 16 --same-bits-as default --budget 3",
+    "sgemm/01_host_blocked 96 --same-bits-as record": "sgemm/01_host_blocked 16 --same-bits-as record --budget 3",
     "axpy.yaml 1000000 --type real=float16": "axpy.yaml 1000 --type real=float16 --budget 2",
 }
 PAGES = [*dict.fromkeys(("README.md", "docs/start.md", "docs/using.md", *TEXTS))]  # in the order of a reader

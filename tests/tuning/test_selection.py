@@ -14,7 +14,7 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.measure.process import attempts
 from tuner.tuning import driver
-from tuner.tuning.finals.selection import runners_up
+from tuner.tuning.finals.runners_up import runners_up
 
 pytestmark = pytest.mark.usefixtures("whole_finals")
 

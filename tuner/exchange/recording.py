@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from tuner.measure.results import BUILD, MEASURE, VERIFY, Outcome
 from tuner.quoting import shown
 from tuner.space.config import Config, Value
 from tuner.space.model import Space
+from tuner.space.values import bit_classes
 from tuner.store.record_rules import SHORTEST_MS
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _NAMES = (*_FAILURES.values(), "RuntimeFailedConfig", FORBIDDEN)
 _NO_CONFIGURATION = "no configuration"  # the reason of the FORBIDDEN entries that tuner writes
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
 COSTS = {BUILD: "compile_time", VERIFY: "verification_time", MEASURE: "benchmark_time"}  # stage: Kernel Tuner's name
+VARYING = -1  # in place of the number of a class of equal bits: they differ from run to run
 ABOUT_COSTS = "in ms; compile_time includes the wait for a compile worker"  # header member `costs`
 TIMINGS = {  # Kernel Tuner's names of the phases of a trial: T4's names
     "compile_time": "compilation",
@@ -118,11 +120,13 @@ def of_trials(
 ) -> Recording:
     """The recording of `trials`, all of one space, problem and device, and under the same conditions."""
     entries: dict[Row, Entry] = {}
-    for trial in trials:
+    trials = list(trials)
+    classes = _bit_classes(trials)
+    for trial, bit_class in zip(trials, classes, strict=True):
         outcome = trial.outcome
         extra = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
         if outcome.failure is None:
-            extra |= {"error": outcome.error, "bound": outcome.bound}
+            extra |= {"error": outcome.error, "bound": outcome.bound, "bit_class": bit_class}
         extra |= _costs(outcome)
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
@@ -135,6 +139,15 @@ def of_trials(
     if any(entry.has_costs for entry in entries.values()):
         about["costs"] = ABOUT_COSTS
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
+
+
+def _bit_classes(trials: Sequence[Trial]) -> list[int | None]:
+    """For each trial the number of its class of equal bits, from 0 for the largest; VARYING if they vary; None if they
+    are unknown."""
+    bits = {i: trial.outcome.bits for i, trial in enumerate(trials) if trial.outcome.failure is None}
+    number_of = {i: number for number, same in enumerate(bit_classes.classes(bits)) for i in same}
+    number_of |= {i: VARYING for i, own in bits.items() if bit_classes.do_vary(own)}
+    return [number_of.get(i) for i in range(len(trials))]
 
 
 def _costs(outcome: Outcome) -> dict[str, float]:

@@ -27,7 +27,7 @@ from tuner.space.parsing import Size
 from tuner.space.python.space import PythonSpace
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, options_texts, problem_text
-from tuner.store import missed
+from tuner.store import missed, same_bits
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
@@ -44,6 +44,7 @@ def load(
     options: Mapping[str, float] | None = None,
     types: Mapping[str, str] | None = None,
     strict: bool = False,
+    same_bits_as: str | Mapping[str, Value] | None = None,
     results: str | Path | None = None,
     binaries: str | Path | None = None,
 ) -> Kernel:
@@ -64,11 +65,15 @@ def load(
         types: Data types for a kernel that offers several, such as {"real": "float16"}. Default: the first type
             that it offers for each name.
         strict: Load only an exact record, which is neither stale nor known to be wrong.
+        same_bits_as: Load only a configuration whose outputs have the same bits as those of "default", of "record", or
+            of a configuration, according to a record of this problem, device and toolchain. Without such a record, the
+            default or the configuration itself is loaded. See "Equal bits" in docs/bits.md.
         results: A folder of records, instead of the user's. The records that ship with tuner are read too.
         binaries: A folder written by `tune export --to cubin`. Its configuration is tried first, and needs no
             compiler. If it is loaded, `Kernel.match` is "default".
 
-    Raises RequestError for an invalid request, and if `strict` finds no exact record. Raises DeviceError if the device
+    Raises RequestError for an invalid request, if `strict` finds no exact record, and if there is no record whose bits
+    `same_bits_as` asks for. Raises DeviceError if the device
     does not exist, or if there is neither a build nor a compiler. Raises the TrialError of the best configuration if
     none runs.
 
@@ -97,6 +102,8 @@ def load(
     )
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
+    if same_bits_as is not None and (config is not None or binaries is not None):
+        raise RequestError("load(same_bits_as=...): `config` and `binaries` replace the look-up; drop one of the two")
     space = _space(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
@@ -107,6 +114,13 @@ def load(
     if config is not None:
         instance = checked(space, config, scope)
         instances = [(instance, Candidate(instance.config, "default"))]
+    elif same_bits_as is not None:
+        query, toolchain = Query.of(space, scope, opened), opened.toolchain_of(space.compiler_of(opened.language))
+        records = Store.of(space, Path(results) if results else None).records
+        alike = same_bits.candidates(records, query, toolchain, same_bits_as)
+        if strict and alike[0].record is None:
+            raise RequestError(_no_exact_record(query, alike[0]))
+        instances = [(Instance(space, candidate.config, scope), candidate) for candidate in alike]
     else:
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)

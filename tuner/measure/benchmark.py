@@ -28,6 +28,7 @@ from tuner.measure.results import (
     FoundWrong,
     Outcome,
     Repeated,
+    Verified,
     check_is_own,
 )
 from tuner.measure.timing.clock import (
@@ -42,7 +43,8 @@ from tuner.measure.timing.energy import INTERVALS, EnergyMeter
 from tuner.measure.timing.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.timing.observers import Observers
 from tuner.measure.timing.race import MOST_LOOKS, Race
-from tuner.measure.verify import mutants, strided
+from tuner.measure.verify import bits, mutants, strided
+from tuner.measure.verify.bits import RunBits
 from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
@@ -50,6 +52,7 @@ from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.values.bit_classes import Bits
 
 VACATED_SHARE = 0.25  # of a processor's memory: the most that the arrays of all contestants in the finals may take
 SHORT_MS = 1.0  # if a candidate is faster, the finals also measure the launch overhead, which is far below 1 ms
@@ -132,6 +135,8 @@ class Bench:
 
     def _measured(self, built: Built, config: Config, best: float | None, watch: StageWatch) -> Outcome:
         for_time, fields = self.method.objectives == ("time",), dict[str, Any]()
+        a_digest = bits.seconds_of(self.device, self.workbench.output_bytes)
+        own = self.workbench.bits = RunBits(a_digest, watch.seconds.get(BUILD, 0.0))
         race = Race(best if for_time else None, self.device.on_processor, self.method.most_batches)
         energy_race = Race(None if for_time else best)
         try:
@@ -142,6 +147,7 @@ class Bench:
             with watch.stage(VERIFY):
                 verdict = self.workbench.verify(first)
             fields |= {"error": verdict.error, "bound": verdict.bound, "wrong": verdict.wrong}
+            fields["bits"] = own.digests
             if race.is_lost(first.time_ms, START_UP_MS) and not race.is_doubtful([first.time_ms]):
                 return Outcome(times=(first.time_ms,), seconds=watch.seconds, **fields)
             with watch.stage(MEASURE):
@@ -200,6 +206,7 @@ class Bench:
         Empty if there is no library or its result is wrong.
         """
         default = self._anchors.default
+        self.workbench.bits = None
         try:
             return () if default is None else self._times(default, {}, Race(None))
         except TrialError:
@@ -261,7 +268,8 @@ class Bench:
             )
 
     def _contestant(self, config: Config, vacates: bool) -> Contestant:
-        contestant = Contestant(self._instruments, self._prepare_verified(config, self._options_bench), vacates)
+        call, own = self._prepare_verified(config, self._options_bench)
+        contestant = Contestant(self._instruments, call, vacates, own)
         if vacates:
             self.workbench.vacate()
         return contestant
@@ -275,20 +283,16 @@ class Bench:
     def _instruments(self) -> Instruments:
         return Instruments(self.device, self.workbench, self._stopwatch, self._floor, self._energy_meter)
 
-    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
-        """Run the checks of the finals without timing.
-
-        Returns an error message for each configuration, or None if its result is right. `found_wrong` is called as in
-        `finals`.
-        """
+    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[Verified]:
+        """Run the checks of the finals without timing. `found_wrong` is called as in `finals`."""
         self.renew()
-        failures = FailedConfigs(len(configs), found_wrong)
+        failures, digests = FailedConfigs(len(configs), found_wrong), dict[int, Bits]()
         for position, config in enumerate(configs):
             try:
-                self.device.isolation.run(functools.partial(self._verify_once, config))
+                digests[position] = self.device.isolation.run(functools.partial(self._verify_once, config))
             except TrialError as error:
                 failures.add(position, error)
-        return [failures.get(position) for position in range(len(configs))]
+        return [Verified(failures.get(position), digests.get(position, {})) for position in range(len(configs))]
 
     def repeat(
         self, config: Config, runs: int, seconds: float | None, still_runs: Callable[[], None] = lambda: None
@@ -299,7 +303,7 @@ class Bench:
         state between runs. `still_runs` is called after each run. If `seconds` is None, there is no time limit.
         """
         self.renew()
-        done = 0
+        done, digests = 0, dict[str, str]()
         try:
             with contextlib.closing(self.device.isolation.keep(lambda: self._repeating(config))) as contestant:
                 end = math.inf if seconds is None else time.perf_counter() + seconds
@@ -308,33 +312,37 @@ class Bench:
                     done += 1
                     still_runs()
                 contestant.ask("inspect")
+                digests = contestant.ask("bits")
         except TrialError as error:
             check_is_own(error)
             return Repeated(done, f"{error.reason}: after {done} right runs: {error}")
-        return Repeated(done)
+        return Repeated(done, bits=digests)
 
     def _repeating(self, config: Config) -> Contestant:
         call, _ = self.prepare(config)
+        own = self.workbench.bits = RunBits()
         self.workbench.verify(call)
         self.workbench.rotation.begin()
-        return Contestant(self._instruments, call)
+        return Contestant(self._instruments, call, bits=own)
 
-    def _verify_once(self, config: Config) -> None:
-        self._prepare_verified(config, self._options_bench)
+    def _verify_once(self, config: Config) -> Bits:
+        return self._prepare_verified(config, self._options_bench)[1].digests
 
-    def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
-        """Bind `config` to the workbench and verify it. Returns the launch.
+    def _prepare_verified(self, config: Config, other: Workbench | None) -> tuple[Callable[[], None], RunBits]:
+        """Bind `config` to the workbench and verify it. Returns the launch, and the bits of its outputs.
 
         Also verifies it with the options of the workbench `other`, if `config` is valid with them, and on padded arrays
         if the operation has leading dimensions.
         """
+        own = self.workbench.bits = RunBits()
         if other is not None and self.space.valid(config, other.scope):
+            other.bits = own
             self._verify_with(config, other)
         call, built = self.prepare(config)
         self.workbench.verify(call)
         if self.space.operation.leading:
             strided.verify(Program(self.device, built), self.workbench.inputs)
-        return call
+        return call, own
 
     def _verify_with(self, config: Config, other: Workbench) -> None:
         """Verify `config` with the options of `other`."""

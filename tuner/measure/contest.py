@@ -67,9 +67,16 @@ class Contest:
                 self._contestants[position].ask("verify", median(times[position]))
             except TrialError as error:
                 self._failures.add(position, error)
+        bits = {position: self._contestants[position].ask("bits") for position in self._remaining}
         names = [None] * self._end + [library.name for library in self._libraries]
         finals = {
-            position: Final(times.get(position, ()), name, self._failures.get(position), energies.get(position, ()))
+            position: Final(
+                times.get(position, ()),
+                name,
+                self._failures.get(position),
+                energies.get(position, ()),
+                bits=bits.get(position, {}),
+            )
             for position, name in enumerate(names)
         }
         anchors = self._anchors(finals)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from tuner.measure.results import Sustained
     from tuner.measure.timing.clock import Stopwatch
     from tuner.measure.timing.energy import EnergyMeter
+    from tuner.measure.verify.bits import RunBits
     from tuner.measure.verify.rotation import Rotation
     from tuner.measure.workbench import Workbench
+    from tuner.space.values.bit_classes import Bits
 
 INTERVALS = 2  # of the energy meter, for each contestant in turn
 Call = Callable[[], None]
@@ -39,13 +41,17 @@ class Contestant:
     If it `vacates` its arrays, they take memory only during its turn.
     """
 
-    def __init__(self, instruments: Instruments, call: Call, vacates: bool = False) -> None:
-        self._with, self._call, self._vacates = instruments, call, vacates
+    def __init__(
+        self, instruments: Instruments, call: Call, vacates: bool = False, bits: RunBits | None = None
+    ) -> None:
+        """`bits` collects those of its outputs; None if nobody asks for them."""
+        self._with, self._call, self._vacates, self._bits = instruments, call, vacates, bits
 
     def time(self, input_set: int) -> float:
         """The time of one run on an input set, in ms. Raises LaunchError or WrongResult."""
         workbench = self._with.workbench
         workbench.rotation.pin(input_set)
+        workbench.bits = self._bits
         if not self._vacates:
             return self._with.stopwatch.time(self._call)
         workbench.occupy()
@@ -56,7 +62,12 @@ class Contestant:
 
     def run(self) -> None:
         """Run once on any input set and compare all outputs. Raises LaunchError or WrongResult."""
+        self._with.workbench.bits = self._bits
         self._with.stopwatch.time(self._call)
+
+    def bits(self) -> Bits:
+        """The digests of the outputs of all its runs so far."""
+        return self._bits.digests if self._bits is not None else {}
 
     def inspect(self) -> None:
         """Check guards and inputs. Raises WrongResult if one has changed."""
@@ -72,11 +83,13 @@ class Contestant:
     def verify(self, time_ms: float) -> None:
         """Verify the call once more, with the guards and inputs. Raises WrongResult, also if its time is impossible."""
         self._with.floor.check(time_ms)
+        self._with.workbench.bits = self._bits
         self._with.workbench.verify(self._call)
 
     def sustain(self, time_ms: float, others: Sequence[tuple[Call, float]], seconds: float) -> list[Sustained | None]:
         """Run this call and the `others` back to back, as `sustain` does."""
         calls = [(self._call, time_ms), *others]
+        self._with.workbench.bits = None
         return sustain(self._with.device, self._with.workbench, calls, seconds)
 
 

@@ -12,6 +12,7 @@ from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.environment import NOT_STORED
 from tuner.errors import EnvironmentTrouble, TrialError
 from tuner.measure.timing.clock import spread
+from tuner.space.values.bit_classes import Bits
 
 FINALS = "finals"  # the `failure` of an Outcome that failed in the final round; its log begins with the actual reason
 # Failure reasons that mean a wrong result. An impossible time is one of them: either the run had not finished its work
@@ -67,8 +68,8 @@ class Outcome:
     allows. `energy_mj` is the energy of one run, if the method measures it. `failure` is a short reason; `log` explains
     it. `figures` and `occupancy` describe the build, if there is one. `doubtful`: the configuration lost a race on a
     processor, but its times vary so much that other programs may have slowed it down. `observed` has the results of
-    observers. `seconds` is how long each of the STAGES occupied the device's worker; building includes the wait for a
-    compile worker.
+    observers. `bits` are those of the outputs that were right. `seconds` is how long each of the STAGES occupied the
+    device's worker; building includes the wait for a compile worker.
     """
 
     times: tuple[float, ...] = ()
@@ -82,6 +83,7 @@ class Outcome:
     occupancy: float | None = None
     doubtful: bool = False
     observed: Mapping[str, Any] = field(default_factory=dict)
+    bits: Bits = field(default_factory=dict, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +122,8 @@ class Final:
     """The result of one candidate in the final round: a time in ms for each round, or why it failed.
 
     `library` names the vendor library's routine if the candidate is one. `energies` are energies of one run in mJ, one
-    for each round, if the method measures energy. `sustained` is set if the candidate also ran back to back.
+    for each round, if the method measures energy. `sustained` is set if the candidate also ran back to back. `bits` are
+    those of its right outputs.
     """
 
     times: tuple[float, ...] = ()
@@ -128,6 +131,7 @@ class Final:
     failure: str | None = None
     energies: tuple[float, ...] = ()
     sustained: Sustained | None = None
+    bits: Bits = field(default_factory=dict, compare=False)
 
     @property
     def time_ms(self) -> float:
@@ -158,10 +162,20 @@ class Final:
 
 @dataclass(frozen=True)
 class Repeated:
-    """How many runs of a configuration were compared one after the other, all right unless it has a `failure`."""
+    """How many runs of a configuration were compared one after the other, all right unless it has a `failure`, and the
+    bits of their outputs."""
 
     runs: int
     failure: str | None = None
+    bits: Bits = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The verification of a configuration without timing: why it failed, None if it is right, and its outputs' bits."""
+
+    failure: str | None = None
+    bits: Bits = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from tuner.measure.images import Images
 from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.timing.clock import MOST_ENQUEUED
 from tuner.measure.verify import input_sets, other_options, precision, strided
+from tuner.measure.verify.bits import RunBits
 from tuner.measure.verify.comparison import Verdict
 from tuner.measure.verify.input_sets import InputSet
 from tuner.measure.verify.judge import Judge
@@ -70,6 +71,7 @@ class Workbench:
     _kernels: BenchKernels
     _layouts: list[Layout]
     _drawn: int  # input sets drawn so far; the next one has this seed
+    bits: RunBits | None = None  # of the configuration that runs next; None if nobody asks for them
 
     def __init__(
         self,
@@ -116,6 +118,9 @@ class Workbench:
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
+        options = sorted(self.scope.options.items()) if sharing is not None else []
+        words = [f" {name}={value}" for name, value in options]
+        self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
         self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
         if device.runs_in_process and self._owner is self and all(b.nbytes < SMALL for b in self.buffers.values()):
@@ -135,6 +140,11 @@ class Workbench:
         """The device memory in use, in bytes."""
         sets = [memory for layout in self._layouts for memory in (layout.copies, layout.references)]
         return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
+
+    @property
+    def output_bytes(self) -> int:
+        """The bytes of the outputs that are not private to a configuration."""
+        return sum(self.buffers[name].nbytes for name in self.inputs.outputs & self.buffers.keys())
 
     @property
     def inputs(self) -> InputSet:
@@ -174,6 +184,7 @@ class Workbench:
         self._layouts[0] = Layout(
             self._referee.placer, self._kernels, self.buffers, inputs, first.copies, first.references
         )
+        self._set_names[0] = str(inputs.seed)
         self._is_renewed, self._drawn = True, self._drawn + 1
 
     def serves(self, space: Space, scope: Scope) -> bool:
@@ -252,7 +263,7 @@ class Workbench:
         else:
             was_right, self._until_frozen = self._is_right_frozen(), secrets.randbelow(2 * FREEZE_EVERY)
         try:
-            self._verdicts()
+            self._judged()
         except WrongResult as error:
             self._kernels.clear()
             if not self._is_repaired and self._repair():
@@ -284,12 +295,20 @@ class Workbench:
         for buffer in self.buffers.values():
             self.device.vacate(buffer)
 
-    def _verdicts(self) -> list[Verdict]:
+    def _verdicts(self, with_digests: bool = False) -> list[Verdict]:
         """The verdicts on the outputs of the last run. Raises WrongResult."""
         if self._images is not None:
             self._images.collect()
         with self.device.plain_arithmetic():
-            return self._judge.verdicts(self._layouts[self._current], self._own)
+            return self._judge.verdicts(self._layouts[self._current], self._own, with_digests)
+
+    def _judged(self) -> list[Verdict]:
+        """The same verdicts; notes the digests of the outputs, if somebody asks for them. Raises WrongResult."""
+        bits = self.bits if self.bits is not None and self.bits.has_room else None
+        verdicts = self._verdicts(with_digests=bits is not None)
+        if bits is not None:
+            bits.add(self._set_names[self._current], self._judge.digests)
+        return verdicts
 
     def _is_right(self) -> bool:
         try:
@@ -376,7 +395,7 @@ class Workbench:
         self.device.synchronize()
         call()
         self.device.synchronize()
-        verdicts = self._verdicts()
+        verdicts = self._judged()
         self.inspect()
         if not verdicts:  # the operation has no reference
             return Verdict(0.0, 0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
-from tuner.tuning.finals.selection import SLOW
+from tuner.tuning.finals.entrants import SLOW
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject

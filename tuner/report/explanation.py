@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.errors import RequestError
-from tuner.report import contenders, landscape, limiting, noise
+from tuner.report import bits, contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
 from tuner.report.noise import SAME_CODE
 from tuner.report.words import spread, times
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY
-from tuner.tuning.finals.selection import SLOW, is_too_slow
+from tuner.tuning.finals.entrants import SLOW, is_too_slow
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -204,6 +204,10 @@ def _reason(subject: Subject, row: Row) -> str:
 
 def sentences(contrast: Contrast) -> list[str]:
     """The explanation in words."""
+    return [*_of_times(contrast), *bits.sentences(contrast.subject)]
+
+
+def _of_times(contrast: Contrast) -> list[str]:
     best, default, source = contrast.best, contrast.default, contrast.subject.source
     ways = {TURNS: "measured in turns", FINALS: "in turns in the finals", SEARCH: f"in the {source}"}
     best_text, default_text = (f"{c.time_ms:.4g} ms{spread(c.spread)}" for c in (best, default))

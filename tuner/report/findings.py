@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.report import contenders, importance, landscape, noise, restrictions
+from tuner.report import bits, contenders, importance, landscape, noise, restrictions
 from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
@@ -271,6 +271,7 @@ def _notes(subject: Subject) -> list[str]:
             f"The store's best is not among these trials: `{config_text(subject.record.config)}` at "
             f"{subject.record.time_ms:.4g} ms. Another search found it."
         )
+    notes += bits.sentences(subject)
     wide = noise.typical_spread(subject)
     if wide is not None and wide > noise.WIDE:
         notes.append(

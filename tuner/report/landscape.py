@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import ExpressionError
 from tuner.report import noise
-from tuner.tuning.finals.selection import FINALISTS
+from tuner.tuning.finals.entrants import FINALISTS
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row

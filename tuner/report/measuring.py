@@ -14,8 +14,8 @@ from tuner.search.budget import UNLIMITED
 from tuner.store.store import Store
 from tuner.tuning.crew.crew import Crews
 from tuner.tuning.exploration import explored
+from tuner.tuning.finals.entrants import is_too_slow
 from tuner.tuning.finals.final_round import FinalRound
-from tuner.tuning.finals.selection import is_too_slow
 from tuner.tuning.request import CheckedRequest, TuningRequest
 
 if TYPE_CHECKING:

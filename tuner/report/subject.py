@@ -226,7 +226,7 @@ def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
         of_problem = dict(problem.sizes), problem.types, dict(problem.options)
         asked = kind, trials.recording.device, *of_problem, trials.conditions
         is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
-        if about == asked and is_alike and record.is_of(version):
+        if about == asked and is_alike and not record.same_bits_as and record.is_of(version):
             records.append(record)
     return max(records, key=lambda record: record.date, default=None)
 

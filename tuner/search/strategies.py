@@ -54,10 +54,14 @@ class Hints:
     first: Sequence[Mapping[str, Value]] = ()
 
     @staticmethod
-    def of(space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints of a space: `warm`, the parameters of its block size, and its default, the baseline of a search."""
+    def of(
+        space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = (), first: Sequence[Mapping[str, Value]] = ()
+    ) -> Hints:
+        """The hints of a space: `warm`, the parameters of its block size, and first its default, the baseline of a
+        search, and `first`."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
-        return Hints(warm, tuple(name for name in space.parameters if name in names), [declared_or_first(space, scope)])
+        block = tuple(name for name in space.parameters if name in names)
+        return Hints(warm, block, [declared_or_first(space, scope), *first])
 
 
 NO_HINTS = Hints()

@@ -49,6 +49,14 @@ class Record:
     outputs that the check need not reject, because they equal the right one or the operation accepts them, or that were
     not tried. `accepted_mutants` are outputs of lower precision that the tolerance accepts; None if unknown.
 
+    `bits` are the digests of the best's outputs (`space.values.bit_classes`). `classes` counts the classes of equal
+    bits among the right configurations of the search, `class_size` those in the best's class, and `varying` those whose
+    bits differ from run to run. `default_class`, and `class` of a runner-up, is 0 if its bits are those of the best;
+    others have the same number if their bits are equal; None if unknown or varying. `same_bits_as` is what
+    `--same-bits-as` asked for, empty if nothing. `interval` holds the true median time of the best with a probability
+    of 99 %. `tied` are the configurations that noise does not separate from the fastest, the best included, each with
+    the interval of its time over the fastest's; `decided_by` is what decided between them (`tuning.finals.ties`).
+
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is
     the version of the measurement protocol (`measure.method`). `conditions` are those of `devices.conditions`. Older
@@ -114,6 +122,15 @@ class Record:
     fault_rate: float | None = None
     conditions: dict[str, int | float | str] = field(default_factory=dict)
     accepted_mutants: list[str] | None = None
+    bits: dict[str, str] = field(default_factory=dict)
+    classes: int | None = None
+    class_size: int | None = None
+    varying: int | None = None
+    default_class: int | None = None
+    same_bits_as: str = ""
+    interval: list[float] = field(default_factory=list)
+    tied: list[dict[str, Any]] = field(default_factory=list)
+    decided_by: str = ""
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -148,8 +165,8 @@ class Record:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it was tuned for time, with warm caches."""
-        return (self.objective, self.caches) == ("time", "warm")
+        """Whether it was tuned for time, with warm caches, among configurations of any bits."""
+        return (self.objective, self.caches, self.same_bits_as) == ("time", "warm", "")
 
     @property
     def timed(self) -> list[tuple[Config, float]]:
@@ -171,8 +188,11 @@ class Record:
         """Identifies the problem, regardless of the version of the kernel and its reference."""
         options = sorted((name, float(value)) for name, value in self.options.items())
         problem = [self.kind, self.device, sorted(self.sizes.items()), options, sorted(self.types.items())]
-        conditions = [sorted(self.conditions.items())] if self.conditions else []  # keys of older records lack them
-        return json.dumps([*problem, self.objective, self.caches, *conditions])
+        more: list[Any] = (
+            [sorted(self.conditions.items())] if self.conditions else []
+        )  # keys of older records lack them
+        more += [f"same bits as {self.same_bits_as}"] if self.same_bits_as else []
+        return json.dumps([*problem, self.objective, self.caches, *more])
 
     def to_json(self) -> dict[str, Any]:
         """All fields by name, including unknown ones of a newer version."""

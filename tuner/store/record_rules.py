@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from tuner.space.values import bit_classes
+
 RUNNERS = ("kernel", "library", "best_library")  # the keys that `sustained` may have
 LONGEST_TEXT = 1000  # a line of text has fewer characters
 MOST = 2**64  # a number in a configuration is at most as large
@@ -54,7 +56,11 @@ def _maps_to(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def _are_runners_up(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(v, dict) and _is_config(v.get("config")) and _is_time(v.get("time_ms")) for v in value
+        isinstance(v, dict)
+        and _is_config(v.get("config"))
+        and _is_time(v.get("time_ms"))
+        and (v.get("class") is None or _is_count(v.get("class")))
+        for v in value
     )
 
 
@@ -68,6 +74,13 @@ def _are_sustained(value: Any) -> bool:
             and all(v.get(name) is None or _is_number(v.get(name)) for name in ("clock_mhz", "power_w"))
             for v in value.values()
         )
+    )
+
+
+def _are_tied(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(v, dict) and _is_config(v.get("config")) and _is_number(v.get("low")) and _is_number(v.get("high"))
+        for v in value
     )
 
 
@@ -110,7 +123,12 @@ FIELDS: Mapping[str, Rule] = {
     "conditions": Rule(_is_config, "numbers and text by name"),
     "failed": Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": Rule(_is_config, "numbers and text by name"),
-    "next": Rule(_are_runners_up, "a list of objects with config and time_ms"),
+    "next": Rule(_are_runners_up, "a list of objects with config, time_ms, and perhaps class"),
+    "bits": Rule(bit_classes.is_valid, f"digests of {bit_classes.DIGITS} hexadecimal digits by set of inputs"),
+    **dict.fromkeys(("classes", "class_size", "varying", "default_class"), _optional(_COUNT)),
+    **dict.fromkeys(("same_bits_as", "decided_by"), _TEXT),
+    "interval": Rule(lambda value: isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"),
+    "tied": Rule(_are_tied, "a list of objects with config, low and high"),
     **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
     "accepted_mutants": _optional(_TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),

@@ -1,14 +1,16 @@
 """Compare two times: which one is shorter, or why the measurements cannot tell.
 
-Reports, conclusions and tables all use this one rule.
+Reports and tables use `Timing.verdict`, which needs quartiles alone. The finals have the times of each round, and use
+`ratio`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tuner.store.record import Record
@@ -17,7 +19,19 @@ RELEVANT = 0.01  # a relative difference of two times that matters
 OVERHEAD = 1.5  # times the launch overhead: a shorter time is mostly that overhead
 CLOCK_MS = 0.002  # two shorter times are those of launches: no clock of a device tells their kernels apart
 WAKING_MS = 0.02  # the same on a processor through OpenCL, whose threads may take so long to wake up
+CONFIDENCE = 0.99  # of the interval of a median
+# The times of one configuration may differ by so much in two processes, whose arrays lie elsewhere in memory. So a
+# smaller difference in one process says nothing of the next.
+REPEATABLE = 0.005
 TIE, NOISY, TOO_SHORT = "a tie", "too noisy to tell", "too short to tell"  # why two times are indistinguishable
+
+
+class Interval(NamedTuple):
+    """A median, and an interval that contains the true one with a probability of CONFIDENCE."""
+
+    low: float
+    middle: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,36 @@ def of_default(record: Record) -> str:
     if record.default_ties or record.default_spread is not None:
         return tie_or_noisy(record.time_ms, record.default_ms) if record.default_ties else ""
     return of_medians(record.time_ms, record.spread, record.default_ms, None)
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The interval of the median, between two of the sorted values (the sign test, for any distribution).
+
+    Fewer than eight values reach no such probability; then it is their whole range.
+    """
+    ordered, count = sorted(values), len(values)
+    below, tail = 0, 0.0  # the probability that at most `below` of the values are on one side of the true median
+    while below < (count - 1) // 2 and (tail := tail + math.comb(count, below) / 2**count) <= (1 - CONFIDENCE) / 2:
+        below += 1
+    first = max(0, below - 1)
+    return Interval(ordered[first], median(ordered), ordered[count - 1 - first])
+
+
+def ratio(times: Sequence[float], others: Sequence[float]) -> Interval:
+    """The interval of another configuration's time over that of one, from times of the same rounds.
+
+    A round has both, so what slows the machine down for both cancels out. If one of them missed rounds, their intervals
+    are divided, which is wider.
+    """
+    if len(times) == len(others):
+        return interval([other / time_ms for time_ms, other in zip(times, others, strict=True)])
+    one, two = interval(times), interval(others)
+    return Interval(two.low / one.high, two.middle / one.middle, two.high / one.low)
+
+
+def is_tied(found: Interval) -> bool:
+    """Whether noise cannot separate a configuration from the fastest; `found` is its time over the fastest's."""
+    return found.low <= 1 + REPEATABLE
 
 
 def is_too_short(record: Record) -> bool:

@@ -105,6 +105,7 @@ def tune_with(
             configs is not None or request.quick,
             all_given,
             request.verify,
+            search.preference,
         )
         selection, accused = _judged(crew, ledger, selected)
         ledger.note_accusation(accused or "")
@@ -116,7 +117,9 @@ def tune_with(
     search_summary = Summary(search.pool.valid, len(ledger.trials), failed, search.strategy)
     record: Record | None = None
     if selection.finalists:
-        record = summary.record(crew.lead, selection, search_summary, ledger, search.signature, search.ceilings)
+        same_bits = search.preference.same_bits
+        about = search.signature, search.ceilings, "" if same_bits is None else same_bits.name
+        record = summary.record(crew.lead, selection, search_summary, ledger, *about)
     doubts = [*summary.doubts(record, crew.device)] if record else []
     if configs is None:
         doubts += _dead_parameters(checked.task.space, crew.scope, crew.device, search.trials)
@@ -132,7 +135,10 @@ def tune_with(
 
     def competes(old: Record) -> bool:
         is_wrong = rejections.reason(old.config) is not None
-        return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
+        has_lost = request.method.objectives[0] == "time" and any(
+            finalist.trial.config == old.config for finalist in selection.finalists[1:]
+        )  # against times of the same rounds, so that its stored time no longer counts
+        return not request.fresh and not is_wrong and not has_lost and task.space.valid(old.config, crew.scope)
 
     stored, kept = False, None
     if record is not None and search.is_lasting and not (stored := checked.store.add(record, competes, NOISE)):

@@ -30,6 +30,7 @@ from tuner.store import rejected
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
 from tuner.tuning.crew.run import TrialListener
+from tuner.tuning.finals.preference import NO_PREFERENCE, Preference
 from tuner.tuning.ledger.trial import Trial
 
 Narrowing = Callable[[Space, Scope, Pool], Pool]  # selects the configurations of a pool that a search may try
@@ -104,7 +105,7 @@ class Exploration:
     `strategy` is the strategy's name, or `given` if the caller chose the configurations. `evaluated` counts the trials
     of the pool's configurations, including those of earlier runs. `signature` identifies the space. `doubts` are
     warnings about the space file, and about cases of its conditions that no input covers. `is_lasting`: later runs can
-    tell that they have the same space, so that results may be stored.
+    tell that they have the same space, so that results may be stored. `preference` is for the finals.
     """
 
     crew: Crew
@@ -116,6 +117,7 @@ class Exploration:
     ceilings: Ceilings | None
     doubts: tuple[str, ...] = ()
     is_lasting: bool = True
+    preference: Preference = NO_PREFERENCE
 
     @property
     def trials(self) -> list[Trial]:
@@ -171,7 +173,9 @@ def explored(
 
         query = Query.of(space, crew.scope, crew.device)
         warm = [*warm, *checked.store.similar(query)]
-        hints = Hints.of(space, crew.scope, warm)
+        asked = method, request.same_bits_as, request.fresh
+        preference = Preference.of(checked.store, query, signature, crew.device.toolchain, *asked)
+        hints = Hints.of(space, crew.scope, warm, preference.first)
         pool = (
             _listed(space, crew.scope, budget, hints, crews.noted)
             if configs is None
@@ -227,9 +231,8 @@ def explored(
                 evaluated = crew.run(search, ledger, progress, given=configs is not None)
                 snapshot.tell_changes(progress.noted)
                 doubts += crew.lead.missed_cases  # the crew has already shown them
-                yield Exploration(
-                    crew, pool, ledger, strategy_name, evaluated, signature, ceilings, tuple(doubts), unknown is None
-                )
+                about = tuple(doubts), unknown is None, preference
+                yield Exploration(crew, pool, ledger, strategy_name, evaluated, signature, ceilings, *about)
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
 

@@ -41,6 +41,7 @@ class TuningRequest:
     fresh: bool = False
     verify: int | None = None  # compared runs of the best
     sustained: bool = False  # whether the best also runs back to back for some seconds
+    same_bits_as: str | None = None  # `default`, `record` or a configuration: only those with the same outputs
     storage: str | None = None  # the URL of a database, for machines that share one search
     results: Path | None = None
     quick: bool = False  # fewer rounds in the finals, which measure nothing again as in the search
@@ -63,6 +64,7 @@ class TuningRequest:
             ("--seed", self.seed, 0),
             ("--repeats", method.repeats, STANDARD.repeats),
             ("--verify", self.verify, None),
+            ("--same-bits-as", self.same_bits_as, None),
             ("--timeout", self.timeout, TIMEOUT),
             ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
         ]

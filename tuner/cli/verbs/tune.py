@@ -96,6 +96,12 @@ from tuner.quoting import quoted
     help=f"Compare N runs of the best at the end, however long that takes; if omitted, {COMPARED_RUNS}, within "
     f"{COMPARED_SECONDS:g} s.",
 )
+@click.option(
+    "--same-bits-as",
+    metavar="default|record|CONFIG",
+    help="Only configurations whose outputs have the same bits as the default's, the stored record's, or those of a "
+    "configuration such as 'block_size_x=32 tile_size_x=4'.",
+)
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS

@@ -228,7 +228,8 @@ def _records(problem: Problem) -> Iterator[Trials]:
     version = Version.of(problem.space)
     for record in Store.of(problem.space, problem.results).records:
         about = record.sizes, record.types, record.options
-        if about == (dict(problem.sizes), problem.types, dict(problem.options)) and record.is_of(version):
+        is_of = about == (dict(problem.sizes), problem.types, dict(problem.options)) and not record.same_bits_as
+        if is_of and record.is_of(version):
             recording = _of_record(problem, record)
             device = record.toolchain, record.kind, record.architecture
             peculiar = peculiarity(record.caches != "warm", record.objective)

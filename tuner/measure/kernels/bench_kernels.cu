@@ -9,7 +9,7 @@
 //   WIDE        the 64-bit type that holds WHOLE
 // With ELEMENTS, the text is only the head of `elements.cu`.
 //
-// `counters` holds six numbers for each array, from index `slot` on:
+// `counters` holds eight numbers for each array, from index `slot` on:
 //   0  wrong elements
 //   1  the largest error of a right element, in units of its bound if bounds differ. It is stored as a float's bits,
 //      because non-negative floats and their bits have the same order.
@@ -17,6 +17,8 @@
 //   3  changed bytes in the guard after it
 //   4  changed words of an input, or non-zero words of scratch that should be zero
 //   5  unwritten elements
+//   6  the low half of the sum of all digests that were taken of it, modulo 2**32
+//   7  the high half of that sum, also modulo 2**32
 #if defined(__OPENCL_VERSION__)
 
 #ifdef cl_khr_fp64
@@ -28,6 +30,9 @@
 #define FUNCTION
 #define FIRST (long)get_global_id(0)
 #define STRIDE (long)get_global_size(0)
+#define LANE get_local_id(0)
+#define SHARED __local
+#define MEET barrier(CLK_LOCAL_MEM_FENCE)
 #define ON_ALL_CORES
 #define ADD(p, x) atomic_add(p, x)
 #define RAISE(p, x) atomic_max(p, x)
@@ -45,6 +50,9 @@
 #define FUNCTION static __device__
 #define FIRST (blockIdx.x * (long)blockDim.x + threadIdx.x)
 #define STRIDE (gridDim.x * (long)blockDim.x)
+#define LANE threadIdx.x
+#define SHARED __shared__
+#define MEET __syncthreads()
 #define ON_ALL_CORES
 #define ADD(p, x) atomicAdd(p, x)
 #define RAISE(p, x) atomicMax(p, x)
@@ -296,6 +304,67 @@ KERNEL void check_zero(GLOBAL const uint4 *array, GLOBAL unsigned int *counters,
     if (changed) {
         ADD(counters + slot + 4, addend(changed, STRIDE));
     }
+}
+
+// A one-to-one function of 64 bits: multiplications by odd numbers, and shifts that are undone in the same way.
+FUNCTION unsigned long mixed(unsigned long bits) {
+    bits = (bits ^ bits >> 32) * 0xd6e8feb86659fd93ul;
+    bits = (bits ^ bits >> 29) * 0xa0761d6478bd642ful;
+    return bits ^ bits >> 32;
+}
+
+// The share of one 64-bit word in the digest of an array.
+FUNCTION unsigned long digest_of(unsigned long word, long position) {
+    return mixed(word ^ (unsigned long)(position + 1) * 0x9e3779b97f4a7c15ul);
+}
+
+#define THREADS 256 // of a block
+#define ROWS 16     // of threads whose sums are added first
+
+// Adds the digest of an array to its two counters. The digest is the sum of a hash of each 64-bit word and its position,
+// by halves modulo 2**32, so that it does not depend on the order of the threads. The hash is one-to-one for each
+// position: arrays that differ in one word always have different digests, others have equal ones by chance, once in 2**64.
+KERNEL void digest(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes) {
+    unsigned int low = 0, high = 0;
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        const uint4 word = array[i];
+        const unsigned long a = digest_of((unsigned long)word.y << 32 | word.x, 2 * i);
+        const unsigned long b = digest_of((unsigned long)word.w << 32 | word.z, 2 * i + 1);
+        low += (unsigned int)a + (unsigned int)b;
+        high += (unsigned int)(a >> 32) + (unsigned int)(b >> 32);
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        const unsigned long a = digest_of(((GLOBAL const unsigned char *)array)[i], i);
+        low += (unsigned int)a;
+        high += (unsigned int)(a >> 32);
+    }
+#ifdef LANE // one addition for each block, because additions to the same counter wait for one another
+    SHARED unsigned int lows[THREADS], highs[THREADS];
+    lows[LANE] = low;
+    highs[LANE] = high;
+    MEET;
+    if (LANE < ROWS) {
+        for (int i = LANE + ROWS; i < THREADS; i += ROWS) {
+            low += lows[i];
+            high += highs[i];
+        }
+    }
+    MEET;
+    if (LANE < ROWS) {
+        lows[LANE] = low;
+        highs[LANE] = high;
+    }
+    MEET;
+    if (LANE > 0) {
+        return;
+    }
+    for (int i = 1; i < ROWS; i++) {
+        low += lows[i];
+        high += highs[i];
+    }
+#endif
+    ADD(counters + slot + 6, low);
+    ADD(counters + slot + 7, high);
 }
 
 // Counts the words and bytes in which `array` and `copy` differ.

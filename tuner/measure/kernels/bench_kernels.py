@@ -12,7 +12,8 @@ from tuner.measure.kernels.element_text import STORED
 from tuner.space.dtypes import DType
 
 _WORD = 16  # bytes that a thread loads at once
-_COUNTERS = 6  # per array
+_WORDS_DIGESTED = 4  # words that a thread has in a digest, at least: the fewer blocks, the fewer additions to a counter
+_COUNTERS = 8  # per array
 _ROOM = 32  # least number of arrays that there are counters for
 
 
@@ -22,7 +23,7 @@ class Counts:
 
     wrong: wrong elements. worst: the largest error of a right one, as in `Verdict.of`. before, after: changed bytes in
     its guards. changed: changed words of an input, or non-zero words of scratch that should be zero. unwritten:
-    elements that still hold the poison.
+    elements that still hold the poison. digest: of the array's bits (see `digest`); 0 if none was taken.
     """
 
     wrong: int
@@ -31,6 +32,7 @@ class Counts:
     after: int
     changed: int
     unwritten: int
+    digest: int = 0
 
 
 class BenchKernels:
@@ -113,19 +115,32 @@ class BenchKernels:
         """A call that counts non-zero words of `array`."""
         return self._bind("check_zero", array.nbytes, [array.handle, *self._slot(name), np.int64(array.nbytes)])
 
+    def digest(self, name: str, array: Buffer) -> Call:
+        """A call that takes the digest of the bits of `array`, 64 bits wide.
+
+        Arrays that differ in one 64-bit word always have different digests. If they differ in more, their digests are
+        equal with a probability of 2**-64, as far as the hash of a word is random.
+        """
+        arguments = [array.handle, *self._slot(name), np.int64(array.nbytes)]
+        return self._bind("digest", -(-array.nbytes // _WORDS_DIGESTED), arguments)
+
     def clear(self) -> None:
         """Set all counters to 0."""
         self._device.write(self._counters.handle, np.zeros(len(self._names) * _COUNTERS, dtype=np.uint32))
+        self._digests = np.zeros((len(self._names), 2), np.uint32)
 
     def counts(self) -> dict[str, Counts]:
         """The results of all checks, by array. Waits for the device. Raises LaunchError if it has failed."""
         counters = np.empty(len(self._names) * _COUNTERS, dtype=np.uint32)
         self._device.read(self._counters.handle, counters)
         # Lists at once: taking numbers from an array one by one is slow, and the counters are read after each run.
-        rows, worst = counters.reshape(-1, _COUNTERS).tolist(), counters[1::_COUNTERS].view(np.float32).tolist()
+        table = counters.reshape(-1, _COUNTERS)
+        rows, worst = table.tolist(), counters[1::_COUNTERS].view(np.float32).tolist()
+        digests = (table[:, 6:] - self._digests).view(np.uint64).reshape(-1).tolist()  # the sums are never reset
+        self._digests = table[:, 6:]
         return {
-            name: Counts(wrong, error, before, after, changed, unwritten)
-            for name, (wrong, _, before, after, changed, unwritten), error in zip(self._names, rows, worst, strict=True)
+            name: Counts(row[0], error, row[2], row[3], row[4], row[5], digest)
+            for name, row, error, digest in zip(self._names, rows, worst, digests, strict=True)
         }
 
     def _slot(self, name: str) -> tuple[object, np.int32]:

@@ -17,7 +17,7 @@ from tuner.measure import turns
 from tuner.measure.answers import function_objects
 from tuner.measure.process.channel import Process
 from tuner.measure.process.task import START_TIMEOUT, Task, explained, uncomputed
-from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated
+from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated, Verified
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
 from tuner.space.config import Config
 from tuner.space.values.function_object import FunctionObject
@@ -180,14 +180,14 @@ class Supervisor:
         """The launch overhead in ms. Raises as `measure` does."""
         return self._ask(lambda reply: float(reply["ms"]), {"launch": True}, self.task.timeout)
 
-    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
-        """Verify the configurations, as `Bench.verify` does. Returns for each why it is wrong, or None if it is right.
+    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[Verified]:
+        """Verify the configurations, as `Bench.verify` does.
 
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
         seconds, request = self.task.timeout * (len(configs) + 1), {"verify": self._completed(configs)}
-        return self._ask(lambda reply: list(reply["failures"]), request, seconds, found_wrong)
+        return self._ask(lambda reply: [Verified(**each) for each in reply["verified"]], request, seconds, found_wrong)
 
     def repeat(self, config: Config, runs: int, seconds: float | None) -> Repeated:
         """Run `config` again and again, and compare each run, as `Bench.repeat` does with these arguments.

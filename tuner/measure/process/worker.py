@@ -166,7 +166,7 @@ def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> 
         return {}
     with turns.held():
         if "verify" in request:
-            return {"failures": bench.verify(request["verify"], found_wrong)}
+            return {"verified": [asdict(each) for each in bench.verify(request["verify"], found_wrong)]}
         if "repeat" in request:
             return asdict(bench.repeat(request["repeat"], request["runs"], request["seconds"], _Beat(channel)))
         if "library" in request:

@@ -29,8 +29,11 @@ class Judge:
     """Compares the outputs in `buffers` with their answers, on the device if possible.
 
     An output is copied to the host only to name a wrong element, if the device cannot compare it, or if a value is
-    derived from it.
+    derived from it. `digests` has the name, the bytes and the digest of each output of the last run that was judged
+    with digests.
     """
+
+    digests: list[tuple[str, int, int]]
 
     def __init__(
         self, device: Device, op: Operation, scope: Scope, buffers: Mapping[str, Buffer], kernels: BenchKernels
@@ -38,7 +41,7 @@ class Judge:
         self._device, self._op, self._scope = device, op, scope
         self._buffers, self._kernels = buffers, kernels
 
-    def verdicts(self, layout: Layout, own: OwnArrays | None) -> list[Verdict]:
+    def verdicts(self, layout: Layout, own: OwnArrays | None, with_digests: bool = False) -> list[Verdict]:
         """The verdicts on all outputs and derived values, after a run on the input set of `layout`.
 
         `own` are the configuration's private arrays, if any. Raises WrongResult.
@@ -46,7 +49,12 @@ class Judge:
         layout.check_outputs()
         if own is not None:
             own.check()
+        digests = {**layout.digests, **(own.digests if own is not None else {})} if with_digests else {}
+        for take in digests.values():
+            take()
         counts = self._kernels.counts()
+        sizes = {**self._buffers, **(own.buffers if own is not None else {})}
+        self.digests = [(name, sizes[name].nbytes, counts[name].digest) for name in digests]
         if any(count.wrong for count in counts.values()):
             self._kernels.clear()  # allowed wrong elements must not add up over runs
         inputs = layout.inputs

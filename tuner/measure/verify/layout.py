@@ -67,6 +67,7 @@ class Layout:
             for name, bound in inputs.bounds.items()
             if name in self.compared
         ]
+        self.digests = {name: kernels.digest(name, buffers[name]) for name in inputs.outputs & buffers.keys()}
         self._check_inputs = [
             kernels.check_input(name, buffers[name], copy)
             for name, copy in self.copies.items()

@@ -100,7 +100,7 @@ def _agrees(worker: Supervisor, config: Config, is_final: bool = False) -> bool:
     False if it crashes, or if the other one cannot be a reference. Raises EnvironmentTrouble of the machine.
     """
     try:
-        return worker.verify([config]) == [None] if is_final else worker.measure(config).failure is None
+        return (worker.verify([config])[0] if is_final else worker.measure(config)).failure is None
     except TunerError as error:
         if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
             raise

@@ -15,17 +15,26 @@ if TYPE_CHECKING:
     from tuner.tuning.finals.finalist import Finalist
     from tuner.tuning.finals.selection import Selection
 
+REASONS = {  # why a configuration is the best of those that are tied
+    "record": "the record that is there stays",
+    "default": "the default comes before others",
+    "bit class": "most others have the best's bits",
+    "registers": "the best takes fewer registers",
+    "name": "the best's name comes first",
+}
 MOST_NAMED = 4  # ties in a conclusion
 LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or more is launch overhead
 
 
 def ties(selection: Selection) -> list[Finalist]:
-    """The finalists whose times are indistinguishable from the best's."""
+    """The finalists, besides the winner, that noise does not separate from the fastest. None if it separates the winner
+    from the fastest, because the objective is not time."""
     if not selection.finalists:
         return []
     best, *others = selection.finalists
-    timing = verdicts.of_times(best.final.times)
-    return [other for other in others if timing.verdict(verdicts.of_times(other.final.times))]
+    fastest = min(selection.finalists, key=lambda finalist: finalist.final.time_ms).final.times
+    tied = [each for each in (best, *others) if verdicts.is_tied(verdicts.ratio(fastest, each.final.times))]
+    return tied[1:] if best in tied else []
 
 
 def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
@@ -35,7 +44,7 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
     if difference := _difference(selection, device):
         yield difference
     if tied := ties(selection):
-        yield _tie(selection.finalists[0], tied)
+        yield _tie(selection.finalists[0], tied, selection.decided_by)
     best_ms, launch_ms = selection.finalists[0].final.time_ms, selection.finals.launch_ms
     if launch_ms is not None and best_ms < LAUNCHES * launch_ms:
         yield (
@@ -67,8 +76,8 @@ def of_energy(selection: Selection) -> Iterator[str]:
     yield "\n".join([first, *figures[:MOST_NAMED], *more])
 
 
-def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
-    """The verdict on one line, then a line for each tie."""
+def _tie(best: Finalist, tied: Sequence[Finalist], decided_by: str) -> str:
+    """The verdict on one line, with what decided, then a line for each tie."""
     fastest = best.final.time_ms
     is_noise = any(other.final.time_ms > fastest * (1 + RELEVANT) for other in tied)
     verdict = f"{NOISY} which is the fastest" if is_noise else TIE
@@ -76,7 +85,8 @@ def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
     lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]
     more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
     spread = f"{best.final.spread:.1%}"
-    return "\n".join([f"{verdict}: these times are too close to the best's (spread {spread}):", *lines, *more])
+    why = f"; {REASONS[decided_by]}" if decided_by in REASONS else ""
+    return "\n".join([f"{verdict}: these times are too close to the best's (spread {spread}){why}:", *lines, *more])
 
 
 def _difference(selection: Selection, device: DeviceInfo) -> str | None:

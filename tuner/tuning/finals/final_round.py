@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, TypeVar
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.process.attempts import with_retries
-from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated
+from tuner.measure.results import FINALS, Final, Finals, FoundWrong, Outcome, Repeated, Verified
 from tuner.measure.timing.clock import FINAL_SECONDS, QUICK_SECONDS
 from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.values import bit_classes
 from tuner.tuning.ledger.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.process.supervisor import Supervisor
+    from tuner.space.values.bit_classes import Bits
     from tuner.tuning.ledger.ledger import Ledger
 
 T = TypeVar("T")
@@ -34,7 +36,7 @@ class FinalRound:
     """Measures and verifies trials of a ledger once more.
 
     The ledger's trial becomes a failed one if it fails. A wrong result is written at once, so that an interrupt does
-    not lose it.
+    not lose it. `bits` has the digests of the outputs that were right in this round, by configuration.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class FinalRound:
         seconds = QUICK_SECONDS if quick else FINAL_SECONDS
         self._finals = functools.partial(worker.finals, seconds=seconds, sustained=sustained, quick=quick)
         self._failures: dict[ConfigKey, str] = {}
+        self.bits: dict[ConfigKey, Bits] = {}
 
     def measured(self, trials: Sequence[Trial]) -> Finals:
         """The Finals of the trials. Raises EnvironmentTrouble if only the machine can have caused a failure."""
@@ -67,6 +70,8 @@ class FinalRound:
             replace(final, failure=self._judged(trial, final.failure))
             for trial, final in zip(trials, finals.candidates, strict=True)
         ]
+        for trial, final in zip(trials, judged, strict=True):
+            self._note_bits(trial, final.bits)
         return replace(finals, candidates=judged)
 
     def verified(self, trials: Sequence[Trial]) -> list[str | None]:
@@ -75,11 +80,13 @@ class FinalRound:
         Raises as `measured` does.
         """
         try:
-            failures = self._of(trials, self._worker.verify)
+            found = self._of(trials, self._worker.verify)
         except (WorkerDied, TrialError, EnvironmentTrouble):
             alone = [self._alone(trial, self._worker.verify) for trial in trials]
-            failures = [failure if isinstance(failure, str) else failure[0] for failure in alone]
-        return [self._judged(trial, failure) for trial, failure in zip(trials, failures, strict=True)]
+            found = [Verified(failure) if isinstance(failure, str) else failure[0] for failure in alone]
+        for trial, verified in zip(trials, found, strict=True):
+            self._note_bits(trial, verified.bits)
+        return [self._judged(trial, verified.failure) for trial, verified in zip(trials, found, strict=True)]
 
     def repeated(self, trial: Trial, runs: int, seconds: float | None) -> int | None:
         """How many runs of a trial were compared; None if it failed. `runs` and `seconds` are those of `Bench.repeat`.
@@ -94,6 +101,7 @@ class FinalRound:
         failure = repeated if isinstance(repeated, str) else repeated.failure
         if self._judged(trial, failure) is not None or isinstance(repeated, str):
             return None
+        self._note_bits(trial, repeated.bits)
         return repeated.runs
 
     def searched_again(self, trials: Sequence[Trial]) -> list[Trial]:
@@ -114,9 +122,24 @@ class FinalRound:
             if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
                 raise
             outcome = Outcome(failure=error.reason, log=str(error))
+        outcome = replace(outcome, bits=bit_classes.joined([trial.outcome.bits, outcome.bits]))
         again = Trial.of(trial.config, outcome, task.method, task.timeout, trial.given)
         (self._ledger.set_aside if outcome.failure in PERHAPS_ITS_OWN else self._ledger.revise)(again)
         return again
+
+    def bits_of(self, trial: Trial) -> dict[str, str]:
+        """The digests of a trial's outputs in its search and in this round."""
+        return bit_classes.joined([trial.outcome.bits, self.bits.get(config_key(trial.config), {})])
+
+    def _note_bits(self, trial: Trial, bits: Bits) -> None:
+        """Note the bits of a trial that was right; the ledger learns that they vary, which a search may miss."""
+        key = config_key(trial.config)
+        if not bits or key in self._failures:
+            return
+        did_vary = bit_classes.do_vary(self.bits_of(trial))
+        self.bits[key] = bit_classes.joined([self.bits.get(key, {}), bits])
+        if not did_vary and bit_classes.do_vary(found := self.bits_of(trial)):
+            self._ledger.revise(replace(trial, outcome=replace(trial.outcome, bits=found)))
 
     def _of(self, trials: Sequence[Trial], measure: Callable[..., T]) -> T:
         """Call `measure` with the configurations of the trials, with retries."""

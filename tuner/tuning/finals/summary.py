@@ -17,19 +17,21 @@ from tuner.measure.timing.clock import NOISE
 from tuner.space.config import Config
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering, same_code
-from tuner.store import rates
+from tuner.store import rates, verdicts
 from tuner.store.record import FIXED, Record
 from tuner.store.record_rules import LONGEST_TEXT
-from tuner.tuning.finals import conclusions
-from tuner.tuning.finals.selection import Selection, default_trial, non_dominated
+from tuner.tuning.finals import bits, conclusions
+from tuner.tuning.finals.entrants import default_trial, non_dominated
 from tuner.tuning.ledger.trial import Trial
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
+    from tuner.tuning.finals.selection import Selection
     from tuner.tuning.ledger.ledger import Ledger
 
 
 CONFIDENCE = 0.99  # with which compared runs reveal a fault
+MOST_TIED = 10  # in a record
 MARGIN = 1.05  # factor by which a mix of reads and writes, or noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: the number of failures, and the first one
 
@@ -72,8 +74,10 @@ def record(
     ledger: Ledger,
     signature: str,
     ceilings: Ceilings | None,
+    same_bits_as: str = "",
 ) -> Record:
-    """The record of the best finalist. `ceilings` are the device's, if they were measured."""
+    """The record of the best finalist. `ceilings` are the device's, if they were measured. `same_bits_as` is what the
+    search was restricted to."""
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, worker.scope, ledger)
@@ -111,7 +115,15 @@ def record(
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
-        next=selection.next_best,
+        next=bits.numbered(selection),
+        **vars(bits.of(selection, ledger, default)),
+        same_bits_as=same_bits_as,
+        interval=[*verdicts.interval(final.times)[::2]],
+        tied=[
+            {"config": tie.finalist.trial.config, "low": tie.ratio.low, "high": tie.ratio.high}
+            for tie in selection.ties[:MOST_TIED]
+        ],
+        decided_by=selection.decided_by,
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,

@@ -11,6 +11,7 @@ from tuner.devices import environment
 from tuner.devices.builds.figures import FIGURE_NAMES, Figures
 from tuner.measure.results import STAGES, Outcome
 from tuner.space.config import Value
+from tuner.space.values import bit_classes
 from tuner.tuning.ledger.trial import Trial
 
 UNREADABLE = "unreadable"  # attribute of the trials that replace corrupt rows of a database
@@ -42,6 +43,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         "occupancy": outcome.occupancy,
         "doubtful": outcome.doubtful or None,
         "observed": dict(outcome.observed) or None,
+        "bits": dict(outcome.bits) or None,
         "given": trial.given or None,
         "seconds": dict(outcome.seconds) or None,
         "timeout_s": trial.timeout,
@@ -76,6 +78,7 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             occupancy=_optional(_number, fields.get("occupancy")),
             doubtful=fields.get("doubtful") is True,
             observed=dict(fields.get("observed", {})),
+            bits=_bits(fields.get("bits")),
             seconds=_seconds(fields.get("seconds")),
         )
         values, timeout = tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])
@@ -122,6 +125,11 @@ def _seconds(value: Any) -> dict[str, float]:
     """The seconds of each stage, without invalid ones: they are only for display, and an earlier version had none."""
     known = value if isinstance(value, dict) else {}
     return {stage: known[stage] for stage in STAGES if is_number(known.get(stage)) and 0 <= known[stage] < math.inf}
+
+
+def _bits(value: Any) -> dict[str, str]:
+    """The digests of outputs; none if they are invalid, or of an earlier version, which had none."""
+    return dict(value) if bit_classes.is_valid(value) else {}
 
 
 def _count(value: Any) -> int:

@@ -1,0 +1,104 @@
+"""Classes of configurations whose outputs have equal bits: found, stored, asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.kernels import Stage, c_kernel
+from helpers.processes import Tune
+from tuner.catalog import catalog
+from tuner.errors import RequestError
+from tuner.space.values import bit_classes
+from tuner.store.store import Store
+
+# Orders 0 and 1 add from the front, 2 from the back, and 3 in turn from the one and the other.
+SUM = """
+    static int runs;
+    const int backwards = order == 2 || (order == 3 && runs++ % 2);
+    for (int i = 0; i < batch * M; i++) for (int j = 0; j < N; j++) {
+        float s = 0;
+        for (int l = 0; l < K; l++) {
+            const int k = backwards ? K - 1 - l : l;
+            s += A[i * K + k] * B[(i / M) * K * N + k * N + j];
+        }
+        C[i * N + j] = beta == 0 ? alpha * s : alpha * s + beta * C[i * N + j];
+    }
+"""
+ORDERS = "{order: [0, 1, 2, 3]}"
+
+
+def summing(stage: Stage) -> Path:
+    return stage(c_kernel("summing", SUM), "summing", ORDERS, more="default: {order: 0}")
+
+
+@pytest.mark.slow
+def test_configurations_with_equal_bits_are_told_and_can_be_asked_for(tune: Tune, stage: Stage, tmp_path: Path) -> None:
+    file = summing(stage)
+    done = tune(file, "16", "--json")
+    assert done.status == 0, done.err
+    record = tune("best", file, "16", "--json").json["record"]
+    best, classes = record["config"]["order"], {each["config"]["order"]: each.get("class") for each in record["next"]}
+    assert (record["classes"], record["varying"]) == (2, 1), "0 and 1, and 2; the bits of 3 vary"
+    classes[best] = 0 if best != 3 else None
+    assert classes[3] is None
+    assert classes[0] == classes[1] == record["default_class"] is not None
+    assert classes[2] not in (None, classes[0])
+    assert record["class_size"] == {0: 2, 1: 2, 2: 1, 3: 0}[best]
+    assert bit_classes.do_vary(record["bits"]) == (best == 3)
+    assert record["interval"][0] <= record["time_ms"] <= record["interval"][1]
+
+    alike = tuner.load(file, 16, same_bits_as="default")
+    assert (alike.config["order"] in (0, 1), alike.match) == (True, "exact")
+    assert tuner.load(file, 16, same_bits_as={"order": 2}).config == {"order": 2}
+    arrays, bits = [np.random.default_rng(1).random(shape, np.float32) for shape in alike.shapes.values()], []
+    for order in (0, 1, 2):
+        tuner.load(file, 16, config={"order": order})(*arrays)
+        bits.append(arrays[0].tobytes())
+    assert bits[0] == bits[1] != bits[2]
+
+    only = tune(file, "16", "--json", "--same-bits-as", "default").json
+    assert (only["best"]["config"]["order"] in (0, 1), only["stored"]) == (True, True)
+    assert tune("best", file, "16", "--json").json["config"]["order"] == best, "it is a record beside the other"
+    own = tuner.load(file, 16, same_bits_as="default").record
+    assert own is not None
+    assert own.same_bits_as in ("default", "")
+    named = tune(file, "16", "--json", "--same-bits-as", "order=2").json
+    assert named["best"]["config"] == {"order": 2}
+    stored = [*Store.of(catalog.load(str(file))).records]
+    assert {each.same_bits_as for each in stored} == {"", "default", "order=2"}
+
+    exported = tmp_path / "trials.json"
+    assert tune("export", file, "16", "--to", "t4", "--output", exported).status == 0
+    values = {
+        result["configuration"]["order"]: each["value"]
+        for result in json.loads(exported.read_text())["results"]
+        for each in result["measurements"]
+        if each["name"] == "bit_class"
+    }
+    assert values == {0: 0, 1: 0, 2: 1, 3: -1}
+    said = tune("explain", file, "16", "--no-measure").out
+    assert "4 right configurations give 2 different outputs, bit for bit" in said
+
+
+@pytest.mark.slow
+def test_whose_bits_vary_or_are_unknown_cannot_be_asked_for(tune: Tune, stage: Stage) -> None:
+    file = summing(stage)
+    missing = tune(file, "16", "--same-bits-as", "record", "--budget", "1")
+    assert missing.status == 2
+    assert "--same-bits-as record: the store has no record of " in missing.err
+    varying = tune(file, "16", "--same-bits-as", "order=3")
+    assert varying.status == 2
+    assert "--same-bits-as order=3: the bits of order=3 differ from run to run" in varying.err
+    wrong = tune(file, "16", "--same-bits-as", "order=9")
+    assert wrong.status == 2
+    assert "'order=9': order=9; write default, record, or a value for each parameter, as in 'order=0'" in wrong.err
+    with pytest.raises(RequestError, match='same_bits_as="record": no record of this problem'):
+        tuner.load(file, 16, same_bits_as="record")
+    with pytest.raises(RequestError, match='write "default", "record", or a configuration'):
+        tuner.load(file, 16, same_bits_as="best")
+    assert tuner.load(file, 16, same_bits_as={"order": 3}).config == {"order": 3}

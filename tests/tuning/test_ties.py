@@ -1,0 +1,96 @@
+"""Ties of the finals, and the rule that settles them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tuner.devices.builds.figures import Figures
+from tuner.measure.results import Final, Outcome
+from tuner.store import verdicts
+from tuner.store.verdicts import Interval
+from tuner.tuning.finals.finalist import Finalist
+from tuner.tuning.finals.ties import TieRule, settle
+from tuner.tuning.ledger.trial import Trial
+
+ROUNDS = 40
+
+
+def finalist(v: int, times: tuple[float, ...], registers: int | None = None, bits: str = "") -> Finalist:
+    figures = Figures(registers, None, None, None)
+    outcome = Outcome(times=times, figures=figures, bits={"0": bits} if bits else {})
+    return Finalist(Trial({"v": v}, outcome, (times[0],)), Final(times))
+
+
+def rounds(seed: int, *times: float, noise: float = 0.02, common: float = 0.3) -> list[tuple[float, ...]]:
+    """Times of the same rounds: `common` noise slows all of a round down, `noise` each one by itself."""
+    draw = random.Random(seed)
+    machine = [1 + common * draw.random() for _ in range(ROUNDS)]
+    return [tuple(time_ms * slow * (1 + noise * draw.gauss(0, 1)) for slow in machine) for time_ms in times]
+
+
+def test_the_interval_of_a_median_holds_the_true_one_as_often_as_it_says() -> None:
+    draw = random.Random(49)
+    for count in (8, 11, 40):
+        found = [verdicts.interval([draw.expovariate(1) for _ in range(count)]) for _ in range(2000)]
+        held = sum(each.low <= 0.6931 <= each.high for each in found)
+        assert held >= 0.985 * len(found)
+    assert verdicts.interval([3.0, 1.0, 2.0]) == Interval(1.0, 2.0, 3.0)
+
+
+def test_what_slows_a_round_down_for_all_cancels_out() -> None:
+    one, other = rounds(1, 1.0, 1.03)
+    assert verdicts.of_times(one).verdict(verdicts.of_times(other)), "their quartiles overlap"
+    assert not verdicts.is_tied(verdicts.ratio(one, other))
+    alone = verdicts.ratio(one, other[:-1])
+    assert verdicts.is_tied(alone), "times of different rounds have nothing in common"
+
+
+@pytest.mark.parametrize(("time_ms", "is_tied"), [(1.002, True), (1.1, False)])
+def test_a_difference_that_may_be_another_process_s_is_a_tie(time_ms: float, is_tied: bool) -> None:
+    one, other = rounds(2, 1.0, time_ms, noise=0.0001)
+    assert verdicts.is_tied(verdicts.ratio(one, other)) == is_tied
+
+
+def test_ties_are_settled_by_the_record_then_the_default_the_class_registers_and_the_name() -> None:
+    times = rounds(3, *[1.0] * 6, 1.5)
+    about = [(5, 40, "a" * 12), (4, 40, "a" * 12), (3, 30, "b" * 12), (2, 32, "b" * 12), (1, 32, "b" * 12), (0, 32, "")]
+    field = [finalist(v, own, registers, bits) for (v, registers, bits), own in zip(about, times, strict=False)]
+    slow = finalist(9, times[-1], 1, "b" * 12)
+    best_first = sorted([*field, slow], key=lambda each: each.final.time_ms)
+    trials = [each.trial for each in best_first]
+
+    def winner(rule: TieRule, of: list[Finalist] = best_first) -> tuple[object, str]:
+        settled = settle(of, rule, ("time",))
+        assert {tie.finalist.trial.config["v"] for tie in settled.ties} == {f.trial.config["v"] for f in of} - {9}
+        assert sorted(f.trial.config["v"] for f in settled.order) == sorted(f.trial.config["v"] for f in of)
+        return settled.order[0].trial.config["v"], settled.decided_by
+
+    assert winner(TieRule.of({"v": 4}, {"v": 5}, trials)) == (4, "record")
+    assert winner(TieRule.of({"v": 9}, {"v": 5}, trials)) == (5, "default"), "the record has lost"
+    assert winner(TieRule.of(None, {"v": 9}, trials)) == (3, "registers"), "of the larger class"
+    without = [each for each in best_first if each.trial.config["v"] != 3]
+    assert winner(TieRule.of(None, None, trials), without) == (1, "name")
+    alone = [each for each in best_first if each.trial.config["v"] in (2, 5)]
+    assert winner(TieRule.of(None, None, trials), alone) == (2, "bit class")
+
+
+def test_a_clear_winner_needs_no_rule() -> None:
+    one, other = rounds(4, 1.0, 1.2)
+    settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}, {"v": 0}), ("time",))
+    assert (settled.order[0].trial.config, settled.ties, settled.decided_by) == ({"v": 1}, [], "time")
+
+
+def test_energies_are_not_settled_by_the_rule() -> None:
+    one, other = rounds(5, 1.0, 1.0)
+    settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}), ("energy",))
+    assert settled.order[0].trial.config == {"v": 1}
+
+
+def test_the_rule_is_the_same_whatever_the_order_of_the_trials() -> None:
+    times = rounds(6, *[1.0] * 8)
+    field = [finalist(v, own, 32, "a" * 12) for v, own in enumerate(times)]
+    orders = [random.Random(seed).sample(field, len(field)) for seed in range(20)]
+    settled = [settle(order, TieRule.of(None, None, [each.trial for each in order]), ("time",)) for order in orders]
+    assert {each.order[0].trial.config["v"] for each in settled} == {0}

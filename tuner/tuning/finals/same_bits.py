@@ -1,0 +1,120 @@
+"""`--same-bits-as`: only configurations with the same bits as the default, the record, or another configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.errors import RequestError
+from tuner.space.config import Config, config_key
+from tuner.space.texts import config_text
+from tuner.space.values import bit_classes
+
+if TYPE_CHECKING:
+    from tuner.space.config import Value
+    from tuner.space.model import Space
+    from tuner.space.scope import Scope
+    from tuner.space.values.bit_classes import Bits
+    from tuner.store.record import Record
+    from tuner.tuning.ledger.ledger import Ledger
+    from tuner.tuning.ledger.trial import Trial
+
+DEFAULT, RECORD = "default", "record"
+OPTION = "--same-bits-as"
+
+
+@dataclass(frozen=True)
+class SameBits:
+    """The restriction, by the `name` that the user gave it.
+
+    `config` is the configuration whose bits are asked for, `bits` those that a record has of it; both are from earlier
+    runs. Those of this run count, too.
+    """
+
+    name: str
+    config: Config
+    bits: Bits
+
+    @staticmethod
+    def of(name: str, space: Space, scope: Scope, default: Config, record: Record | None) -> SameBits:
+        """The restriction for a problem. `default` is the space's, and `record` that of the problem in the store, if
+        there is one.
+
+        Raises RequestError if there is no record, or if it has no bits, or if `name` is no configuration.
+        """
+        if name == DEFAULT:
+            return SameBits(name, default, {})
+        if name != RECORD:
+            config = parsed(name, space, scope, default)
+            return SameBits(config_text(config), config, {})
+        if record is None:
+            raise RequestError(
+                f"{OPTION} record: the store has no record of {space.name} for this problem, device and version of the "
+                f"kernel; tune it without {OPTION} first, or write default or a configuration"
+            )
+        if not record.bits:
+            raise RequestError(
+                f"{OPTION} record: the record of {space.name} is of an earlier version of tuner, which took no digests "
+                f"of outputs; tune it without {OPTION} first"
+            )
+        if bit_classes.do_vary(record.bits):
+            raise _varies(f"{OPTION} record", record.config)
+        return SameBits(name, record.config, record.bits)
+
+    def target(self, ledger: Ledger) -> Trial | None:
+        """The trial of the configuration whose bits are asked for.
+
+        None if it has none, and a record has its bits. Raises RequestError if nothing has its bits, or if they vary.
+        """
+        key = config_key(self.config)
+        trial = next((trial for trial in ledger.trials if config_key(trial.config) == key), None)
+        if trial is not None and bit_classes.do_vary(trial.outcome.bits):
+            raise _varies(f"{OPTION} {self.name}", self.config)
+        if not self.bits and (trial is None or not trial.outcome.bits):
+            failed = trial is not None and trial.outcome.failure
+            why = f"it failed: {failed}" if failed else "it was not measured; add to the budget, or use --fresh"
+            raise RequestError(
+                f"{OPTION} {self.name}: {config_text(self.config)} has no outputs to compare with: {why}"
+            )
+        return trial
+
+    def admits(self, bits: Bits, target: Bits) -> bool:
+        """Whether a configuration has the same bits as far as known; `target` are those asked for, of this run."""
+        wanted = bit_classes.joined([self.bits, target])
+        return bit_classes.are_same(bits, wanted) is True
+
+
+def parsed(text: str, space: Space, scope: Scope, example: Config) -> Config:
+    """The configuration in `block_size_x=32 tile=4`, with spaces or commas. Raises RequestError if it is not valid; its
+    message shows the configuration `example`."""
+    words = [word.partition("=") for word in text.replace(",", " ").split()]
+    given = {name: value for name, _, value in words}
+    config: dict[str, Value] = {}
+    for name, values in space.parameters.items():
+        found = [value for value in values if str(value) == given.get(name)]
+        if name not in given and len(values) == 1:
+            found = list(values)
+        if not found:
+            asked = f"{name}={given[name]}" if name in given else f"no {name}"
+            allowed = ", ".join(map(str, values[:12])) + (", ..." if len(values) > 12 else "")
+            raise RequestError(
+                f"{OPTION} {text!r}: {asked}; write default, record, or a value for each parameter, as in "
+                f"'{config_text(example)}'; the values of {name} are {allowed}"
+            )
+        config[name] = found[0]
+    if unknown := [name for name in given if name not in config]:
+        raise RequestError(
+            f"{OPTION} {text!r}: {unknown[0]} is no parameter of {space.name}; its parameters are "
+            f"{', '.join(space.parameters)}"
+        )
+    if not space.valid(config, scope):
+        raise RequestError(f"{OPTION} {text!r}: this configuration is not valid at this size on this device")
+    return config
+
+
+def _varies(what: str, config: Mapping[str, Value]) -> RequestError:
+    return RequestError(
+        f"{what}: the bits of {config_text(config)} differ from run to run, so no configuration has the same; name a "
+        "configuration that does not add in the order in which threads finish"
+    )

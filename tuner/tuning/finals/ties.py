@@ -1,0 +1,94 @@
+"""Ties by rule: the finalists that noise cannot separate from the fastest, and which of them becomes the record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tuner.space.config import Config, ConfigKey, config_key
+from tuner.space.texts import config_text
+from tuner.space.values import bit_classes
+from tuner.store import verdicts
+
+if TYPE_CHECKING:
+    from tuner.measure.method import Objective
+    from tuner.store.verdicts import Interval
+    from tuner.tuning.finals.finalist import Finalist
+    from tuner.tuning.ledger.trial import Trial
+
+TIME = "time"  # what decided if noise separates the fastest from all others
+REASONS = ("record", "default", "bit class", "registers", "name")  # what else decides, in this order
+
+
+@dataclass(frozen=True)
+class TieRule:
+    """Which of several tied configurations is preferred: the record that is there, the default, one of the larger bit
+    class, of fewer registers, of the first name.
+
+    `sizes` are those of the bit classes, by configuration; one whose bits vary or are unknown has none.
+    """
+
+    record: Config | None = None
+    default: Config | None = None
+    sizes: Mapping[ConfigKey, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(record: Config | None, default: Config | None, trials: Sequence[Trial]) -> TieRule:
+        """The rule among `trials`, whose bits form the classes."""
+        right = {config_key(trial.config): trial.outcome.bits for trial in trials if trial.value is not None}
+        return TieRule(record, default, {key: len(keys) for keys in bit_classes.classes(right) for key in keys})
+
+    def rank(self, trial: Trial) -> tuple[Any, ...]:
+        """A sort key: the preferred trial is the least. Its parts are those of REASONS."""
+        config, registers = trial.config, trial.outcome.figures.registers
+        size = self.sizes.get(config_key(config), 0)
+        name = config_text(dict(sorted(config.items())))
+        return (
+            self.record is None or config_key(config) != config_key(self.record),
+            self.default is None or config_key(config) != config_key(self.default),
+            -size,
+            math.inf if registers is None else registers,
+            name,
+        )
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A finalist that noise does not separate from the fastest, and the interval of its time over the fastest's."""
+
+    finalist: Finalist
+    ratio: Interval
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """The finalists with the winner first and the others by value, the ties, the winner's included, and what decided.
+
+    There are no ties if the winner is alone.
+    """
+
+    order: list[Finalist]
+    ties: list[Tie] = field(default_factory=list)
+    decided_by: str = TIME
+
+
+def settle(best_first: Sequence[Finalist], rule: TieRule, objectives: Sequence[Objective]) -> Settlement:
+    """Settle the finals. `best_first` are the finalists by value.
+
+    Only times are settled by the rule: there are too few energies to tell what separates them.
+    """
+    if len(best_first) < 2 or objectives[0] != "time":
+        return Settlement(list(best_first))
+    fastest = best_first[0].final.times
+    ratios = [(each, verdicts.ratio(fastest, each.final.times)) for each in best_first]
+    tied = [Tie(each, ratio) for each, ratio in ratios if verdicts.is_tied(ratio)]
+    if len(tied) < 2:
+        return Settlement(list(best_first))
+    ranks = sorted((rule.rank(tie.finalist.trial), position) for position, tie in enumerate(tied))
+    (first, position), (second, _) = ranks[:2]
+    winner = tied[position].finalist
+    differing = (reason for reason, one, other in zip(REASONS, first, second, strict=True) if one != other)
+    others = [each for each in best_first if each is not winner]
+    return Settlement([winner, *others], tied, next(differing, REASONS[-1]))
