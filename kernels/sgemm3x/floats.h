@@ -1,23 +1,23 @@
-// A tile of sgemm3x in float32, where neither halves nor bfloat16 do.
+// Rows of a tile of sgemm3x in float32, where neither halves nor bfloat16 do.
 #ifndef FLOATS_H
 #define FLOATS_H
 
 #include "halves.h"
 
-// The block's threads compute 8 rows each, DOWN apart, and block_n / ACROSS columns.
+// A warp group computes its rows of a tile by itself: a thread has every DOWN-th row, and every ACROSS-th column.
 struct FloatTile {
-    static constexpr int DEEP = 16, ACROSS = 16, DOWN = WORKERS / ACROSS;
-    static constexpr int HIGH = block_m / DOWN, WIDE = block_n / ACROSS;
-    float a[DEEP][block_m + 1], b[DEEP][block_n];
+    static constexpr int DEEP = 16, ACROSS = 16, DOWN = 128 / ACROSS;
+    static constexpr int HIGH = ROWS / DOWN, WIDE = block_n / ACROSS;
+    float a[DEEP][ROWS + 1], b[DEEP][block_n];
 
     // Read a part of the depth, as far as it is in the matrices.
     INLINE void load(const float *A, const float *B, int row, int column, int k, int M, int N, int K) {
-        for (int i = threadIdx.x; i < block_m * DEEP; i += THREADS) {
+        for (int i = threadIdx.x % 128; i < ROWS * DEEP; i += 128) {
             const int high = i / DEEP, deep = i % DEEP;
             const bool is_inside = row + high < M && k + deep < K;
             a[deep][high] = is_inside ? A[(size_t)(row + high) * K + k + deep] : 0.0f;
         }
-        for (int i = threadIdx.x; i < block_n * DEEP; i += THREADS) {
+        for (int i = threadIdx.x % 128; i < block_n * DEEP; i += 128) {
             const int wide = i % block_n, deep = i / block_n;
             const bool is_inside = column + wide < N && k + deep < K;
             b[deep][wide] = is_inside ? B[(size_t)(k + deep) * N + column + wide] : 0.0f;
@@ -25,7 +25,7 @@ struct FloatTile {
     }
 
     INLINE void multiply(float (&sum)[HIGH][WIDE], int deep) const {
-        const int x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
+        const int x = threadIdx.x % ACROSS, y = threadIdx.x % 128 / ACROSS;
 #pragma unroll
         for (int i = 0; i < HIGH; i++) {
 #pragma unroll
@@ -36,20 +36,19 @@ struct FloatTile {
     }
 };
 
-INLINE void multiply_floats(FloatTile &tile, float *C, const float *A, const float *B, int row, int column, int M, int N,
-                            int K, float alpha, float beta) {
+// `row` is the first of the warp group's, whose threads meet at the named barrier.
+INLINE void multiply_floats(FloatTile &tile, int barrier, float *C, const float *A, const float *B, int row, int column,
+                            int M, int N, int K, float alpha, float beta) {
     using T = FloatTile;
-    const int x = threadIdx.x % T::ACROSS, y = threadIdx.x / T::ACROSS;
+    const int x = threadIdx.x % T::ACROSS, y = threadIdx.x % 128 / T::ACROSS;
     float sum[T::HIGH][T::WIDE] = {};
     for (int k = 0; k < K; k += T::DEEP) {
-        __syncthreads();
+        wait_named(barrier, 128);
         tile.load(A, B, row, column, k, M, N, K);
-        __syncthreads();
-        if (y < T::DOWN) {
+        wait_named(barrier, 128);
 #pragma unroll 1
-            for (int deep = 0; deep < min(T::DEEP, K - k); deep++) { // zeros beyond would make NaN of infinities
-                tile.multiply(sum, deep);
-            }
+        for (int deep = 0; deep < min(T::DEEP, K - k); deep++) { // zeros beyond would make NaN of infinities
+            tile.multiply(sum, deep);
         }
     }
 #pragma unroll
@@ -57,7 +56,7 @@ INLINE void multiply_floats(FloatTile &tile, float *C, const float *A, const flo
 #pragma unroll
         for (int j = 0; j < T::WIDE; j++) {
             const int y_here = row + y + T::DOWN * i, x_here = column + x + T::ACROSS * j;
-            if (y < T::DOWN && y_here < M && x_here < N) {
+            if (y_here < M && x_here < N) {
                 float &to = C[(size_t)y_here * N + x_here];
                 to = SCALED(alpha, sum[i][j], beta, to);
             }

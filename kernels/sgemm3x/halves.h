@@ -3,12 +3,12 @@
 // A row of A, or a column of B, is lifted: multiplied by the power of two that makes its largest magnitude 2^14 to 2^15.
 // A lifted number x is then written in two ways:
 // - as two halves. x1 is x rounded to float16, and x2 is x - x1 rounded to float16. x1 + x2 is off by at most 2^-22 |x|,
-//   or by 2^-25 where |x| < 2^-3: float16 has no smaller digits. Such an x is called small.
-// - as three bfloat16, which have as many exponents as floats: x1 + x2 + x3 is x itself, unless |x| < 2^-110. Such an x is
-//   called tiny.
-// Halves do for a row or column unless more than half of its numbers other than 0 are small. They are then less accurate
-// than float32 where small numbers meet the large ones of the other matrix, and large ones its zeros or small ones.
-// Bfloat16 does unless a number is tiny, infinite or NaN, or all are too small to be lifted.
+//   or by 2^-25 where |x| < 2^-3: float16 has no digits below 2^-24. If such an x has some, it is called small.
+// - as three bfloat16, which have as many exponents as floats: x1 + x2 + x3 is x itself if |x| >= 2^-110. An x below
+//   2^-50 is called tiny: products of two such numbers are lost, as floats end there.
+// Halves do for a row or column if one of its numbers other than 0 is small, and one more of each RARE. An element to
+// which small numbers matter is then summed again: see again.h. Bfloat16 does unless a number is tiny. Neither does if a
+// number is infinite or NaN, or if all are too small to be lifted.
 #ifndef HALVES_H
 #define HALVES_H
 
@@ -17,7 +17,8 @@
 typedef unsigned short Bits;
 
 #define SMALL 0.125f     // 2^-3
-#define TINY 0x1p-110f
+#define TINY 0x1p-50f
+#define RARE 64 // with fewer small numbers than one in so many, few elements are summed again
 #define NO_LIFT 0x7fff
 
 // How many numbers of a row or column are 0, are small, and are tiny; 21 bits each.
@@ -26,8 +27,12 @@ typedef unsigned long long Counts;
 #define ONE_SMALL (1ull << 21)
 #define ONE_TINY (1ull << 42)
 
-// How a row or column, or a tile, is multiplied, from the fastest way on.
+// How a tile is multiplied, from the fastest way on. After as many tiles of each, `routes` holds these.
 enum Route { BY_HALVES, BY_BFLOATS, BY_FLOATS, ROUTES };
+#define TO_WIDEN ROUTES         // whether bfloat16 is needed
+#define AGAIN (ROUTES + 1)      // elements that were summed again
+#define ALL_AGAIN (ROUTES + 2)  // parts of tiles, each of a warp group, that were multiplied again
+#define STATISTICS (ROUTES + 3)
 
 // The lift of a row or column whose largest magnitude has these bits; NO_LIFT if there is none.
 INLINE int lift_of(unsigned largest) {
@@ -37,17 +42,27 @@ INLINE int lift_of(unsigned largest) {
 
 INLINE void count(Counts &counts, float number, float lifted) {
     const float size = fabsf(lifted);
-    counts += number == 0.0f ? ONE_ZERO : size < TINY ? ONE_SMALL + ONE_TINY : size < SMALL ? ONE_SMALL : 0;
+    const bool is_exact = 0.5f + size - 0.5f == size; // multiples of 2^-24, which is the last digit of 0.5f
+    counts += number == 0.0f ? ONE_ZERO : size < TINY ? ONE_SMALL + ONE_TINY : size < SMALL && !is_exact ? ONE_SMALL : 0;
 }
+
+INLINE unsigned zeros_of(Counts counts) { return counts & 0x1fffff; }
+INLINE unsigned small_of(Counts counts) { return counts >> 21 & 0x1fffff; }
 
 // Whether halves do for `length` numbers. What makes them not do, only grows while numbers are counted.
 INLINE bool halves_do(Counts counts, int length) {
-    const unsigned zeros = counts & 0x1fffff, small = counts >> 21 & 0x1fffff;
-    return 2 * small + zeros <= (unsigned)length;
+    return RARE * small_of(counts) + zeros_of(counts) <= (unsigned)length + RARE;
 }
 
-INLINE Route route_of(int lift, Counts counts, int length) {
-    return lift == NO_LIFT || counts >= ONE_TINY ? BY_FLOATS : halves_do(counts, length) ? BY_HALVES : BY_BFLOATS;
+// Which ways do not do for a row or column, as bits.
+INLINE int forbidden(int lift, Counts counts, int length) {
+    return lift == NO_LIFT ? 1 << BY_HALVES | 1 << BY_BFLOATS
+                           : !halves_do(counts, length) << BY_HALVES | (counts >= ONE_TINY) << BY_BFLOATS;
+}
+
+// The fastest way of those that are not forbidden.
+INLINE Route route_of(int forbidden) {
+    return !(forbidden & 1 << BY_HALVES) ? BY_HALVES : !(forbidden & 1 << BY_BFLOATS) ? BY_BFLOATS : BY_FLOATS;
 }
 
 // 2^exponent, for exponents of -126 to 127.

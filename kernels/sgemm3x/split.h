@@ -19,8 +19,8 @@ KERNEL void __launch_bounds__(256)
             const float *__restrict__ A, const float *__restrict__ B, int M, int N, int K, int batch) {
     const int blocks_a = (M + 7) / 8, matrix = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned largest = 0;
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x <= ROUTES) {
-        routes[threadIdx.x] = 0; // the last one says whether to widen
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < STATISTICS) {
+        routes[threadIdx.x] = 0;
     }
     if ((int)blockIdx.x < blocks_a) {
         const int row = blockIdx.x * 8 + warp;
@@ -257,7 +257,7 @@ KERNEL void __launch_bounds__(256)
     split(Bits *planes_a, Bits *planes_b, int *lifts_b, Counts *counts_a, Counts *counts_b, int *routes,
           const int *__restrict__ lifts_a, const unsigned *__restrict__ largest_b, const float *__restrict__ A,
           const float *__restrict__ B, int M, int N, int K, int batch) {
-    split_matrices<false>(planes_a, planes_b, lifts_a, lifts_b, largest_b, counts_a, counts_b, routes + ROUTES, A, B, M,
+    split_matrices<false>(planes_a, planes_b, lifts_a, lifts_b, largest_b, counts_a, counts_b, routes + TO_WIDEN, A, B, M,
                           N, K);
 }
 
@@ -265,7 +265,7 @@ KERNEL void __launch_bounds__(256)
     widen(Bits *planes_a, Bits *planes_b, const int *__restrict__ routes, const int *__restrict__ lifts_a,
           const unsigned *__restrict__ largest_b, const float *__restrict__ A, const float *__restrict__ B, int M, int N,
           int K, int batch) {
-    if (routes[ROUTES]) {
+    if (routes[TO_WIDEN]) {
         split_matrices<true>(planes_a, planes_b, lifts_a, nullptr, largest_b, nullptr, nullptr, nullptr, A, B, M, N, K);
     }
 }

@@ -1,18 +1,18 @@
 // C[b] = alpha * A[b] B[b] + beta * C[b], row-major, float32, by tensor cores: each number is two float16, and three of
-// their four products are summed. This is as accurate as float32 where numbers of a row or column do not differ by more
-// than 2^17; docs/fp32x3.md bounds the errors.
+// their four products are summed. Elements to which numbers matter that are too small for halves are summed again. So
+// each element is as accurate as in float32; docs/fp32x3.md bounds the errors.
 //
 // A is M x K, B is K x N, and C is M x N. With A = A1 + A2 and B = B1 + B2, A B is A1 B1 + A1 B2 + A2 B1; what A2 B2 adds
-// is as small as what float32 rounds. Where numbers of a row or column differ too much for float16, each is three
+// is as small as what float32 rounds. Where many numbers of a row or column are too small for float16, each is three
 // bfloat16, and six products are summed: A1 B1, and what is at least 2^-16 of it. Where that does not do either, such as
-// for infinities, float32 is multiplied as it is. See halves.h. Four steps:
+// for infinities, float32 is multiplied as it is. See halves.h, and again.h for the elements. Four steps:
 // - `measure` finds the largest magnitude of each row of A and, in parts, of each column of B.
 // - `split` writes the halves as they lie in shared memory: panels of 64 columns, whose rows are swizzled by 128 bytes.
 //   Zeros follow at the end of the depth. Rows and columns beyond the matrix hold anything. It counts small numbers.
 // - `widen` writes the bfloat16, if any row or column needs them.
 // - wgmma_halves multiplies: a warp fetches, and `consumers` warp groups multiply. Each block finds by itself how its tile
-//   is multiplied, and counts in `routes` the tiles of each way. So nobody waits for a decision, and each output has the
-//   same bits in each run.
+//   is multiplied, and counts in `routes` the tiles of each way. Each warp group then looks for elements in doubt, and
+//   sums them again. So nobody waits for a decision, and each output has the same bits in each run.
 // Tensor cores cut their sums off, always towards 0, so that errors add up along the depth. So a sum goes on for no more
 // than `promote` of it, and is then added to one in registers, which is rounded. While one warp group adds, another
 // multiplies. A slot of shared memory is read by three products, so that two slots are enough to keep the tensor cores
@@ -62,12 +62,14 @@
 #define HEIGHT (block_m / consumers / 64)
 #define WORKERS (128 * consumers)
 #define THREADS (WORKERS + 128)
+#define ROWS (64 * HEIGHT) // of a tile, of a warp group
 #define DEPTH 64 // of a slot
 static_assert(HEIGHT * consumers * 64 == block_m, "a warp group has a multiple of 64 rows");
 static_assert(block_n % 64 == 0 && part_n % 64 == 0 && block_n % part_n == 0, "tiles, and parts of them, have whole panels");
 static_assert(!in_turn || consumers == 2, "two take turns");
 static_assert(DEPTH % promote == 0 && promote % 16 == 0, "a slot has whole sums");
 
+#include "sgemm3x/again.h"
 #include "sgemm3x/floats.h"
 #include "sgemm3x/split.h"
 
@@ -76,7 +78,7 @@ static_assert(DEPTH % promote == 0 && promote % 16 == 0, "a slot has whole sums"
 #define PANEL_B (2 * DEPTH * 64)
 #define PAIR (PANEL_A + block_n / 64 * PANEL_B)
 #define SLOT (2 * PAIR)
-static_assert(sizeof(FloatTile) <= stages * SLOT, "it is where the slots are");
+static_assert(consumers * sizeof(FloatTile) <= stages * SLOT, "they are where the slots are");
 
 // Begin to copy to shared memory. A whole warp calls it.
 INLINE void load_piece(unsigned shared, const Bits *from, unsigned bytes, Barrier *barrier, bool is_elected) {
@@ -165,6 +167,8 @@ KERNEL void __launch_bounds__(THREADS, 1)
                  const float *__restrict__ B, int M, int N, int K, int batch, float alpha, float beta) {
     extern __shared__ char memory[];
     __shared__ Barrier arrived[stages], freed[stages];
+    __shared__ Doubts doubts;
+    __shared__ int forbidden_by[THREADS / 32];
     char *const start = aligned_shared(memory, 1024);
     const unsigned slots = shared_address(start);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), group = warp / 4;
@@ -174,6 +178,9 @@ KERNEL void __launch_bounds__(THREADS, 1)
             initialize(&freed[slot], consumers);
         }
         fence_barriers();
+        for (int i = 0; i < consumers; i++) {
+            doubts.count[i] = 0;
+        }
     }
 
     const unsigned high = (M + block_m - 1) / block_m, wide = (N + block_n - 1) / block_n, tile = blockIdx.x;
@@ -189,27 +196,34 @@ KERNEL void __launch_bounds__(THREADS, 1)
     counts_b += (size_t)matrix * N;
     C += (size_t)matrix * M * N;
 
-    int route = BY_HALVES;
+    int ways = 0, most_small = 0;
     for (int i = threadIdx.x; i < block_m + block_n; i += THREADS) {
         const int y = row + i, x = column + i - block_m;
         if (i < block_m ? y < M : x < N) {
-            route = max(route, i < block_m ? route_of(lifts_a[y], counts_a[y], K) : route_of(lifts_b[x], counts_b[x], K));
+            const Counts of_line = i < block_m ? counts_a[y] : counts_b[x];
+            ways |= forbidden(i < block_m ? lifts_a[y] : lifts_b[x], of_line, K);
+            most_small = max(most_small, (int)small_of(of_line));
         }
     }
-    if (__syncthreads_or(route > BY_HALVES)) {
-        route = __syncthreads_or(route > BY_BFLOATS) ? BY_FLOATS : BY_BFLOATS;
+    ways = __reduce_or_sync(0xffffffff, ways);
+    most_small = __reduce_max_sync(0xffffffff, most_small);
+    if (threadIdx.x % 32 == 0) {
+        forbidden_by[warp] = ways;
+        doubts.most_small[warp] = most_small;
     }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < THREADS / 32; i++) {
+        ways |= forbidden_by[i];
+    }
+    const Route route = route_of(ways);
     if (threadIdx.x == 0) {
         atomicAdd(&routes[route], 1);
     }
-    if (route == BY_FLOATS) {
-        multiply_floats(*(FloatTile *)start, C, A + (size_t)matrix * M * K, B + (size_t)matrix * K * N, row, column, M, N,
-                        K, alpha, beta);
-        return;
-    }
 
-    // The slots: one for each part of the depth, and two where planes are bfloat16.
-    const int per_depth = route == BY_HALVES ? 1 : 2, count = (K + DEPTH - 1) / DEPTH * per_depth;
+    // The slots: one for each part of the depth, two where planes are bfloat16, and none for float32.
+    const int per_depth = route == BY_HALVES ? 1 : 2, parts = (K + DEPTH - 1) / DEPTH;
+    const int count = route == BY_FLOATS ? 0 : parts * per_depth;
     Ring<stages> ring;
     if (group == consumers) {
         if (consumers > 1) {
@@ -276,8 +290,40 @@ KERNEL void __launch_bounds__(THREADS, 1)
             wait_for_turn(group); // nobody comes to a barrier that another left
         }
 
+        const float *const a_here = A + (size_t)matrix * M * K, *const b_here = B + (size_t)matrix * K * N;
+        const int meet = 3 + group; // the named barrier of a warp group
         // Where a thread's outputs are: see Product in hgemm/wgmma.h.
-        const int y = row + group_row + thread / 32 * 16 + thread % 32 / 4, x = column + thread % 4 * 2;
+        const int y_in_tile = group_row + thread / 32 * 16 + thread % 32 / 4, x_in_tile = thread % 4 * 2;
+        const int y = row + y_in_tile, x = column + x_in_tile;
+        unsigned marks[ELEMENTS / 32] = {};
+        int in_doubt = 0;
+        if (route == BY_HALVES) {
+            float least = fabsf(sum[0][0]);
+#pragma unroll
+            for (int i = 0; i < HEIGHT; i++) {
+#pragma unroll
+                for (int j = 0; j < block_n / 2; j++) {
+                    least = fminf(least, fabsf(sum[i][j]));
+                }
+            }
+            if (any_of_group(meet, least < largest_doubt(doubts))) {
+                in_doubt = list_doubts(marks, doubts, meet, group, sum, counts_a + row, counts_b + column, y_in_tile,
+                                       x_in_tile, M - row, N - column, K);
+                if (thread == 0 && in_doubt > 0) {
+                    const bool is_all = in_doubt > MOST_DOUBTS;
+                    atomicAdd(&routes[is_all ? ALL_AGAIN : AGAIN], is_all ? 1 : in_doubt);
+                }
+            }
+        }
+        if (route == BY_FLOATS || in_doubt > MOST_DOUBTS) {
+            for (int slot = 0; slot < stages; slot++) { // wait until nobody reads them any more
+                wait(&freed[ring.slot], ring.parity ^ 1);
+                ring.advance();
+            }
+            multiply_floats(((FloatTile *)start)[group], meet, C, a_here, b_here, row + group_row, column, M, N, K, alpha,
+                            beta);
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) {
 #pragma unroll
@@ -291,7 +337,8 @@ KERNEL void __launch_bounds__(THREADS, 1)
 #pragma unroll
                         for (int o = 0; o < 2; o++) {
                             const int x_here = x + 8 * j + o;
-                            if (x_here < N) {
+                            const int element = i * (block_n / 2) + 4 * j + 2 * half + o;
+                            if (x_here < N && !(marks[element / 32] >> element % 32 & 1)) {
                                 const int exponent = -lift_a - lifts_b[x_here]; // two factors reach all of it
                                 const float value = sum[i][4 * j + 2 * half + o] * power_of_two(exponent / 2) *
                                                     power_of_two(exponent - exponent / 2);
@@ -302,5 +349,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
                 }
             }
         }
+        sum_again(doubts, group, in_doubt, C + (size_t)row * N + column, a_here + (size_t)row * K, b_here + column, N, K,
+                  alpha, beta);
     }
 }
