@@ -3,6 +3,7 @@
     python benchmarks/fp32x3.py times 1024 2048 4096 8192 --triton
     python benchmarks/fp32x3.py times --drawn 48001 --count 40
     python benchmarks/fp32x3.py errors 256 1024 4096 16384
+    python benchmarks/fp32x3.py routes 1024 4096
 
 `times` measures these calls in turn on the same arrays of normal numbers: fp32x3; `tuner.matmul` without a precision,
 that is, the dispatch of sgemm; `torch.mm` without TF32, that is, cuBLAS's SGEMM; and with `--triton` a plain product in
@@ -11,7 +12,10 @@ takes longer than the device, they are of the host. `--drawn` draws sizes of 512
 
 `errors` multiplies 1024 x K by K x 1024 for each K, for each kind of data. For cuBLAS's SGEMM and for fp32x3 it prints
 the largest error over |A| |B|, its median, and the median error relative to the exact element, against float64; and how
-many tiles took each route.
+many tiles took each route. The last column counts the elements that were summed again, and the parts of tiles, of 64
+rows, of which more were in doubt, so that they were multiplied in float32.
+
+`routes` measures the kernel on squares of each kind of data, beside `torch.bmm` without TF32, and prints these counts.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ import tuner
 Size = tuple[int, int, int]
 Call = Callable[[], object]
 LEAST_MS = 3.0  # of calls in a row that are measured together
-KINDS = ("normal", "uniform [0, 1)", "+-[0.5, 1.5)", "phi 0.5", "phi 1", "phi 2", "phi 3", "phi 4")
+KINDS = ("normal", "uniform [0, 1)", "+-[0.5, 1.5)", "phi 0.5", "phi 1", "phi 1.5", "phi 2", "phi 3", "phi 4")
+DEPENDENT = ("units 8", "units 10", "units 12", "units 14", "units 18", "units 24", "units 30", "two units")
+ODD = (*DEPENDENT, "identity", "half of the rows 0", "an infinity in each row")
 
 
 def drawn(seed: int, count: int) -> list[Size]:
@@ -125,21 +131,64 @@ def data(kind: str, *shape: int) -> Any:
     return uniform if kind.startswith("uniform") else (0.5 + uniform) * torch.randn(shape, device="cuda").sign()
 
 
+def pair(kind: str, m: int, k: int, n: int) -> tuple[Any, Any]:
+    """A and B. With units, columns of A are in units that reach so far, and rows of B in their reciprocals."""
+    if kind not in ODD:
+        return data(kind, 1, m, k), data(kind, 1, k, n)
+    A, B = data("normal", 1, m, k), data("normal", 1, k, n)
+    if kind == "two units":
+        units = torch.where(torch.arange(k, device="cuda") < k // 2, 1.0, 1e-12)
+        return (0.5 + data("uniform", 1, m, k)) * units, (0.5 + data("uniform", 1, k, n)) * units.flip(0)[:, None]
+    if kind.startswith("units"):
+        units = torch.exp2(float(kind[6:]) * (torch.rand(k, device="cuda") - 0.5))
+        return A * units, B / units[:, None]
+    if kind == "identity":
+        B = torch.eye(k, n, device="cuda")[None].contiguous()
+    elif kind == "half of the rows 0":
+        A[:, m // 2 :] = 0
+    else:
+        A[..., 0] = float("inf")
+    return A, B
+
+
+def routes(sizes: Sequence[int], rounds: int) -> None:
+    """Print a table of the times of all kinds of data, and of the routes that they take."""
+    print("| size | data | fp32x3, ms | over cuBLAS | tiles by halves, bfloat16, float32 | summed again, all again |")
+    print("|---|---|---|---|---|---|")
+    for n in sizes:
+        kernel = tuner.load("sgemm3x/wgmma_halves", n)
+        for kind in (*KINDS, *ODD):
+            A, B = pair(kind, n, n, n)
+            C, D = torch.empty(1, n, n, device="cuda"), torch.empty(1, n, n, device="cuda")
+            launch = kernel.bind(C, A, B)
+            calls: dict[str, Call] = {"fp32x3": launch, "cuBLAS": lambda A=A, B=B, D=D: torch.bmm(A, B, out=D)}
+            medians = {name: median(each) for name, each in in_turn(calls, rounds).items()}
+            ratio = medians["cuBLAS"] / medians["fp32x3"]
+            print(f"| {n} | {kind} | {medians['fp32x3']:.4f} | {ratio:.2f} x | {counts(launch)} |", flush=True)
+
+
+def counts(launch: Any) -> str:
+    """Tiles of each route, and what was done again."""
+    held = launch.scratch("routes")
+    return f"{', '.join(map(str, held[:3]))} | {held[4]}, {held[5]}"
+
+
 def errors(depths: Sequence[int]) -> None:
     """Print a table of errors."""
-    print("| K | data | cuBLAS: largest, median, relative | fp32x3 | tiles by halves, bfloat16, float32 |")
-    print("|---|---|---|---|---|")
+    print(
+        "| K | data | cuBLAS: largest, median, relative | fp32x3 | tiles by halves, bfloat16, float32 | summed again |"
+    )
+    print("|---|---|---|---|---|---|")
     for k in depths:
         kernel = tuner.load("sgemm3x/wgmma_halves", {"M": 1024, "N": 1024, "K": k})
-        for kind in KINDS:
-            A, B = data(kind, 1, 1024, k), data(kind, 1, k, 1024)
+        for kind in (*KINDS, *DEPENDENT):
+            A, B = pair(kind, 1024, k, 1024)
             exact, size = A.double() @ B.double(), A.double().abs() @ B.double().abs()
             theirs, ours = torch.bmm(A, B), torch.empty(1, 1024, 1024, device="cuda")
             launch = kernel.bind(ours, A, B)
             launch()
             cells = [cell((C.double() - exact).abs(), size, exact) for C in (theirs, ours)]
-            tiles = ", ".join(map(str, launch.scratch("routes")[:3]))
-            print(f"| {k} | {kind} | {cells[0]} | {cells[1]} | {tiles} |", flush=True)
+            print(f"| {k} | {kind} | {cells[0]} | {cells[1]} | {counts(launch)} |", flush=True)
 
 
 def cell(error: Any, size: Any, exact: Any) -> str:
@@ -151,7 +200,7 @@ def cell(error: Any, size: Any, exact: Any) -> str:
 def main() -> None:
     """Read the command line, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("times", "errors"))
+    parser.add_argument("what", choices=("times", "errors", "routes"))
     parser.add_argument("numbers", type=int, nargs="*", help="sizes of squares, or depths")
     parser.add_argument("--drawn", type=int, help="the seed of drawn sizes")
     parser.add_argument("--count", type=int, default=40)
@@ -162,6 +211,9 @@ def main() -> None:
     torch.manual_seed(1)
     if asked.what == "errors":
         errors(asked.numbers)
+        return
+    if asked.what == "routes":
+        routes(asked.numbers, asked.rounds)
         return
     sizes = [(n, n, n) for n in asked.numbers]
     times(sizes + (drawn(asked.drawn, asked.count) if asked.drawn is not None else []), asked.rounds, asked.triton)

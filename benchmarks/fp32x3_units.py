@@ -1,11 +1,12 @@
-"""What halves lose where units differ along the depth, beside a sum in float32; NumPy emulates both.
+"""What halves would lose where units differ along the depth, beside a sum in float32; NumPy emulates both.
 
-    python benchmarks/fp32x3_units.py 18 20 22 24 26
+    python benchmarks/fp32x3_units.py 6 10 14 18 20 22 24 26
 
 For each number r: 384 x 1024 times 1024 x 384 normal numbers. Column k of A is multiplied by 2^x, and row k of B by
 2^-x, with x from -r/2 to r/2: such as quantities in different units, and coefficients for them. So all products are of
-one size, and SGEMM does as well as without these factors. It prints the errors over |A| |B| against float64, and which
-share of the rows and columns is for halves. What tensor cores cut off is left out.
+one size, and SGEMM does as well as without these factors. It prints the errors over |A| |B| against float64 if all
+elements were sums of halves; which share of the rows and columns is for halves; and which share of the elements would
+be summed again. What tensor cores cut off is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 SIDE, DEPTH = 384, 1024
-SMALL = 2.0**-3  # as in kernels/sgemm3x/halves.h
+SMALL, RARE, DOUBT = 2.0**-3, 64, 512  # as in kernels/sgemm3x/halves.h and again.h
 
 
 def lifted(rows: Array) -> Array:
@@ -48,8 +49,8 @@ def in_order(a: Array, b: Array) -> Array:
 
 def main() -> None:
     """Print a table."""
-    print("| range | float32: largest, median | halves: largest, median | rows and columns for halves |")
-    print("|---|---|---|---|")
+    print("| range | float32: largest, median | halves: largest, median | rows and columns for halves | summed again |")
+    print("|---|---|---|---|---|")
     for r in map(int, sys.argv[1:]):
         random = np.random.default_rng(r)
         units = 2.0 ** random.uniform(-r / 2, r / 2, DEPTH)
@@ -58,8 +59,10 @@ def main() -> None:
         exact, size = a @ b.T, np.abs(a) @ np.abs(b).T
         errors = [np.abs(product - exact) / size for product in (in_order(a, b), by_halves(a, b))]
         cells = [f"{each.max():.1e}, {np.median(each):.1e}" for each in errors]
-        share = np.mean([2 * (np.abs(each) < SMALL).sum(axis=1) <= DEPTH for each in (a, b)])
-        print(f"| 2^{r} | {cells[0]} | {cells[1]} | {share:.0%} |")
+        small = [(np.abs(each) < SMALL).sum(axis=1) for each in (a, b)]
+        share = np.mean([RARE * (each - 1) <= DEPTH for each in small])
+        again = np.mean(np.abs(by_halves(a, b)) < DOUBT * (small[0][:, None] + small[1]))
+        print(f"| 2^{r} | {cells[0]} | {cells[1]} | {share:.0%} | {again:.1%} |")
 
 
 if __name__ == "__main__":
