@@ -77,10 +77,10 @@ class Matmul:
         beta: A factor of the previous content of `out`. Default: 0.
         transpose_a: Whether `a` is given transposed, as [K, M] or [batch, K, M]. Default: False.
         transpose_b: Whether `b` is given transposed, as [N, K] or [batch, N, K]. Default: False.
-        precision: "fp32x3" for a product of float32 matrices by tensor cores. It is as accurate as in float32 unless
-            numbers of a row of a, or of a column of b, differ by more than 2^17: see docs/fp32x3.md. Where it would
-            not be faster, or no kernel does it on the device, float32 is multiplied. Default: the operands' own
-            numbers are multiplied.
+        precision: "fp32x3" for a product of float32 matrices by tensor cores, as accurate as in float32. It is slower
+            where numbers of a row of a, or of a column of b, reach far: see docs/fp32x3.md. At sizes where it would not
+            be faster, or if no kernel does it on the device, float32 is multiplied. Default: the operands' own numbers
+            are multiplied.
         wait: Whether to wait until the kernel for these shapes is built. Default: until then, the library multiplies.
 
     Returns `out`, or the new array. Raises ArgumentError if the arrays do not fit together, and RequestError for a
