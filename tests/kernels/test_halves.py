@@ -126,7 +126,7 @@ def depending(kind: str, random: np.random.Generator) -> tuple[Array, Array]:
     elif kind == "one large number meets zeros":
         a[:, 0], b[:, 0] = 2.0**30, 0.0
     elif kind == "an identity":
-        a, b = data("2", random), np.eye(len(b), DEPTH)
+        a, b = data("4", random), np.eye(len(b), DEPTH)
     return lifted(a.astype(np.float32).astype(float)), lifted(b.astype(np.float32).astype(float))
 
 
