@@ -13,16 +13,23 @@
 #define MOST_DOUBTS 128 // of the elements of a warp group. If more are in doubt, all of them are multiplied in float32
 #define ELEMENTS (HEIGHT * block_n / 2) // of a thread
 
-// What the warp groups of a block share.
+// What the warp groups of a block count.
 struct Doubts {
     int most_small[THREADS / 32]; // in a row of A or column of B, of those that a warp has looked at
     int count[consumers];
-    int elements[consumers][MOST_DOUBTS]; // row and column in the tile: 2^16 row + column
 };
 
-// The largest number of a warp group's sums that may be in doubt.
+// The elements of a warp group.
+struct Again {
+    float sums[ELEMENTS][128]; // their magnitudes, by threads
+    int elements[MOST_DOUBTS]; // those in doubt: row and column in the tile, as 2^16 row + column
+    float outputs[MOST_DOUBTS]; // what becomes of C there
+};
+
+// The largest number of the sums of a block that may be in doubt.
 INLINE float largest_doubt(const Doubts &doubts) {
     int most = 0;
+#pragma unroll
     for (int warp = 0; warp < THREADS / 32; warp++) {
         most = max(most, doubts.most_small[warp]);
     }
@@ -32,6 +39,26 @@ INLINE float largest_doubt(const Doubts &doubts) {
 // How many small numbers of a row and a column meet numbers other than 0, at most.
 INLINE unsigned meetings(Counts a, Counts b, int length) {
     return min(small_of(a), length - zeros_of(b)) + min(small_of(b), length - zeros_of(a));
+}
+
+// The smallest magnitude of a thread's sums. `y` and `x` are the place of the first one in the tile, which has so many
+// rows and columns.
+INLINE float least_of(const float (&sum)[HEIGHT][block_n / 2], int y, int x, int rows, int columns) {
+    float least = __int_as_float(0x7f800000);
+#pragma unroll
+    for (int i = 0; i < 2 * HEIGHT; i++) {
+        float of_row = __int_as_float(0x7f800000);
+#pragma unroll
+        for (int j = 0; j < block_n / 4; j++) {
+            if (x + j / 2 * 8 + j % 2 < columns) {
+                of_row = fminf(of_row, fabsf(sum[i / 2][j / 2 * 4 + i % 2 * 2 + j % 2]));
+            }
+        }
+        if (y + i % 2 * 8 + i / 2 * 64 < rows) {
+            least = fminf(least, of_row);
+        }
+    }
+    return least;
 }
 
 // Whether the condition is true for any of a warp group's threads, which meet at the named barrier.
@@ -49,42 +76,29 @@ INLINE bool any_of_group(int barrier, bool condition) {
     return any;
 }
 
-// List the elements in doubt, and mark them in bits: that of sum[i][j] is i * block_n / 2 + j. All threads of the warp
-// group get their number. `y` and `x` are the place of the thread's first element in the tile, which has so many rows and
-// columns.
-INLINE int list_doubts(unsigned (&marks)[ELEMENTS / 32], Doubts &doubts, int barrier, int group,
-                       const float (&sum)[HEIGHT][block_n / 2], const Counts *counts_a, const Counts *counts_b, int y,
-                       int x, int rows, int columns, int length) {
-    int mine = 0;
+// List the elements in doubt. All threads of the warp group get their number.
+INLINE int list_doubts(Again &again, int &count, int barrier, const float (&sum)[HEIGHT][block_n / 2],
+                       const Counts *counts_a, const Counts *counts_b, int y, int x, int rows, int columns, int length,
+                       float largest) {
+    const int thread = threadIdx.x % 128;
 #pragma unroll
-    for (int j = 0; j < block_n / 4; j++) {
-        const int x_here = x + j / 2 * 8 + j % 2;
-        if (x_here < columns) {
-            const Counts of_column = counts_b[x_here];
-#pragma unroll
-            for (int i = 0; i < 2 * HEIGHT; i++) {
-                const int y_here = y + i % 2 * 8 + i / 2 * 64, place = j / 2 * 4 + i % 2 * 2 + j % 2;
-                const unsigned element = i / 2 * (block_n / 2) + place;
-                if (y_here < rows &&
-                    fabsf(sum[i / 2][place]) < DOUBT * meetings(counts_a[y_here], of_column, length)) {
-                    marks[element / 32] |= 1u << element % 32;
-                    mine++;
-                }
-            }
-        }
+    for (int i = 0; i < ELEMENTS; i++) {
+        again.sums[i][thread] = fabsf(sum[i / (block_n / 2)][i % (block_n / 2)]);
     }
-    int at = mine > 0 ? atomicAdd(&doubts.count[group], mine) : 0;
-#pragma unroll
-    for (int word = 0; word < ELEMENTS / 32; word++) {
-        for (unsigned left = marks[word]; left > 0; left &= left - 1) {
-            const int element = word * 32 + __ffs(left) - 1, i = element / (block_n / 2), j = element % (block_n / 2);
+#pragma unroll 1
+    for (int i = 0; i < ELEMENTS; i++) {
+        const int y_here = y + i / (block_n / 2) * 64 + i / 2 % 2 * 8, x_here = x + i % (block_n / 2) / 4 * 8 + i % 2;
+        const float size = again.sums[i][thread];
+        if (size < largest && y_here < rows && x_here < columns &&
+            size < DOUBT * meetings(counts_a[y_here], counts_b[x_here], length)) {
+            const int at = atomicAdd(&count, 1);
             if (at < MOST_DOUBTS) {
-                doubts.elements[group][at++] = (y + 64 * i + j / 2 % 2 * 8) << 16 | (x + j / 4 * 8 + j % 2);
+                again.elements[at] = y_here << 16 | x_here;
             }
         }
     }
     wait_named(barrier, 128);
-    return doubts.count[group];
+    return count;
 }
 
 // An element in float64, by a warp. All threads get it.
@@ -101,17 +115,25 @@ INLINE float summed(const float *row, const float *column, int K, int N) {
     return (float)sum;
 }
 
-// Sum the listed elements. C, A and B begin at the tile's first element, row and column.
-INLINE void sum_again(const Doubts &doubts, int group, int count, float *C, const float *A, const float *B, int N, int K,
+// Sum the listed elements. C, A and B begin at the tile's first element, row and column; C is read only.
+INLINE void sum_again(Again &again, int count, int barrier, const float *C, const float *A, const float *B, int N, int K,
                       float alpha, float beta) {
 #pragma unroll 1
     for (int i = threadIdx.x % 128 / 32; i < count; i += 4) {
-        const int y = doubts.elements[group][i] >> 16, x = doubts.elements[group][i] & 0xffff;
+        const int y = again.elements[i] >> 16, x = again.elements[i] & 0xffff;
         const float sum = summed(A + (size_t)y * K, B + x, K, N);
         if (threadIdx.x % 32 == 0) {
-            float &to = C[(size_t)y * N + x];
-            to = SCALED(alpha, sum, beta, to);
+            again.outputs[i] = SCALED(alpha, sum, beta, C[(size_t)y * N + x]);
         }
+    }
+    wait_named(barrier, 128);
+}
+
+// Write what has become of the listed elements, after all threads have written theirs.
+INLINE void write_again(const Again &again, int count, int barrier, float *C, int N) {
+    wait_named(barrier, 128);
+    for (int i = threadIdx.x % 128; i < count; i += 128) {
+        C[(size_t)(again.elements[i] >> 16) * N + (again.elements[i] & 0xffff)] = again.outputs[i];
     }
 }
 

@@ -78,7 +78,13 @@ static_assert(DEPTH % promote == 0 && promote % 16 == 0, "a slot has whole sums"
 #define PANEL_B (2 * DEPTH * 64)
 #define PAIR (PANEL_A + block_n / 64 * PANEL_B)
 #define SLOT (2 * PAIR)
-static_assert(consumers * sizeof(FloatTile) <= stages * SLOT, "they are where the slots are");
+
+// What a warp group writes where the slots were, once all are free.
+union Rest {
+    Again again;
+    FloatTile floats;
+};
+static_assert(consumers * sizeof(Rest) <= stages * SLOT, "they are where the slots are");
 
 // Begin to copy to shared memory. A whole warp calls it.
 INLINE void load_piece(unsigned shared, const Bits *from, unsigned bytes, Barrier *barrier, bool is_elected) {
@@ -295,34 +301,33 @@ KERNEL void __launch_bounds__(THREADS, 1)
         // Where a thread's outputs are: see Product in hgemm/wgmma.h.
         const int y_in_tile = group_row + thread / 32 * 16 + thread % 32 / 4, x_in_tile = thread % 4 * 2;
         const int y = row + y_in_tile, x = column + x_in_tile;
-        unsigned marks[ELEMENTS / 32] = {};
-        int in_doubt = 0;
-        if (route == BY_HALVES) {
-            float least = fabsf(sum[0][0]);
-#pragma unroll
-            for (int i = 0; i < HEIGHT; i++) {
-#pragma unroll
-                for (int j = 0; j < block_n / 2; j++) {
-                    least = fminf(least, fabsf(sum[i][j]));
-                }
-            }
-            if (any_of_group(meet, least < largest_doubt(doubts))) {
-                in_doubt = list_doubts(marks, doubts, meet, group, sum, counts_a + row, counts_b + column, y_in_tile,
-                                       x_in_tile, M - row, N - column, K);
-                if (thread == 0 && in_doubt > 0) {
-                    const bool is_all = in_doubt > MOST_DOUBTS;
-                    atomicAdd(&routes[is_all ? ALL_AGAIN : AGAIN], is_all ? 1 : in_doubt);
-                }
-            }
-        }
-        if (route == BY_FLOATS || in_doubt > MOST_DOUBTS) {
-            for (int slot = 0; slot < stages; slot++) { // wait until nobody reads them any more
+        Rest &rest = ((Rest *)start)[group];
+        const auto wait_until_free = [&] {
+            for (int slot = 0; slot < stages; slot++) {
                 wait(&freed[ring.slot], ring.parity ^ 1);
                 ring.advance();
             }
-            multiply_floats(((FloatTile *)start)[group], meet, C, a_here, b_here, row + group_row, column, M, N, K, alpha,
-                            beta);
+        };
+        int in_doubt = 0;
+        if (route == BY_HALVES) {
+            const float largest = largest_doubt(doubts);
+            if (any_of_group(meet, least_of(sum, y_in_tile, x_in_tile, M - row, N - column) < largest)) {
+                wait_until_free();
+                in_doubt = list_doubts(rest.again, doubts.count[group], meet, sum, counts_a + row, counts_b + column,
+                                       y_in_tile, x_in_tile, M - row, N - column, K, largest);
+            }
+        }
+        if (in_doubt > 0 && thread == 0) {
+            const bool is_all = in_doubt > MOST_DOUBTS;
+            atomicAdd(&routes[is_all ? ALL_AGAIN : AGAIN], is_all ? 1 : in_doubt);
+        }
+        if (route == BY_FLOATS || in_doubt > MOST_DOUBTS) {
+            multiply_floats(rest.floats, meet, C, a_here, b_here, row + group_row, column, M, N, K, alpha, beta);
             return;
+        }
+        float *const c_here = C + (size_t)row * N + column;
+        if (in_doubt > 0) {
+            sum_again(rest.again, in_doubt, meet, c_here, a_here + (size_t)row * K, b_here + column, N, K, alpha, beta);
         }
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) {
@@ -337,8 +342,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
 #pragma unroll
                         for (int o = 0; o < 2; o++) {
                             const int x_here = x + 8 * j + o;
-                            const int element = i * (block_n / 2) + 4 * j + 2 * half + o;
-                            if (x_here < N && !(marks[element / 32] >> element % 32 & 1)) {
+                            if (x_here < N) {
                                 const int exponent = -lift_a - lifts_b[x_here]; // two factors reach all of it
                                 const float value = sum[i][4 * j + 2 * half + o] * power_of_two(exponent / 2) *
                                                     power_of_two(exponent - exponent / 2);
@@ -349,7 +353,8 @@ KERNEL void __launch_bounds__(THREADS, 1)
                 }
             }
         }
-        sum_again(doubts, group, in_doubt, C + (size_t)row * N + column, a_here + (size_t)row * K, b_here + column, N, K,
-                  alpha, beta);
+        if (in_doubt > 0) {
+            write_again(rest.again, in_doubt, meet, c_here, N);
+        }
     }
 }
