@@ -18,7 +18,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 SIDE, DEPTH = 384, 1024
-SMALL, RARE, DOUBT = 2.0**-3, 64, 512  # as in kernels/sgemm3x/halves.h and again.h
+SMALL, RARE, DOUBT = 2.0**-3, 256, 512  # as in kernels/sgemm3x/halves.h and again.h
 
 
 def lifted(rows: Array) -> Array:

@@ -11,7 +11,7 @@
 
 #define DOUBT 512.0f
 #define MOST_DOUBTS 128 // of the elements of a warp group. If more are in doubt, all of them are multiplied in float32
-#define ELEMENTS (HEIGHT * block_n / 2) // of a thread
+#define ELEMENTS (HEIGHT * SHARE / 2) // of a thread
 
 // What the warp groups of a block count.
 struct Doubts {
@@ -43,13 +43,13 @@ INLINE unsigned meetings(Counts a, Counts b, int length) {
 
 // The smallest magnitude of a thread's sums. `y` and `x` are the place of the first one in the tile, which has so many
 // rows and columns.
-INLINE float least_of(const float (&sum)[HEIGHT][block_n / 2], int y, int x, int rows, int columns) {
+INLINE float least_of(const float (&sum)[HEIGHT][SHARE / 2], int y, int x, int rows, int columns) {
     float least = __int_as_float(0x7f800000);
 #pragma unroll
     for (int i = 0; i < 2 * HEIGHT; i++) {
         float of_row = __int_as_float(0x7f800000);
 #pragma unroll
-        for (int j = 0; j < block_n / 4; j++) {
+        for (int j = 0; j < SHARE / 4; j++) {
             if (x + j / 2 * 8 + j % 2 < columns) {
                 of_row = fminf(of_row, fabsf(sum[i / 2][j / 2 * 4 + i % 2 * 2 + j % 2]));
             }
@@ -77,17 +77,17 @@ INLINE bool any_of_group(int barrier, bool condition) {
 }
 
 // List the elements in doubt. All threads of the warp group get their number.
-INLINE int list_doubts(Again &again, int &count, int barrier, const float (&sum)[HEIGHT][block_n / 2],
+INLINE int list_doubts(Again &again, int &count, int barrier, const float (&sum)[HEIGHT][SHARE / 2],
                        const Counts *counts_a, const Counts *counts_b, int y, int x, int rows, int columns, int length,
                        float largest) {
     const int thread = threadIdx.x % 128;
 #pragma unroll
     for (int i = 0; i < ELEMENTS; i++) {
-        again.sums[i][thread] = fabsf(sum[i / (block_n / 2)][i % (block_n / 2)]);
+        again.sums[i][thread] = fabsf(sum[i / (SHARE / 2)][i % (SHARE / 2)]);
     }
 #pragma unroll 1
     for (int i = 0; i < ELEMENTS; i++) {
-        const int y_here = y + i / (block_n / 2) * 64 + i / 2 % 2 * 8, x_here = x + i % (block_n / 2) / 4 * 8 + i % 2;
+        const int y_here = y + i / (SHARE / 2) * 64 + i / 2 % 2 * 8, x_here = x + i % (SHARE / 2) / 4 * 8 + i % 2;
         const float size = again.sums[i][thread];
         if (size < largest && y_here < rows && x_here < columns &&
             size < DOUBT * meetings(counts_a[y_here], counts_b[x_here], length)) {

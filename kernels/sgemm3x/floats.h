@@ -8,8 +8,8 @@
 // A warp group computes its rows of a tile by itself: a thread has every DOWN-th row, and every ACROSS-th column.
 struct FloatTile {
     static constexpr int DEEP = 16, ACROSS = 16, DOWN = 128 / ACROSS;
-    static constexpr int HIGH = ROWS / DOWN, WIDE = block_n / ACROSS;
-    float a[2][DEEP][ROWS + 1], b[2][DEEP][block_n]; // two parts of the depth: one arrives while another is multiplied
+    static constexpr int HIGH = ROWS / DOWN, WIDE = SHARE / ACROSS;
+    float a[2][DEEP][ROWS + 1], b[2][DEEP][SHARE]; // two parts of the depth: one arrives while another is multiplied
 
     // Begin to read a part of the depth, as far as it is in the matrices.
     INLINE void fetch(const float *A, const float *B, int row, int column, int k, int M, int N, int K) {
@@ -21,8 +21,8 @@ struct FloatTile {
             copy_async1(&a[slot][deep][high], is_inside ? A + (size_t)(row + high) * K + k + deep : A, is_inside);
         }
 #pragma unroll 8
-        for (int i = threadIdx.x % 128; i < block_n * DEEP; i += 128) {
-            const int wide = i % block_n, deep = i / block_n;
+        for (int i = threadIdx.x % 128; i < SHARE * DEEP; i += 128) {
+            const int wide = i % SHARE, deep = i / SHARE;
             const bool is_inside = column + wide < N && k + deep < K;
             copy_async1(&b[slot][deep][wide], is_inside ? B + (size_t)(k + deep) * N + column + wide : B, is_inside);
         }

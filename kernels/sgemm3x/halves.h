@@ -18,7 +18,7 @@ typedef unsigned short Bits;
 
 #define SMALL 0.125f     // 2^-3
 #define TINY 0x1p-50f
-#define RARE 64 // with fewer small numbers than one in so many, few elements are summed again
+#define RARE 256 // with fewer small numbers than one in so many, few elements are summed again
 #define NO_LIFT 0x7fff
 
 // How many numbers of a row or column are 0, are small, and are tiny; 21 bits each.

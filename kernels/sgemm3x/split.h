@@ -5,54 +5,56 @@
 
 #include "halves.h"
 
-#define SPLIT_ROWS 256 // of B, of a block that splits it
-#define SPLIT_PIECES 4 // of A, of a thread
+#define SPLIT_PIECES 4 // of 8 numbers, of a thread
+#define SPLIT_ROWS (32 * SPLIT_PIECES) // of B, of a block
 
 INLINE Panels panels_of_a(int M, int K) { return {up(M, block_m), up(K, DEPTH) / 64}; }
 INLINE Panels panels_of_b(int K, int N) { return {up(K, DEPTH), up(N, block_n) / 64}; }
 
 INLINE unsigned magnitude(float number) { return __float_as_uint(number) & 0x7fffffff; }
 
-// Blocks are those of A, of 8 rows, then those of B, of 32 columns and one of `chunks` parts of the depth.
+// Blocks are those of A, of 2 rows, then those of B, of 32 columns and one of `chunks` parts of the depth.
 KERNEL void __launch_bounds__(256)
     measure(int *lifts_a, unsigned *largest_b, Counts *counts_a, Counts *counts_b, int *routes,
             const float *__restrict__ A, const float *__restrict__ B, int M, int N, int K, int batch) {
-    const int blocks_a = (M + 7) / 8, matrix = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int blocks_a = (M + 1) / 2, matrix = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __shared__ unsigned of_warps[8][32];
     unsigned largest = 0;
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < STATISTICS) {
         routes[threadIdx.x] = 0;
     }
     if ((int)blockIdx.x < blocks_a) {
-        const int row = blockIdx.x * 8 + warp;
-        if (row < M) {
-            const float *const from = A + ((size_t)matrix * M + row) * K;
-            if (K % 4 == 0) {
+        const int row = blockIdx.x * 2 + threadIdx.x / 128, thread = threadIdx.x % 128;
+        const float *const from = A + ((size_t)matrix * M + row) * K;
+        if (row < M && K % 4 == 0) {
 #pragma unroll 8
-                for (int k = lane * 4; k < K; k += 128) {
-                    const float4 four = *(const float4 *)(from + k);
-                    largest = max(max(max(largest, magnitude(four.x)), magnitude(four.y)),
-                                  max(magnitude(four.z), magnitude(four.w)));
-                }
-            } else {
-#pragma unroll 8
-                for (int k = lane; k < K; k += 32) {
-                    largest = max(largest, magnitude(from[k]));
-                }
+            for (int k = thread * 4; k < K; k += 512) {
+                const float4 four = *(const float4 *)(from + k);
+                largest = max(max(max(largest, magnitude(four.x)), magnitude(four.y)),
+                              max(magnitude(four.z), magnitude(four.w)));
             }
-            largest = __reduce_max_sync(0xffffffff, largest);
-            if (lane == 0) {
-                lifts_a[(size_t)matrix * M + row] = lift_of(largest);
-                counts_a[(size_t)matrix * M + row] = 0;
+        } else if (row < M) {
+#pragma unroll 16
+            for (int k = thread; k < K; k += 128) {
+                largest = max(largest, magnitude(from[k]));
             }
+        }
+        of_warps[0][warp] = __reduce_max_sync(0xffffffff, largest); // by every lane
+        __syncthreads();
+        if (thread == 0 && row < M) {
+            for (int i = 0; i < 4; i++) {
+                largest = max(largest, of_warps[0][warp + i]);
+            }
+            lifts_a[(size_t)matrix * M + row] = lift_of(largest);
+            counts_a[(size_t)matrix * M + row] = 0;
         }
         return;
     }
-    __shared__ unsigned of_warps[8][32];
     const int block = blockIdx.x - blocks_a, strips = (N + 31) / 32, chunk = block / strips;
     const int column = block % strips * 32 + lane, deep = (K + chunks - 1) / chunks, end = min((chunk + 1) * deep, K);
     if (column < N) {
         const float *const from = B + (size_t)matrix * K * N + column;
-#pragma unroll 8
+#pragma unroll 16
         for (int k = chunk * deep + warp; k < end; k += 8) {
             largest = max(largest, magnitude(from[(size_t)k * N]));
         }
@@ -96,7 +98,10 @@ template <class T> INLINE void store8(Bits *to, float (&eight)[8]) {
         eight[2 * i] -= number<T>(pairs[i] & 0xffff);
         eight[2 * i + 1] -= number<T>(pairs[i] >> 16);
     }
-    *(uint4 *)to = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    // As a plain assignment of a uint4, NVRTC 13 writes it in four parts.
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(pairs[0]),
+                 "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+                 : "memory");
 }
 
 template <bool WIDE>
@@ -139,18 +144,28 @@ INLINE void add_counts_of_warp(Counts *totals, Counts counts, int row, bool is_i
     }
 }
 
-// Multiply numbers by a scale, and count those that lie before the end.
-template <bool WIDE> INLINE Counts lift8(float (&eight)[8], float scale, int count_inside) {
-    Counts counts = 0;
+// Multiply numbers by their scales, and count the first `count_inside`; those of one row have STEP 0, and one of each.
+// Most numbers are not small.
+template <bool WIDE, int STEP>
+INLINE void lift8(float (&eight)[8], const float *scales, int count_inside, Counts *counts) {
+    float lifted[8], least = SMALL;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const float number = eight[i];
-        eight[i] *= scale;
-        if (!WIDE && i < count_inside) {
-            count(counts, number, eight[i]);
+        lifted[i] = eight[i] * scales[i * STEP];
+        least = fminf(least, fabsf(lifted[i]));
+    }
+    if (!WIDE && least < SMALL) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (i < count_inside) {
+                count(counts[i * STEP], eight[i], lifted[i]);
+            }
         }
     }
-    return counts;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        eight[i] = lifted[i];
+    }
 }
 
 // Split SPLIT_PIECES pieces of 8 numbers of A per thread.
@@ -159,13 +174,14 @@ INLINE void split_a(Bits *planes, const int *lifts, Counts *counts, int *is_wide
                     int matrix) {
     const int wide = up(K, DEPTH) / 8, first = blockIdx.x * SPLIT_PIECES * 256 + threadIdx.x;
     const Panels panels = panels_of_a(M, K);
-    float eights[SPLIT_PIECES][8];
+    float eights[SPLIT_PIECES][8], scales[SPLIT_PIECES];
     A += (size_t)matrix * M * K;
 #pragma unroll
     for (int i = 0; i < SPLIT_PIECES; i++) {
         const int number = first + i * 256, row = number / wide, piece = number - row * wide;
         if (row < M) {
             load8(eights[i], A + (size_t)row * K + piece * 8, K - piece * 8);
+            scales[i] = scale_of(lifts[(size_t)matrix * M + row]);
         }
     }
 #pragma unroll
@@ -173,7 +189,7 @@ INLINE void split_a(Bits *planes, const int *lifts, Counts *counts, int *is_wide
         const int number = first + i * 256, row = number / wide, piece = number - row * wide;
         Counts counts_here = 0;
         if (row < M) {
-            counts_here = lift8<WIDE>(eights[i], scale_of(lifts[(size_t)matrix * M + row]), K - piece * 8);
+            lift8<WIDE, 0>(eights[i], &scales[i], K - piece * 8, &counts_here);
             store_planes<WIDE>(planes, panels, matrix, row, piece, eights[i]);
         }
         if (!WIDE) {
@@ -198,6 +214,15 @@ INLINE void split_matrices(Bits *planes_a, Bits *planes_b, const int *lifts_a, i
     __shared__ float scales[64];
     __shared__ Counts sums[64];
     const int block = blockIdx.x - blocks_a, strips = (N + 63) / 64, strip = block % strips, part = block / strips;
+    const int piece = threadIdx.x % 8, first = strip * 64 + piece * 8, end = min((part + 1) * SPLIT_ROWS, deep);
+    float eights[SPLIT_PIECES][8];
+#pragma unroll
+    for (int i = 0; i < SPLIT_PIECES; i++) {
+        const int row = part * SPLIT_ROWS + i * 32 + threadIdx.x / 8;
+        if (row < end) {
+            load8(eights[i], B + ((size_t)matrix * K + row) * N + first, row < K ? N - first : 0);
+        }
+    }
     const int x = threadIdx.x % 64, turn = threadIdx.x / 64, column = strip * 64 + x;
     unsigned largest = 0;
     if (column < N) {
@@ -222,22 +247,15 @@ INLINE void split_matrices(Bits *planes_a, Bits *planes_b, const int *lifts_a, i
     }
     __syncthreads();
 
-    const int piece = threadIdx.x % 8, first = strip * 64 + piece * 8, end = min((part + 1) * SPLIT_ROWS, deep);
     const Panels panels = panels_of_b(K, N);
     Counts counts[8] = {};
-#pragma unroll 4
-    for (int row = part * SPLIT_ROWS + threadIdx.x / 8; row < end; row += 32) {
-        float eight[8];
-        load8(eight, B + ((size_t)matrix * K + row) * N + first, row < K ? N - first : 0);
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const float number = eight[i];
-            eight[i] *= scales[piece * 8 + i];
-            if (!WIDE && row < K) {
-                count(counts[i], number, eight[i]);
-            }
+    for (int i = 0; i < SPLIT_PIECES; i++) {
+        const int row = part * SPLIT_ROWS + i * 32 + threadIdx.x / 8;
+        if (row < end) {
+            lift8<WIDE, 1>(eights[i], &scales[piece * 8], row < K ? 8 : 0, counts);
+            store_planes<WIDE>(planes_b, panels, matrix, row, strip * 8 + piece, eights[i]);
         }
-        store_planes<WIDE>(planes_b, panels, matrix, row, strip * 8 + piece, eight);
     }
     if (!WIDE) {
 #pragma unroll

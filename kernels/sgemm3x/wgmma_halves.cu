@@ -11,8 +11,9 @@
 //   Zeros follow at the end of the depth. Rows and columns beyond the matrix hold anything. It counts small numbers.
 // - `widen` writes the bfloat16, if any row or column needs them.
 // - wgmma_halves multiplies: a warp fetches, and `consumers` warp groups multiply. Each block finds by itself how its tile
-//   is multiplied, and counts in `routes` the tiles of each way. Each warp group then looks for elements in doubt, and
-//   sums them again. So nobody waits for a decision, and each output has the same bits in each run.
+//   is multiplied, and counts in `routes` the tiles of each way. Where there are few tiles, the blocks of a cluster share
+//   the depth of one: see meet.h. Each warp group then looks for elements in doubt, and sums them again. So nobody waits
+//   for a decision, and each output has the same bits in each run.
 // Tensor cores cut their sums off, always towards 0, so that errors add up along the depth. So a sum goes on for no more
 // than `promote` of it, and is then added to one in registers, which is rounded. While one warp group adds, another
 // multiplies. A slot of shared memory is read by three products, so that two slots are enough to keep the tensor cores
@@ -55,6 +56,9 @@
 #ifndef by_columns
 #define by_columns 0 // 1: bands of columns of tiles
 #endif
+#ifndef together
+#define together 1 // blocks of a cluster, each with a part of the depth of a tile
+#endif
 #ifndef chunks
 #define chunks 16 // parts of the depth in which columns of B are measured
 #endif
@@ -69,6 +73,7 @@ static_assert(block_n % 64 == 0 && part_n % 64 == 0 && block_n % part_n == 0, "t
 static_assert(!in_turn || consumers == 2, "two take turns");
 static_assert(DEPTH % promote == 0 && promote % 16 == 0, "a slot has whole sums");
 
+#include "sgemm3x/meet.h"
 #include "sgemm3x/again.h"
 #include "sgemm3x/floats.h"
 #include "sgemm3x/split.h"
@@ -85,6 +90,7 @@ union Rest {
     FloatTile floats;
 };
 static_assert(consumers * sizeof(Rest) <= stages * SLOT, "they are where the slots are");
+static_assert(4 * block_m * block_n <= stages * SLOT, "so are the sums of a block");
 
 // Begin to copy to shared memory. A whole warp calls it.
 INLINE void load_piece(unsigned shared, const Bits *from, unsigned bytes, Barrier *barrier, bool is_elected) {
@@ -166,7 +172,13 @@ INLINE void multiply_slot(float (&sum)[HEIGHT][block_n / 2], unsigned a, unsigne
     }
 }
 
-KERNEL void __launch_bounds__(THREADS, 1)
+// A sum without the lifts of its row and column. Two factors reach all exponents.
+INLINE float lowered(float sum, int lift) {
+    const int first = -lift >> 1;
+    return sum * power_of_two(first) * power_of_two(-lift - first);
+}
+
+KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
     wgmma_halves(float *C, const Bits *__restrict__ planes_a, const Bits *__restrict__ planes_b,
                  const int *__restrict__ lifts_a, const int *__restrict__ lifts_b, const Counts *__restrict__ counts_a,
                  const Counts *__restrict__ counts_b, int *routes, const float *__restrict__ A,
@@ -189,7 +201,8 @@ KERNEL void __launch_bounds__(THREADS, 1)
         }
     }
 
-    const unsigned high = (M + block_m - 1) / block_m, wide = (N + block_n - 1) / block_n, tile = blockIdx.x;
+    const unsigned high = (M + block_m - 1) / block_m, wide = (N + block_n - 1) / block_n;
+    const unsigned tile = blockIdx.x / together, rank = blockIdx.x % together;
     const unsigned lines = by_columns ? wide : high, across = by_columns ? high : wide;
     const unsigned matrix = tile / (high * wide), in_matrix = tile - matrix * (high * wide);
     const unsigned first = in_matrix / (band * across) * band, in_band = in_matrix - first * across;
@@ -223,13 +236,14 @@ KERNEL void __launch_bounds__(THREADS, 1)
         ways |= forbidden_by[i];
     }
     const Route route = route_of(ways);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && rank == 0) {
         atomicAdd(&routes[route], 1);
     }
 
     // The slots: one for each part of the depth, two where planes are bfloat16, and none for float32.
     const int per_depth = route == BY_HALVES ? 1 : 2, parts = (K + DEPTH - 1) / DEPTH;
-    const int count = route == BY_FLOATS ? 0 : parts * per_depth;
+    const int first_part = parts * rank / together, own_parts = parts * (rank + 1) / together - first_part;
+    const int count = route == BY_FLOATS ? 0 : own_parts * per_depth;
     Ring<stages> ring;
     if (group == consumers) {
         if (consumers > 1) {
@@ -240,7 +254,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
             const Panels of_a = panels_of_a(M, K), of_b = panels_of_b(K, N);
 #pragma unroll 1
             for (int number = 0; number < count; number++) {
-                const int k = number / per_depth;
+                const int k = first_part + number / per_depth;
                 wait(&freed[ring.slot], ring.parity ^ 1); // at first, the phase before the first has ended
                 expect(&arrived[ring.slot], SLOT, leads);
 #pragma unroll 1
@@ -297,24 +311,36 @@ KERNEL void __launch_bounds__(THREADS, 1)
         }
 
         const float *const a_here = A + (size_t)matrix * M * K, *const b_here = B + (size_t)matrix * K * N;
-        const int meet = 3 + group; // the named barrier of a warp group
-        // Where a thread's outputs are: see Product in hgemm/wgmma.h.
-        const int y_in_tile = group_row + thread / 32 * 16 + thread % 32 / 4, x_in_tile = thread % 4 * 2;
-        const int y = row + y_in_tile, x = column + x_in_tile;
-        Rest &rest = ((Rest *)start)[group];
+        const int gather = 3 + group; // the named barrier of a warp group
         const auto wait_until_free = [&] {
             for (int slot = 0; slot < stages; slot++) {
                 wait(&freed[ring.slot], ring.parity ^ 1);
                 ring.advance();
             }
         };
+#if together > 1
+        float mine[HEIGHT][SHARE / 2];
+        if (route != BY_FLOATS) {
+            wait_until_free();
+            meet(mine, sum, (float4 *)start, rank);
+        }
+#else
+        const float(&mine)[HEIGHT][SHARE / 2] = sum;
+#endif
+        // Where a thread's outputs are: see Product in hgemm/wgmma.h.
+        const int left = column + rank * SHARE;
+        const int y_in_tile = group_row + thread / 32 * 16 + thread % 32 / 4, x_in_tile = thread % 4 * 2;
+        const int y = row + y_in_tile, x = left + x_in_tile;
+        Rest &rest = ((Rest *)start)[group];
         int in_doubt = 0;
         if (route == BY_HALVES) {
             const float largest = largest_doubt(doubts);
-            if (any_of_group(meet, least_of(sum, y_in_tile, x_in_tile, M - row, N - column) < largest)) {
-                wait_until_free();
-                in_doubt = list_doubts(rest.again, doubts.count[group], meet, sum, counts_a + row, counts_b + column,
-                                       y_in_tile, x_in_tile, M - row, N - column, K, largest);
+            if (any_of_group(gather, least_of(mine, y_in_tile, x_in_tile, M - row, N - left) < largest)) {
+                if (together == 1) {
+                    wait_until_free();
+                }
+                in_doubt = list_doubts(rest.again, doubts.count[group], gather, mine, counts_a + row, counts_b + left,
+                                       y_in_tile, x_in_tile, M - row, N - left, K, largest);
             }
         }
         if (in_doubt > 0 && thread == 0) {
@@ -322,12 +348,12 @@ KERNEL void __launch_bounds__(THREADS, 1)
             atomicAdd(&routes[is_all ? ALL_AGAIN : AGAIN], is_all ? 1 : in_doubt);
         }
         if (route == BY_FLOATS || in_doubt > MOST_DOUBTS) {
-            multiply_floats(rest.floats, meet, C, a_here, b_here, row + group_row, column, M, N, K, alpha, beta);
+            multiply_floats(rest.floats, gather, C, a_here, b_here, row + group_row, left, M, N, K, alpha, beta);
             return;
         }
-        float *const c_here = C + (size_t)row * N + column;
+        float *const c_here = C + (size_t)row * N + left;
         if (in_doubt > 0) {
-            sum_again(rest.again, in_doubt, meet, c_here, a_here + (size_t)row * K, b_here + column, N, K, alpha, beta);
+            sum_again(rest.again, in_doubt, gather, c_here, a_here + (size_t)row * K, b_here + left, N, K, alpha, beta);
         }
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) {
@@ -337,16 +363,26 @@ KERNEL void __launch_bounds__(THREADS, 1)
                 if (y_here < M) {
                     const int lift_a = lifts_a[y_here];
                     float *const to = C + (size_t)y_here * N;
+if (N % 2 == 0) {
 #pragma unroll
-                    for (int j = 0; j < block_n / 8; j++) {
+                        for (int j = 0; j < SHARE / 8; j++) {
+                            if (x + 8 * j < N) {
+                                const int2 lifts = *(const int2 *)(lifts_b + x + 8 * j);
+                                float2 &both = *(float2 *)(to + x + 8 * j);
+                                const float2 old = beta != 0.0f ? both : make_float2(0.0f, 0.0f);
+                                both = make_float2(
+                                    SCALED(alpha, lowered(mine[i][4 * j + 2 * half], lift_a + lifts.x), beta, old.x),
+                                    SCALED(alpha, lowered(mine[i][4 * j + 2 * half + 1], lift_a + lifts.y), beta, old.y));
+                            }
+                        }
+                    } else {
 #pragma unroll
-                        for (int o = 0; o < 2; o++) {
-                            const int x_here = x + 8 * j + o;
+                        for (int j = 0; j < SHARE / 4; j++) {
+                            const int x_here = x + j / 2 * 8 + j % 2;
                             if (x_here < N) {
-                                const int exponent = -lift_a - lifts_b[x_here]; // two factors reach all of it
-                                const float value = sum[i][4 * j + 2 * half + o] * power_of_two(exponent / 2) *
-                                                    power_of_two(exponent - exponent / 2);
-                                to[x_here] = SCALED(alpha, value, beta, to[x_here]);
+                                const float value = mine[i][j / 2 * 4 + 2 * half + j % 2];
+                                to[x_here] =
+                                    SCALED(alpha, lowered(value, lift_a + lifts_b[x_here]), beta, to[x_here]);
                             }
                         }
                     }
@@ -354,7 +390,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
             }
         }
         if (in_doubt > 0) {
-            write_again(rest.again, in_doubt, meet, c_here, N);
+            write_again(rest.again, in_doubt, gather, c_here, N);
         }
     }
 }
