@@ -207,3 +207,25 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
     assert not any(ways[20, 40][:-1])
     assert all(ways[40, 20][:-1])
     assert {each[-1] for each in ways.values()} == {ways[1, 1][-1]}, "a long kernel hides what the host does"
+
+
+def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both() -> None:
+    halves, plain = table("sgemm3x"), table("sgemm")
+
+    def gain(m: int, n: int, k: int) -> float:
+        sizes = {"M": m, "N": n, "K": k, "batch": 1}
+        own, other = halves.shortest_ms(sizes), plain.shortest_ms(sizes)
+        assert own is not None
+        assert other is not None
+        return other / own
+
+    assert gain(4096, 4096, 4096) > 3, "both have records"
+    assert gain(3210, 2345, 1234) > 2, "both times are predicted"
+    assert gain(500, 900, 700) < 1.1
+
+
+def test_the_shortest_time_of_a_size_with_a_record_is_that_of_the_record() -> None:
+    sizes = {"M": 4096, "N": 4096, "K": 4096, "batch": 1}
+    (query,) = family.find("sgemm3x").spaces
+    (own,) = (r for r in Store.of(query, ROOT / "results").records if r.sizes == sizes)
+    assert table("sgemm3x").shortest_ms(sizes) == pytest.approx(own.time_ms, rel=0.1)

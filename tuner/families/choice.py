@@ -206,6 +206,14 @@ class FamilyTable:
                 others.append(choice)
         yield from others
 
+    def shortest_ms(self, sizes: Mapping[str, int]) -> float | None:
+        """The time of the fastest configuration at these sizes, as records say, or else the time model; None if neither
+        do."""
+        scope = self.scope(sizes)
+        key = tuple(scope.sizes.values())
+        recorded = [known.times[key] for known in self._recorded.get(key, [])]
+        return min(recorded, default=next((ms for ms, known in self._own.ranked(scope) if known.is_valid(scope)), None))
+
     def _judged(self, scope: Scope) -> Iterator[Choice]:
         """The choices without regard to exported builds; those that failed verification on this machine come last."""
         rejected: list[Choice] = []

@@ -236,6 +236,13 @@ class Dispatcher:
         if isinstance(self._kernel_for(arrays), Substitute):
             self._reload(arrays, wait=True)
 
+    def shortest_ms(self, *arrays: Any) -> float | None:
+        """The time that the fastest choice for these arrays probably takes; None if nothing is known about that."""
+        op, (_, place) = self.family.operation, self._key(arrays)
+        sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
+        device = self._fixed or self._device_at(device_name(place))
+        return self._table(device, problem.types_of(op, arrays)).shortest_ms(sizes)
+
     def _reload(self, arrays: tuple[Any, ...], alignment: int = MOST_ALIGNED, wait: bool = False) -> None:
         """Load the kernel again that serves these arrays, because its build has ended or must be waited for."""
         key, place = self._key(arrays)

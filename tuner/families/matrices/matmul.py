@@ -7,7 +7,8 @@ Operands that neither accepts are copied. This is decided once for each combinat
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -298,7 +299,7 @@ def _by_kernel(
         kernel = handle.kernel(*map(treatment.handed, views))
     except (NoConfiguration, TrialError):
         return None
-    if _is_left_to_plain(kernel, names):
+    if names != precisions.PLAIN and _is_left_to_plain(kernel, handle, device, views):
         return None
     return Way(handle, (None, None, None), transposed, functools.partial(_explained, handle, how))
 
@@ -329,7 +330,7 @@ def _by_copies(
             kernel = handle.kernel(*map(treatment.handed, samples))
         except (NoConfiguration, TrialError):
             continue
-        if _is_left_to_plain(kernel, names):
+        if names != precisions.PLAIN and _is_left_to_plain(kernel, handle, device, samples):
             continue
         who = "no kernel and no library" if names == precisions.PLAIN else "no kernel of that precision"
         why = f"; {who} accepts {_words(operands)}"
@@ -338,10 +339,16 @@ def _by_copies(
     return None
 
 
-def _is_left_to_plain(kernel: object, names: Names) -> bool:
-    """Whether the library is faster than the family: then the families that multiply the operands themselves may be
-    faster still. Not where it only serves until a kernel is built."""
-    return names != precisions.PLAIN and isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute)
+def _is_left_to_plain(kernel: object, handle: Dispatcher, device: str, stacks: Sequence[Any]) -> bool:
+    """Whether families that multiply the operands themselves are probably as fast as this one for these stacks: the
+    library is faster than it, unless it only serves until a kernel is built; or one of their kernels is as fast."""
+    if isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute):
+        return True
+    if math.prod((*stacks[0].shape, stacks[1].shape[2])) >= precisions.MOST_PRODUCTS_COMPARED:
+        return False
+    plain = _handle((arrays.element(stacks[0]),) * 3, (False, False), device, precisions.PLAIN)
+    own, other = handle.shortest_ms(*stacks), None if plain is None else plain.shortest_ms(*stacks)
+    return own is not None and other is not None and precisions.LEAST_GAIN * own > other
 
 
 def _explained(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:

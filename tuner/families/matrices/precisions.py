@@ -7,7 +7,9 @@ from tuner.quoting import quoted
 
 PLAIN = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # each multiplies numbers of the operands' own type
 FAMILIES = {"fp32x3": ("sgemm3x",)}  # by precision: those that sum products of parts of numbers
-LEAST_SIDE, LEAST_PRODUCTS = 256, 1 << 29  # of smaller products, to split the operands takes too long
+LEAST_SIDE, LEAST_PRODUCTS = 256, 1 << 28  # of smaller products, to split the operands takes too long
+MOST_PRODUCTS_COMPARED = 1 << 33  # of larger products, the plain families are never as fast
+LEAST_GAIN = 1.1  # times the speed of the plain families; with less, what is predicted may be the wrong way round
 
 
 def check(precision: str | None, element: str) -> None:
