@@ -23,6 +23,8 @@ AT_THE_START = (
     "PYTHON", "LD_", "LC_", "LANG", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "MALLOC_", "GLIBC_", "NPY_", "NUMPY_",
     "PYOPENCL_",
 )  # fmt: skip
+# threadpoolctl sets this one when it is imported, which may be after a server has been prepared.
+SET_BY_LIBRARIES = "KMP_DUPLICATE_LIB_OK"
 
 # Linux sends the parent-death signal when the starting THREAD ends, so one permanent thread starts all servers.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
@@ -186,7 +188,9 @@ def _server(environment: Mapping[str, str]) -> _Server:
 
     Each set of CPUs has its own servers, and so has a fork of this process.
     """
-    variables = frozenset(item for item in environment.items() if item[0].startswith(AT_THE_START))
+    variables = frozenset(
+        item for item in environment.items() if item[0].startswith(AT_THE_START) and item[0] != SET_BY_LIBRARIES
+    )
     with _starting:
         processors = frozenset(os.sched_getaffinity(0))
         server = _servers.get((variables, processors))

@@ -17,6 +17,7 @@ from tuner.cli import defaults, hidden, options, output
 from tuner.cli.interrupts import Terminated
 from tuner.cli.verb_names import VERBS
 from tuner.errors import RequestError, TunerError
+from tuner.measure.process import preparation
 from tuner.quoting import shown
 from tuner.version import VERSION
 
@@ -57,6 +58,8 @@ class Verbs(click.Group):
         args = args or ["--help"]
         if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version"):
             args = ["kernel", *args]
+        if args[0] == "kernel" and not ctx.resilient_parsing and not {"--help", "-h"}.intersection(args):
+            preparation.prepare()  # before what takes longer to import than this module
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

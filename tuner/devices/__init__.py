@@ -9,9 +9,11 @@ A device's name is its kind and number: `opencl:1`. A kind alone, `cuda`, names 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
-    "compiler_modules", "count", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device", "several",
-    "shared", "split",
+    "compiler_modules", "count", "count_ahead", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device",
+    "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -110,6 +112,18 @@ def compiler_for(kind: str, architecture: str) -> Compiler:
 def count(kind: str) -> int:
     """The number of devices of a kind on this machine; 0 if their software is missing."""
     return BACKENDS[kind].count() if BACKENDS[kind].is_installed else 0
+
+
+def count_ahead(space: Space, names: str | None) -> None:
+    """Begin to count the GPUs among which `several` will choose, in a thread, as a driver takes a while to start."""
+    kind = kinds_of(space)[0] if names in (None, "all") else names.partition(":")[0]
+    if kind in BACKENDS and not BACKENDS[kind].may_be_processor:
+        threading.Thread(target=_count_quietly, args=(kind,)).start()  # no daemon: the process must not end meanwhile
+
+
+def _count_quietly(kind: str) -> None:
+    with contextlib.suppress(DeviceError):  # whoever chooses a device meets the same error, and reports it
+        count(kind)
 
 
 def available() -> list[str]:

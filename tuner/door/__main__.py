@@ -5,13 +5,13 @@ import sys
 
 from tuner.door import replacement
 from tuner.errors import TunerError
-from tuner.measure.process import supervisor
+from tuner.measure.process import preparation
 
 INTERRUPTED = "tuner: interrupted; run the script again to continue: what was measured is kept"
 
 if __name__ == "__main__":
     try:
-        supervisor.prepare()  # while Kernel Tuner is imported
+        preparation.prepare()  # while Kernel Tuner is imported
         replacement.replace()
         replacement.run(sys.argv[1:])
     except TunerError as error:

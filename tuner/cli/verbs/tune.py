@@ -128,11 +128,12 @@ def command(
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
+    from tuner import devices
     from tuner.catalog import catalog
     from tuner.families import family
 
     try:
-        is_family = len(family.find(kernel).spaces) > 1
+        spaces = family.find(kernel).spaces
     except RequestError as error:
         families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
         near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
@@ -143,8 +144,9 @@ def command(
         if near and near != kernel:
             raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
+    devices.count_ahead(spaces[0], request["device"])
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
-    if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
+    if len(spaces) > 1 or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
         from tuner.cli import several
 
         return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
@@ -159,9 +161,6 @@ def command(
 
     with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
-        from tuner.measure.process import supervisor
-
-        supervisor.prepare()
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, BinaryIO, TypeVar
 
-from tuner import paths
-from tuner.children import child
 from tuner.devices import DeviceInfo, environment, forkable_packages
 from tuner.devices.builds.allowance import Allowance
 from tuner.errors import DeviceError, EnvironmentTrouble, ExpressionError, GeometryError, TunerError, WorkerDied
 from tuner.measure import turns
 from tuner.measure.answers import function_objects
 from tuner.measure.process.channel import Process
+from tuner.measure.process.preparation import WORKER
 from tuner.measure.process.task import START_TIMEOUT, Task, explained, uncomputed
 from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated, Verified
 from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
@@ -26,17 +25,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 # What workers import beside the packages of their device. NumPy imports its parts when they are first used.
 IMPORTS = ("tuner.measure.benchmark", "tuner.space.sources.definitions", "numpy.ma", "numpy.ctypeslib")
-WORKER = "tuner.measure.process.worker"
-# What workers of all devices import, and what Kernel Tuner needs, but no package that accesses GPUs, as it does itself:
-# such a package must not be imported before a fork.
-PREPARED = (WORKER, "tuner.measure.workbench", "jsonschema", "packaging.requirements")
 MOST_PERIODS = 10  # of `sustained` seconds, for the timeout: two per kernel and per library, plus warm-ups
-
-
-def prepare() -> None:
-    """Begin to import what workers need, while this process loads its own modules and checks the request."""
-    with contextlib.suppress(OSError):  # the first worker meets the same error, and reports it
-        child.prepare(paths.child_environment(), PREPARED)
 
 
 class Supervisor:
