@@ -86,6 +86,12 @@ class Tally:
             error = np.divide(error, limits, out=np.zeros_like(error), where=right & (error > 0))
         self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
 
+    def include(self, other: Tally) -> None:
+        """Add what another tally of the same output has counted, in elements that come later."""
+        self.wrong, self.unwritten = self.wrong + other.wrong, self.unwritten + other.unwritten
+        self.worst = max(self.worst, other.worst)
+        self.first = other.first if self.first < 0 else self.first
+
 
 def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison: Array | None = None) -> Verdict:
     """The verdict on `output`, given its `answer` of the same shape.

@@ -1,12 +1,16 @@
 """Mutants: wrong outputs, made from the answers, that the comparison must reject before a run begins.
 
 A tolerance that accepts a mutant also accepts wrong kernels. Mutants are compared chunk by chunk, until they are
-rejected, so even a large output takes milliseconds.
+rejected, so even a large output takes milliseconds. Those that are accepted are compared in threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
 
 CHUNK = 1 << 14  # elements; most mutants are rejected in the first chunk
+PART = 1 << 16  # elements that a thread compares at a time, whose temporaries fit in its cache
+MOST_THREADS = 8  # NumPy's short calls do not keep more of them busy
 SAMPLE = 4096  # elements among which the replaced ones are chosen
 REPLACED = 16  # replaced elements that are tried
 
@@ -53,10 +59,13 @@ class Output:
 
     def right(self, elements: slice | Array) -> Array:
         """These elements as a correct kernel writes them."""
-        chosen = self.expected(elements)
-        if self.dtype.is_exact and chosen.dtype == np.float64:
-            chosen = np.rint(chosen)
-        return chosen.astype(self.dtype.numpy)
+        return self.written(self.expected(elements))
+
+    def written(self, answers: Array) -> Array:
+        """These answers as a correct kernel writes them."""
+        if self.dtype.is_exact and answers.dtype == np.float64:
+            answers = np.rint(answers)
+        return answers.astype(self.dtype.numpy)
 
 
 @dataclass(frozen=True)
@@ -167,17 +176,45 @@ def _is_rejected(output: Output, mutant: Mutant) -> bool:
 def judged(output: Output, mutant: Mutant) -> Judgement:
     """Compare a mutant with the answer, until it is rejected."""
     tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
-    for start in range(0, output.answer.size, CHUNK):
-        chunk = slice(start, start + CHUNK)
-        elements = mutant.elements(chunk)
-        if np.array_equal(elements, output.right(chunk), equal_nan=not output.dtype.is_exact):
-            continue
-        differs = True
-        tally.add(start, elements, output.expected(chunk), elements if mutant.is_poison else None)
-        if not tally.is_right:
-            return Judgement(True, True)
-        largest = max(largest, _largest_difference(elements, output.expected(chunk)))
+    with contextlib.closing(_compared(output, mutant)) as parts:
+        for part in filter(None, parts):
+            differs = True
+            tally.include(part.tally)
+            if not tally.is_right:
+                return Judgement(True, True)
+            largest = max(largest, part.largest)
     return Judgement(differs, False, largest, Verdict.of(tally.worst, 0, output.bound).share)
+
+
+class _Part(NamedTuple):
+    """The elements of a chunk of a mutant that differs from the answer: their tally, and their largest difference."""
+
+    tally: Tally
+    largest: float
+
+
+def _compared(output: Output, mutant: Mutant) -> Generator[_Part | None]:
+    """The parts of a mutant, the first one alone and the others in threads; None for each that equals the answer."""
+    count = output.answer.size
+    compare = functools.partial(_compared_chunk, output, mutant)
+    yield compare(slice(0, CHUNK))
+    parts = [slice(start, start + PART) for start in range(CHUNK, count, PART)]
+    threads = min(len(parts), MOST_THREADS, len(os.sched_getaffinity(0)))
+    if threads < 2:
+        yield from map(compare, parts)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(compare, parts)  # if this generator is closed, it cancels what has not begun
+
+
+def _compared_chunk(output: Output, mutant: Mutant, chunk: slice) -> _Part | None:
+    with np.errstate(all="ignore"):
+        elements, answers = mutant.elements(chunk), output.expected(chunk)
+        if np.array_equal(elements, output.written(answers), equal_nan=not output.dtype.is_exact):
+            return None
+        tally = Tally(output.bound, output.answer.size)
+        tally.add(chunk.start, elements, answers, elements if mutant.is_poison else None)
+        return _Part(tally, _largest_difference(elements, answers))
 
 
 def _largest_difference(elements: Array, answers: Array) -> float:
