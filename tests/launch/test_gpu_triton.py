@@ -150,6 +150,7 @@ def test_a_decorated_kernel_is_called_as_before_also_in_compiled_graphs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
+    monkeypatch.delenv("CC")  # Triton, which torch's compiler calls, takes it for one word
     (tmp_path / "rows.py").write_text(ROWS)
     (tmp_path / "rows.yaml").write_text(yaml.safe_dump(ROWS_SPACE))
     (tmp_path / "kernel.yaml").write_text(yaml.safe_dump({**SPACE, "source": "rows.py"}))
