@@ -31,7 +31,7 @@ Chosen = list[tuple[tuple[str, Any], ...]]  # the configuration of each tuning
 def ours(kernel: str, most: int, times: int, folder: Path) -> Chosen:
     """The choices of `tune`."""
     file = triton_tuning.as_file(kernel, most, folder)
-    command = [sys.executable, "-m", "tuner", str(file), SMALL[kernel], "--budget", "1000", "--fresh", "--json"]
+    command = [sys.executable, "-m", "tuner", str(file), SMALL[kernel], "--fresh", "--json"]
     environment = {**os.environ, "TUNER_CACHE": str(folder / "cache"), "TUNER_STATE": str(folder / "state")}
     environment["PYTHONPATH"] = f"{triton_tuning.ROOT}:{os.environ.get('PYTHONPATH', '')}"
     found = []

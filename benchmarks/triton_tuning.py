@@ -170,7 +170,7 @@ def tuning(kernel: str, most: int, times: int, parts: list[str]) -> None:
     for number in range(times):
         with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
             file = as_file(kernel, most, Path(ours))
-            tune = [sys.executable, "-m", "tuner", str(file), PROBLEMS[kernel], "--budget", "1000"]
+            tune = [sys.executable, "-m", "tuner", str(file), PROBLEMS[kernel]]
             script = [sys.executable, __file__, "--autotune", kernel, "--most", str(most)]
             runs = {
                 "tuner": ([*tune, "--results", f"{ours}/results"], Path(ours)),

@@ -56,6 +56,13 @@ def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
     assert imported.exists() == uses
 
 
+def test_nothing_slow_is_imported_before_the_worker_is_started() -> None:
+    """Optuna, Kernel Tuner and SciPy are imported while it opens the device."""
+    names = ["optuna", "kernel_tuner", "scipy", "sklearn", "asyncio"]
+    code = f"import sys, tuner.tuning.driver; print(*sys.modules.keys() & {set(names)})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("budget", "model"), [("10", False), ("11", True)])
 def test_the_model_of_times_is_imported_where_a_search_may_ask_it(budget: str, model: bool, tmp_path: Path) -> None:

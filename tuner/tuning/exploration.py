@@ -29,6 +29,7 @@ from tuner.space.scope import Scope
 from tuner.store import rejected
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Query
+from tuner.tuning.crew.queue import LOOK_AHEAD
 from tuner.tuning.crew.run import TrialListener
 from tuner.tuning.finals.preference import NO_PREFERENCE, Preference
 from tuner.tuning.ledger.trial import Trial
@@ -168,9 +169,6 @@ def explored(
     ]
     with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
-        from tuner.tuning.ledger.ledger import Ledger
-        from tuner.tuning.ledger.study import StudyKey
-
         query = Query.of(space, crew.scope, crew.device)
         warm = [*warm, *checked.store.similar(query)]
         asked = method, request.same_bits_as, request.fresh
@@ -186,32 +184,37 @@ def explored(
         if configs is None and (space.default or not pool.is_sample):  # otherwise a valid configuration is hard to find
             doubts += _of_threads(space, crew.scope, crews.noted)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
-        key = StudyKey(
-            task.sizes,
-            task.options,
-            crew.device.name,
-            signature,
-            crew.device.toolchain,
-            method,
-            method.protocol,
-            types=task.types,
-            conditions=crew.device.conditions,
-            headers=devices.BACKENDS[crew.device.kind].surrounding(space),
-        )
-        with (
-            Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
-            Search(
-                strategy,
-                pool,
-                budget,
-                request.seed,
-                hints,
-                len(method.objectives),
-                progress.noted,
-                began,
-                request.strategy_options,
-            ) as search,
-        ):
+        with contextlib.ExitStack() as stack:
+            search = stack.enter_context(
+                Search(
+                    strategy,
+                    pool,
+                    budget,
+                    request.seed,
+                    hints,
+                    len(method.objectives),
+                    progress.noted,
+                    began,
+                    request.strategy_options,
+                )
+            )
+            crew.build_ahead(search.likely(LOOK_AHEAD))  # while the ledger is imported and opened
+            from tuner.tuning.ledger.ledger import Ledger
+            from tuner.tuning.ledger.study import StudyKey
+
+            key = StudyKey(
+                task.sizes,
+                task.options,
+                crew.device.name,
+                signature,
+                crew.device.toolchain,
+                method,
+                method.protocol,
+                types=task.types,
+                conditions=crew.device.conditions,
+                headers=devices.BACKENDS[crew.device.kind].surrounding(space),
+            )
+            ledger = stack.enter_context(Ledger(space, key, request.fresh, request.storage, progress.noted))
             ledger.is_kept = unknown is None
             kernel_names.remember(space)
             if configs is None:

@@ -21,7 +21,7 @@ from tuner.measure.process.task import Task
 from tuner.space import snapshot
 from tuner.space.scope import Scope
 from tuner.tuning.crew.run import CrewRun, TrialListener
-from tuner.tuning.ledger.patience import RESUME
+from tuner.tuning.ledger.trial import RESUME
 
 if TYPE_CHECKING:
     from tuner.measure.results import Outcome

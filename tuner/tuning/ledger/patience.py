@@ -9,11 +9,11 @@ from typing import Any
 from optuna.storages import BaseStorage
 
 from tuner.tuning.ledger import address, storage
+from tuner.tuning.ledger.trial import RESUME
 
 PATIENCE_SECONDS = 120.0  # longest outage; then the run ends
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # seconds between attempts; each pause is twice the one before
 STALL_SECONDS = 3.0  # a request that takes longer counts as an outage
-RESUME = "all measurements are kept, and the same command continues from there"
 
 
 class PatientStorage:

@@ -11,6 +11,8 @@ from tuner.measure.results import Outcome
 from tuner.space.config import Config
 from tuner.space.texts import config_text
 
+RESUME = "all measurements are kept, and the same command continues from there"  # the end of a message
+
 
 @dataclass(frozen=True)
 class Trial:
