@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -185,6 +186,22 @@ def test_an_interrupt_right_after_a_trial_is_on_disk_does_not_hide_it_from_its_o
         assert [trial.outcome.rejection for trial in begun.trials] == ["by 1"]
     with ledger.Ledger(SPACE, KEY) as again:
         assert [trial.outcome.rejection for trial in again.trials] == ["by 1"]
+
+
+def test_an_interrupt_while_a_lock_of_the_file_changes_hands_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna then fails to give back a lock that it does not have, and that error hides the interrupt."""
+    interrupts = iter([True])
+
+    def renamed(source: str, target: str, rename: Callable[..., None] = os.rename) -> None:
+        if source.endswith(".lock") and next(interrupts, False):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.Ledger(SPACE, KEY)
+    with ledger.Ledger(SPACE, KEY) as again:
+        assert again.trials == []
 
 
 def test_a_trial_that_could_not_be_written_is_not_thought_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:

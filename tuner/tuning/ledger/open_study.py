@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -49,10 +50,12 @@ class OpenStudy:
             name: CategoricalDistribution(values) for name, values in space.parameters.items()
         }
         self._file_lock: BaseFileLock | None = None
+        handled = sys.exception()
         try:
             self._open(key, fresh)
-        except storage.errors() as error:
+        except Exception as error:
             self.close()
+            storage.check(error, handled)
             advice = "check that the folder or server exists and is writable"
             raise storage.unusable(error, self._where, advice) from None
         except BaseException:

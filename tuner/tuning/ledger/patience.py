@@ -1,5 +1,6 @@
 """A storage that survives outages: it repeats requests while a server restarts or a connection is broken."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -39,20 +40,23 @@ class PatientStorage:
 
     def once(self, name: str, *arguments: Any) -> Any:
         """Call the method `name` once, without repeating it during an outage."""
+        handled = sys.exception()
         try:
             return getattr(self.inner, name)(*arguments)
-        except storage.errors() as error:
+        except Exception as error:
+            storage.check(error, handled)
             self.stalled_at = time.monotonic()
             raise storage.unusable(error, self._where, RESUME) from None
 
     def request(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call `method`, and repeat it during an outage, for at most PATIENCE_SECONDS."""
-        pause = FIRST_PAUSE
+        pause, handled = FIRST_PAUSE, sys.exception()
         while True:
             began = time.monotonic()
             try:
                 answer = method(*arguments, **options)
-            except storage.errors() as error:
+            except Exception as error:
+                storage.check(error, handled)
                 if not self._waits(error) or self._gives_up.wait(pause):
                     raise storage.unusable(error, self._where, RESUME) from None
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -88,6 +88,19 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
+def check(error: Exception, handled: BaseException | None) -> None:
+    """Raise `error` again unless it is one of `errors`, or the interrupt that it hides: if one comes while Optuna takes
+    or gives back the lock of a file, Optuna fails to give back what it does not have. `handled` is what was being
+    handled before."""
+    cause = error.__context__
+    while cause is not None and cause is not handled:
+        if not isinstance(cause, Exception):
+            raise cause from None
+        cause = cause.__context__
+    if not isinstance(error, errors()):
+        raise error
+
+
 def may_pass(error: Exception) -> bool:
     """Whether an error may be temporary: a restarting server, a broken connection, or a lock that is held."""
     cause = _cause(error)
