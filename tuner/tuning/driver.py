@@ -110,6 +110,8 @@ def tune_with(
         selection, accused = _judged(crew, ledger, selected)
         ledger.note_accusation(accused or "")
         accusers = accusation.dissenters(crew.lead, ledger) if accused is not None else []
+    if search.preference.same_bits is not None and not selection.finalists and accused is None:
+        progress.noted(search.preference.same_bits.missing)
     right = [*accusers, *(finalist.trial.config for finalist in selection.finalists)]
     rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]

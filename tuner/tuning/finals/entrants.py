@@ -75,7 +75,7 @@ class Entrants:
 
     def ranked(self) -> list[Trial]:
         """The FINALISTS best trials, and up to MOST_TIED others that are as good in the search, those that the rule
-        prefers; of several objectives, the non-dominated trials."""
+        prefers; of several objectives, the non-dominated trials. Where runs are long, there are no others."""
         objectives = self._worker.task.method.objectives
         if len(objectives) > 1:
             return _front(list(self.best()))
@@ -83,7 +83,9 @@ class Entrants:
         first, rest = trials[:FINALISTS], trials[FINALISTS:]
         if self._is_short:
             return _promising(first, first)
-        near = [trial for trial in rest if objectives == ("time",) and _is_near(trial, first[0])]
+        if objectives != ("time",) or not rest or (first[0].time_ms or 0.0) > ROUND_MS:
+            return first
+        near = [trial for trial in rest if _is_near(trial, first[0])]
         return [*first, *sorted(near, key=self.rule.rank)[:MOST_TIED]]
 
     def beside(self, ranked: Sequence[Trial]) -> list[Trial]:

@@ -62,6 +62,14 @@ class SameBits:
             raise _varies(f"{OPTION} record", record.config)
         return SameBits(name, record.config, record.bits)
 
+    @property
+    def missing(self) -> str:
+        """The message that no configuration has the bits that are asked for."""
+        return (
+            f"{OPTION} {self.name}: no right configuration that was measured has the bits of {config_text(self.config)}; "
+            "measure more of them, or leave the option out"
+        )
+
     def target(self, ledger: Ledger) -> Trial | None:
         """The trial of the configuration whose bits are asked for.
 

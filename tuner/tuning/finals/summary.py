@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 CONFIDENCE = 0.99  # with which compared runs reveal a fault
-MOST_TIED = 10  # in a record
+MOST_TIED = 5  # in a record
 MARGIN = 1.05  # factor by which a mix of reads and writes, or noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: the number of failures, and the first one
 
