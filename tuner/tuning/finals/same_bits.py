@@ -66,8 +66,8 @@ class SameBits:
     def missing(self) -> str:
         """The message that no configuration has the bits that are asked for."""
         return (
-            f"{OPTION} {self.name}: no right configuration that was measured has the bits of {config_text(self.config)}; "
-            "measure more of them, or leave the option out"
+            f"{OPTION} {self.name}: no right configuration that was measured has the bits of "
+            f"{config_text(self.config)}; measure more of them, or leave the option out"
         )
 
     def target(self, ledger: Ledger) -> Trial | None:
