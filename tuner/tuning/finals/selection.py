@@ -118,12 +118,10 @@ def select(
             rule = entrants.rule if sustained is None else None  # only the fastest has run back to back
             may_follow = not several and not sustained
             settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow)
-            if compared is None:
+            if compared is None or not entrants.admits(settled.order[0].trial):  # many runs may show that its bits vary
                 continue
-            most, best = (
-                RUNNERS_UP if others is None else GIVEN_RUNNERS_UP,
-                functools.partial(entrants.best, others or among),
-            )
+            most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
+            best = functools.partial(entrants.best, others or among)
             if is_short:
                 runners = among_finalists(settled.order)
             else:
