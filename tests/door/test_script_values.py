@@ -18,9 +18,13 @@ from kernel_tuner.observers import BenchmarkObserver
 
 import tuner
 from helpers.scripts_of_kernel_tuner import SCALE, scale
-from tuner.door import run_kernel, sending, tune_kernel
+from tuner.devices import DeviceInfo
+from tuner.devices.cuda import sensors
+from tuner.door import results, run_kernel, sending, tune_kernel
+from tuner.door.calls.call import Call
 from tuner.errors import RequestError
 from tuner.search import pool_gp_strategy
+from tuner.space.scope import Limits
 
 pytestmark = pytest.mark.slow
 ALONE: dict[str, list[Any]] = {"unroll": [4], "width": [0]}
@@ -224,6 +228,29 @@ def test_an_observer_that_was_told_to_see_something_else_sees_it() -> None:
         rows, env = scale(parameters=ALONE, observers=[Named(name)], iterations=3)
         assert rows[0][name] == 1
         assert (env["iterations"], env["compiler_options"]) == (3, [])
+
+
+def test_with_cuda_the_environment_has_kernel_tuners_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its backends for CUDA have these. The UUID is NVML's, so it is left out where NVML or the device is missing."""
+    source = "__global__ void f(float *y) { y[0] = 3; }"
+    call = Call("f", source, 1, [np.zeros(2, np.float32)], {}, (None, None, None), lang="CUDA")
+    limits = Limits(compute_capability=9.0, max_registers=65536)
+    gpu = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "CUDA driver 13.0", 1, limits, place="0000:3B:00.0")
+    env = results.environment(gpu, call, "time", 7)
+    assert (env["compute_capability"], env["cuda_version"], env["pci_bus_id"]) == ("90", "13.0", "0000:3B:00.0")
+    assert env["device_properties"]["MAX_REGISTERS_PER_BLOCK"] == 65536
+    assert "MAX_REGISTERS_PER_MULTIPROCESSOR" not in env["device_properties"], "it is unknown here"
+    assert "uuid" not in env
+
+    class Board:
+        def __init__(self, bus_id: str) -> None:
+            assert bus_id == "0000:3B:00.0"
+
+        def uuid(self) -> str:
+            return "1-2-3"
+
+    monkeypatch.setattr(sensors, "NvmlSensors", Board)
+    assert results.environment(gpu, call, "time", 7)["uuid"] == "1-2-3"
 
 
 def test_a_kernel_without_parameters_is_one_configuration() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -105,17 +106,50 @@ def environment(device: DeviceInfo, call: Call, objective: str, iterations: int)
     }
 
 
-def _versions(device: DeviceInfo) -> dict[str, str]:
-    """What Kernel Tuner says about the driver, by its names."""
+def _versions(device: DeviceInfo) -> dict[str, Any]:
+    """What Kernel Tuner says about the device and its driver, by its names."""
     if device.kind == "opencl":
         from tuner.devices.opencl.device import versions
 
         return versions(int(device.id.partition(":")[2]))
     if device.kind == "cuda":
         driver = re.search(r"CUDA driver ([\d.]+)", device.toolchain)
-        capability = f"{10 * device.limits.compute_capability:.0f}"
-        return {"compute_capability": capability, **({"cuda_version": driver[1]} if driver else {})}
+        return {
+            "compute_capability": f"{10 * device.limits.compute_capability:.0f}",
+            **({"cuda_version": driver[1]} if driver else {}),
+            "pci_bus_id": device.place,
+            **_uuid(device),
+            "device_properties": _properties(device),
+        }
     return {"CC Version": device.toolchain}
+
+
+def _uuid(device: DeviceInfo) -> dict[str, str]:
+    """Empty without NVML."""
+    from tuner.devices.cuda.sensors import NvmlSensors
+
+    with contextlib.suppress(OSError):
+        uuid = NvmlSensors(device.place).uuid()
+        return {} if uuid is None else {"uuid": uuid}
+    return {}
+
+
+def _properties(device: DeviceInfo) -> dict[str, int]:
+    """The limits of a GPU, as far as they are known here, by the names that PyCUDA gives them."""
+    limits = device.limits
+    named = {
+        "WARP_SIZE": limits.warp_size,
+        "MULTIPROCESSOR_COUNT": device.units,
+        "MAX_THREADS_PER_BLOCK": limits.max_threads,
+        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": limits.max_shared_memory,
+        "MAX_REGISTERS_PER_BLOCK": limits.max_registers,
+        "MAX_THREADS_PER_MULTIPROCESSOR": limits.multiprocessor_threads,
+        "MAX_REGISTERS_PER_MULTIPROCESSOR": limits.multiprocessor_registers,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": limits.multiprocessor_shared_memory,
+        **{f"MAX_BLOCK_DIM_{axis}": most for axis, most in zip("XYZ", limits.max_block, strict=True)},
+        **{f"MAX_GRID_DIM_{axis}": most for axis, most in zip("XYZ", limits.max_grid, strict=True)},
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def best(rows: Sequence[Row], objective: str, is_higher_better: bool) -> Row | None:

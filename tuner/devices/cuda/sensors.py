@@ -20,6 +20,13 @@ class NvmlSensors:
         except pynvml.NVMLError as error:
             raise OSError(str(error)) from None
 
+    def uuid(self) -> str | None:
+        """The GPU's UUID, as CUDA has it: without a prefix."""
+        try:
+            return str(self._nvml.nvmlDeviceGetUUID(self._board)).removeprefix("GPU-")
+        except self._nvml.NVMLError:
+            return None
+
     def clock_mhz(self) -> int | None:
         """The clock rate of the multiprocessors, in MHz."""
         return self._read(self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
