@@ -17,6 +17,7 @@ from tuner.measure.results import MEASURE, VERIFY
 from tuner.search import strategies
 from tuner.search.listing import listed
 from tuner.search.proposer import FixedOrder
+from tuner.space.default import declared_or_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def may_be_poisoned(crews: Crews, checked: CheckedRequest, poisoned: Task) -> bo
     does.
     """
     with crews.on(poisoned, checked.device_ids) as crew:
-        first = _first(listed(poisoned.space, crew.scope), checked)
+        first = _first(listed(poisoned.space, crew.scope), checked, declared_or_first(poisoned.space, crew.scope))
         crew.build_ahead(first)
         outcomes = _tried(crew, first[:TRIED])
     wrong = [config for config, outcome in outcomes if outcome.rejection is not None]
@@ -79,13 +80,15 @@ def need_content(crews: Crews, checked: CheckedRequest, wrong: Sequence[Config])
         return any(outcome is not None and outcome.failure is None for outcome in outcomes)
 
 
-def _first(pool: Pool, checked: CheckedRequest) -> Sequence[Config]:
-    """The configurations that the search will measure first; for a strategy that computes them, those that are declared
-    first."""
+def _first(pool: Pool, checked: CheckedRequest, begins: Config) -> Sequence[Config]:
+    """The configurations that the search will measure first: it `begins` with one. For a strategy that computes the
+    others, those that are declared first."""
     request = checked.request
     is_random = strategies.choose(request.strategy, checked.budget, len(pool)) == "random"
     order = FixedOrder.shuffled(pool, request.seed) if is_random else FixedOrder.declared(pool)
-    return [pool.config(row) for row in order.likely(min(checked.budget.evaluations or len(pool), AHEAD))]
+    most = min(checked.budget.evaluations or len(pool), AHEAD)
+    others = [config for row in order.likely(most) if (config := pool.config(row)) != begins]
+    return [begins, *others][:most]
 
 
 def _outcome(crew: Crew, config: Config) -> Outcome | None:
