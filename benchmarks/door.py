@@ -5,8 +5,9 @@ Example: python benchmarks/door.py examples/opencl/vector_add.py examples/opencl
 Each script runs as it is, in its own folder and a process of its own, first under Kernel Tuner, then through the door.
 A table says for each call of `tune_kernel` how many configurations were measured, how long the call took, and the best
 time that it returned. `per second` is of the whole call. `from first to last` leaves out what comes before the first
-configuration is done and after the last one is: a long call approaches it. `--most N` measures N random configurations
-in each call, the same number on both sides; `--most N M` measures N under Kernel Tuner and M through the door.
+configuration is done and after the last one is: a long call approaches it. `--most N` behind the scripts measures N
+random configurations in each call, the same number on both sides; `--most N M` measures N under Kernel Tuner and M
+through the door.
 """
 
 import argparse
