@@ -12,7 +12,7 @@ import pytest
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import outcomes
-from helpers.processes import PATIENCE_SECONDS, Tune, of_this_test, start, wait_until
+from helpers.processes import PATIENCE_SECONDS, Tune, fork_servers, of_this_test, start, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +68,7 @@ def test_a_run_whose_terminal_goes_away_ends_and_keeps_what_it_measured(stage: S
     file = stage(c_kernel("slow", f"if (mode > 2) usleep(300000); {MULTIPLY}"), "slow", f"{{mode: {list(range(40))}}}")
     process = start(str(file), "8", "--device", "host", "--repeats", "1")
     wait_until(lambda: len(outcomes(tmp_path)) > 1, process, pause=0.2)
+    assert len(fork_servers(process.pid)) == 1, "the one that has begun to import at the start"
     os.kill(process.pid, 1)  # SIGHUP
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 143, err
