@@ -45,8 +45,8 @@ def test_three_processes_share_a_study_in_postgresql_and_one_is_killed(
     stage: Stage, postgresql: Server, tmp_path: Path
 ) -> None:
     url = postgresql.database("shared")
-    gate = tmp_path / "gate"  # half of the configurations wait for it, so that none comes too late to take part
-    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(8, 20))}}}")
+    gate = tmp_path / "gate"  # most configurations wait for it, so that none comes too late to take part
+    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", "{v: [9, 10, 14, 15, 16, 17]}")
     options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(3)]
     wait_until(lambda: len(workers_of(url, TrialState.RUNNING)) == 3, processes[0], pause=0.5)
@@ -59,7 +59,7 @@ def test_three_processes_share_a_study_in_postgresql_and_one_is_killed(
         assert process.returncode == 0, err
         assert json.loads(out)["best"]["config"] == {"v": 17}
     counts, trials = measured(url)
-    assert len(counts) == 12
+    assert len(counts) == 6
     assert set(counts.values()) == {1}
     # The killed one may have claimed what another had claimed before, and was not there to withdraw.
     others = [trial for trial in trials if f" {processes[0].pid} " not in trial.user_attrs["worker"]]
