@@ -22,6 +22,7 @@ SMALL_TILES: dict[str, dict[str, Value]] = {
     "gemm16/mma_any": {},
     "gemm16_nt/mma_any": {},
     "gemm16_nt/wgmma_split": {},
+    "gemm16_nt/wgmma_turned": {"block_n": 64, "consumers": 1},
 }
 
 
@@ -84,7 +85,7 @@ HALVES = (70, 45, 1096, 2)  # the same for the TMA, which takes rows of multiple
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("together", "clusters"), [(1, 3), (1, 16), (2, 8), (4, 1), (8, 1), (8, 2)])
-@pytest.mark.parametrize("kernel", ["gemm16/mma_any", "gemm16_nt/mma_any", "gemm16_nt/wgmma_split"])
+@pytest.mark.parametrize("kernel", [name for name in SMALL_TILES if name.startswith("gemm16")])
 def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: Device) -> None:
     right(kernel, cuda, HALVES, together=together, clusters=clusters)
 
@@ -95,6 +96,7 @@ def test_clusters_meet_on_cuda(kernel: str, together: int, clusters: int, cuda: 
     [
         ("gemm16/mma_any", DEEP, {"together": 2, "clusters": 8}),
         ("gemm16_nt/wgmma_split", HALVES, {"together": 4, "clusters": 4}),
+        ("gemm16_nt/wgmma_turned", HALVES, {**SMALL_TILES["gemm16_nt/wgmma_turned"], "together": 4, "clusters": 4}),
         ("gemm16_nt/wgmma_packed", DEEP, {"together": 2, "clusters": 4}),
         ("gemm16_nt/few_rows", (3, 45, 4100, 2), {"splits": 16}),
     ],
