@@ -268,6 +268,25 @@ def test_what_was_measured_far_away_alone_is_not_taken_for_what_its_sums_promise
 
 
 @pytest.mark.slow
+def test_what_was_measured_at_large_sizes_alone_does_not_launch_in_no_time() -> None:
+    """Both tiles launch in 5 us, which shows at small sizes; for one of them these are unknown."""
+
+    def time_ms(size: int, tile: int, k: int) -> float:
+        return 0.005 + math.ceil((size / tile) ** 2 / UNITS) * tile**2 * k * 1e-10
+
+    small, large = ([*range(first, 4097, 128)] for first in (64, 2112))
+    known = [
+        {(size, size, k, 1): time_ms(size, tile, k) for size in tried for k in (64, 256)}
+        for tile, tried in ((64, small), (128, large))
+    ]
+    entries = [Measured(SPACE, config, times) for config, times in zip((SMALL, LARGE), known, strict=True)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    for size in (96, 224, 480):
+        of_small, of_large = model.times(dict(zip(sizes(1), (size, size, 64, 1), strict=True)))
+        assert 0.0045 < of_small < of_large
+
+
+@pytest.mark.slow
 def test_a_library_that_was_measured_at_few_of_many_sizes_is_not_asked_for_its_tiles() -> None:
     def tiles(at: Scope) -> Tiles:
         raise AssertionError(f"asked at {at.sizes}")

@@ -19,15 +19,19 @@ def relative_to(terms: Array, times: Array) -> tuple[Mask, Array]:
     return known, np.where(known[:, :, None], terms / times[:, :, None], 0.0)
 
 
-def fitted(known: Mask, relative: Array, weights: Array) -> Array:
+def fitted(known: Mask, relative: Array, weights: Array, floors: Array | float = 0.0) -> Array:
     """Fit the coefficients once for each row of `weights`: [fits, entries, terms].
 
     `known` and `relative` are the results of `relative_to`; `weights`, [fits, sizes], weighs the sizes in each fit.
+    The first coefficient, of a launch, is at least that of `floors`, [entries], in ms.
     """
     by_entry = relative.transpose(1, 2, 0)
     squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in weights])
-    sums, counts = np.einsum("as,sep->aep", weights, relative), np.einsum("as,se->ae", weights, known)
-    return _nonnegative(squares, sums, counts)
+    rest = 1 - floors * relative[..., 0]  # what is left of a time without the least launch, over the time
+    sums, counts = np.einsum("as,sep->aep", weights, relative * rest[..., None]), np.einsum("as,se->ae", weights, known)
+    coefficients = _nonnegative(squares, sums, counts)
+    coefficients[..., 0] += floors
+    return coefficients
 
 
 def sums(terms: Array, coefficients: Array, unseen: Mask) -> Array:

@@ -20,6 +20,9 @@ from tuner.prediction.training_set import MOST_KERNEL_SIZES, MOST_LIBRARY_SIZES,
 
 LEAST_SIZES = 3  # held-out sizes; with fewer, the model is not trusted
 FOLDS = 6  # of the cross-validation
+# The least launch, as a share of the shortest time of all kernels, or of MOST_LAUNCH ms if that is shorter. A
+# configuration whose own shortest time is at most TOLD_LAUNCH x that one tells what its launch takes.
+LEAST_LAUNCH, MOST_LAUNCH, TOLD_LAUNCH = 0.9, 0.01, 1.5
 DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of the noise of a log time
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # Shares by which a kernel must be predicted to beat the library, of which cross-validation chooses one. With 0.03 in
@@ -43,6 +46,7 @@ class Learner:
     def learn(self) -> Learnt:
         """Train the model, and return its learned state."""
         amounts, every = self._cost.amounts(self._sizes), self._all_times
+        self._floors = self._least_launches()
         traits = self._traits(amounts, self._training_times(every, every))
         schedule = self._cost.schedule(amounts, self._cost.capacity(traits))
         self._terms = self._cost.terms(amounts, schedule)
@@ -55,6 +59,13 @@ class Learner:
         places = pairs.counts, pairs.sizes, features.shared, pairs.features
         return Learnt(np.array(traits), coefficients, unseen, *places, *by_pair.T, *map(np.array, validated))
 
+    def _least_launches(self) -> Array:
+        """A time in ms, [entries], that no launch undercuts. A configuration measured only at large sizes tells nothing
+        of its launch, and would be preferred at small ones."""
+        shortest = np.nanmin(np.where(np.isnan(self._all_times), np.inf, self._all_times), axis=0, initial=np.inf)
+        least = min(MOST_LAUNCH, float(shortest[self._is_kernel].min(initial=np.inf)))
+        return np.where(self._is_kernel & (shortest > TOLD_LAUNCH * least), LEAST_LAUNCH * least, 0.0)
+
     def _training_times(self, times: Array, estimated: Array) -> Array:
         """The times at the training sizes (see `training_set`), NaN at all others."""
         masked = np.where(self._is_kernel & ~training_sizes(times, estimated), np.nan, times)
@@ -66,7 +77,7 @@ class Learner:
     def _estimated(self, times: Array) -> Array:
         """The cost terms' estimates, fitted to all times. Sizes at which they are too optimistic must be trained on."""
         known, relative = relative_to(self._terms, times)
-        coefficients = fitted(known, relative, np.ones((1, len(times))))[0]
+        coefficients = fitted(known, relative, np.ones((1, len(times))), self._floors)[0]
         return sums(self._terms, coefficients, self._unseen_in(relative))
 
     def _traits(self, amounts: Amounts, every: Array) -> Traits:
@@ -121,7 +132,7 @@ class Learner:
         count, entries = self._times.shape
         fold = np.arange(count) % FOLDS
         kept = [fold != each for each in range(min(FOLDS, count))]
-        every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
+        every, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float), self._floors)
         by_pair, risk, has_library = list[Array](), risks(self._is_kernel), not self._is_kernel.all()
         predicted = np.full((count, entries), np.inf)
         for mask, coefficients in zip(kept, others, strict=True):
