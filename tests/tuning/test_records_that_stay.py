@@ -42,6 +42,4 @@ def test_a_record_that_is_tied_stays(tune: Tune, stage: Stage, tmp_path: Path) -
     (now,) = Store(store.kernel, tmp_path / "store").records
     tied = {each["config"]["mode"] for each in again["ties"]}
     assert now.config == {"mode": 1} or not tied, "unless noise of the machine separates the two"
-    if tied:
-        assert again["best"]["config"] == {"mode": 1}
-        assert now.decided_by in ("record", "")
+    assert again["best"]["config"] == {"mode": 1} or not tied
