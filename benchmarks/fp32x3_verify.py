@@ -2,9 +2,9 @@
 
     python benchmarks/fp32x3_verify.py 1024 515,333,1001
 
-For each size, all configurations are built and verified as in any tuning, but on the matrices of `fp32x3_rows.py` in
-place of random ones. It prints how many were measured and how many failed, and ends with 1 if any did. Nothing is
-stored: these times are not those of usual data.
+For each size, all configurations are built and verified as in any tuning, but on the matrices of
+`spaces/sgemm3x/rows.py` in place of random ones. It prints how many were measured and how many failed, and ends with 1
+if any did. Nothing is stored: these times are not those of usual data.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def space(folder: Path) -> Path:
     """Write the space file with other contents of A and B into `folder`."""
     for name in ("operation.yaml", FILE):
         text = (ROOT / "spaces" / "sgemm3x" / name).read_text()
-        text = text.replace("role: in}", 'role: in, fill: {python: "fp32x3_rows.py:mixed"}}')
+        text = text.replace("role: in}", 'role: in, fill: {python: "rows.py:mixed"}}')
         if name == FILE:
             kernels = ROOT / "kernels"
             text += f"source: {kernels / 'sgemm3x' / 'wgmma_halves.cu'}\ninclude: [{kernels}]\n"
         (folder / name).write_text(text)
-    shutil.copy(Path(__file__).with_name("fp32x3_rows.py"), folder)
+    shutil.copy(ROOT / "spaces" / "sgemm3x" / "rows.py", folder)
     return folder / FILE
 
 

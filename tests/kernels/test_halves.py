@@ -240,7 +240,7 @@ def test_matrices_that_verify_every_route_take_each(monkeypatch: pytest.MonkeyPa
     space = catalog.load(str(file))
     assert space.parameters == SPACE.parameters
     assert [argument.name for argument in space.operation.arguments if argument.fill is not None] == ["A", "B"]
-    mixed = runpy.run_path(str(tmp_path / "fp32x3_rows.py"))["mixed"]
+    mixed = runpy.run_path(str(tmp_path / "rows.py"))["mixed"]
     made = mixed(np.random.default_rng(1), batch=1, M=256, N=256, K=512)
     a, b = (matrix[0].astype(float) for matrix in (made["A"], made["B"].transpose(0, 2, 1)))
     assert np.abs(a[-1]).max() < 2.0**-112, "float32"

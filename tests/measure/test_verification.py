@@ -9,11 +9,12 @@ import pytest
 
 from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
+from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.base import GUARD
-from tuner.errors import WrongResult
+from tuner.errors import SpaceError, WrongResult
 from tuner.measure.benchmark import Bench
 from tuner.measure.bound import Bound
 from tuner.measure.kernels.bench_kernels import BenchKernels
@@ -299,3 +300,56 @@ def test_bytes_that_chance_may_have_made_sums_are_not_called_added_to(
     outcome = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1)).measure({"a": 1})
     assert outcome.failure == "wrong result"
     assert ("y[0] is 3 more than it was before" in outcome.log, "y[0] = " in outcome.log) == (told, not told)
+
+
+def alone(folder: Path, also: str) -> Path:
+    """A space whose kernel is wrong for numbers above 100, which the random inputs lack."""
+    (folder / "twice.c").write_text(
+        "void twice(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] > 100 ? 0 : 2 * x[i]; }"
+    )
+    (folder / "large.py").write_text(
+        "import numpy as np\n\ndef large(rng, n):\n    return {'x': np.full(n, 1000, np.float32)}\n"
+        "\ndef wrong(n):\n    return {'y': np.zeros(n, np.float32)}\n"
+    )
+    file = folder / "twice.yaml"
+    file.write_text(
+        "title: t\nkernel: twice\nlanguages: [c]\nparameters: {a: [1]}\noperation:\n  sizes: {n: }\n  extent: [n]\n"
+        f"  reference: 2 * x\n{also}  arguments:\n    - {{name: y, dtype: float32, shape: [n], role: out}}\n"
+        "    - {name: x, dtype: float32, shape: [n], role: in}\n    - {name: n, dtype: int32}\n"
+    )
+    return file
+
+
+def test_finals_also_verify_other_contents_of_inputs(host: Device, tmp_path: Path) -> None:
+    def failure(also: str) -> str | None:
+        space = catalog.load(str(alone(tmp_path, also)))
+        bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
+        assert bench.measure({"a": 1}).failure is None, "the search does not use them"
+        (final,) = bench.finals([{"a": 1}], 0.01, with_library=False).candidates
+        return final.failure
+
+    assert failure("") is None
+    found = failure("  also: {python: large.py:large}\n")
+    assert found is not None
+    assert found.startswith("wrong result: with the inputs of large.py:large: ")
+
+
+@pytest.mark.parametrize(
+    ("also", "message"),
+    [
+        ("[1]", "[1]: write {python: FILE.py:FUNCTION}"),
+        ("{python: large}", "does not name a function; write FILE.py:FUNCTION"),
+        ("{python: large.py:small}", "there is no function small; it defines large, wrong"),
+    ],
+)
+def test_what_names_other_contents_is_checked(also: str, message: str, tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", alone(tmp_path, f"  also: {also}\n"), "9")
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_other_contents_are_those_of_inputs(host: Device, tmp_path: Path) -> None:
+    space = catalog.load(str(alone(tmp_path, "  also: {python: large.py:wrong}\n")))
+    bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
+    with pytest.raises(SpaceError, match=r"wrong\(\) returns a dict of y; return one of x"):
+        bench.finals([{"a": 1}], 0.01, with_library=False)

@@ -345,14 +345,15 @@ class Bench:
         return call, own
 
     def _verify_with(self, config: Config, other: Workbench) -> None:
-        """Verify `config` with the options of `other`."""
+        """Verify `config` with the options and the inputs of `other`."""
         self.workbench.release()
         call, _ = self.prepare(config, other)
         try:
             other.verify(call)
         except WrongResult as error:
-            options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
-            raise WrongResult(f"with {options}: {error}", error.reason) from None
+            words = [f"{name}={value}" for name, value in other.scope.options.items()]
+            words += [f"the inputs of {other.op.also}"] if other.op.also is not None else []
+            raise WrongResult(f"with {', '.join(words)}: {error}", error.reason) from None
         finally:
             other.release()
 

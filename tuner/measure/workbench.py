@@ -85,9 +85,9 @@ class Workbench:
         """Draw the inputs and compute their answers.
 
         `cache` holds the references' matrix products. `sharing` is a workbench with other options, whose arrays and
-        first input set this one uses too. `predecessor` is a workbench that is no longer used and `serves` this
-        problem: its arrays and input sets are taken over. Raises DeviceError if arrays and references do not fit in
-        memory.
+        first input set this one uses too, but for the contents of `also:`. `predecessor` is a workbench that is no
+        longer used and `serves` this problem: its arrays and input sets are taken over. Raises DeviceError if arrays
+        and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, space.operation, space.operation.own(scope)
         self.nominal = nominal(space, self.scope)
@@ -102,8 +102,10 @@ class Workbench:
         self._owner, self._dirty = sharing or self, True  # dirty: the last run may have written out of bounds
         if sharing is not None:
             self.buffers, self._kernels, first = sharing.buffers, sharing._kernels, sharing._layouts[0]
-            inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
-            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, first.copies)]
+            contents = {**first.inputs.contents, **(also := self._referee.also(self.nominal))}
+            seed, copies = (input_sets.ALSO, None) if also else (first.inputs.seed, first.copies)
+            inputs = input_sets.answered(self._referee, self.nominal, contents, seed)
+            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, copies)]
         elif predecessor is not None:
             predecessor.release()
             self.buffers, self._kernels, self._layouts = predecessor.buffers, predecessor._kernels, predecessor._layouts
@@ -198,14 +200,18 @@ class Workbench:
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
-        """A workbench on the same arrays with other option values; None if no option may differ.
+        """A workbench on the same arrays with other option values, and with the contents of `also:`; None if neither
+        differs.
 
-        It reveals a kernel that ignores or rounds an option. None also if the reference does not cover other values.
+        It reveals a kernel that ignores or rounds an option. Options are the same if the reference does not cover other
+        values.
         """
         scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope))
-        if scope is None or not self._referee.covers(scope):
+        if scope is not None and not self._referee.covers(scope):
+            scope = None
+        if scope is None and self.op.also is None:
             return None
-        return Workbench(self.device, self._referee.space, scope, sharing=self)
+        return Workbench(self.device, self._referee.space, scope or self.scope, sharing=self)
 
     def library(self) -> Library | None:
         """The vendor library's routine, bound to these arrays; None if there is none."""

@@ -90,6 +90,7 @@ def to_json(space: Space, options: Mapping[str, float] | None = None) -> dict[st
             "accept": list(op.accept),
             "types": {name: list(allowed) for name, allowed in op.types.items()},
             "loop_names": sorted(op.loop_names),
+            "also": op.also and _function_data(op.also),
         },
     }
 
@@ -109,7 +110,8 @@ def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The steps, fills and reference in this JSON data that name a `file`."""
     operation = data["operation"]
     fills = [fill for _, _, _, _, _, fill, *_ in operation["arguments"] if fill]
-    return [part for part in (*data["steps"], operation["reference"], *fills) if part.get("file")]
+    parts = (*data["steps"], operation["reference"], *fills, operation.get("also") or {})
+    return [part for part in parts if part.get("file")]
 
 
 def _field_data(field: Field) -> dict[str, Any]:
@@ -296,6 +298,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         accept=tuple(op["accept"]),
         types={name: tuple(allowed) for name, allowed in op["types"].items()},
         loop_names=frozenset(op["loop_names"]),
+        also=PythonFunction(Path(op["also"]["file"]), op["also"]["name"]) if op.get("also") else None,
     )
     return Space(
         name=data["name"],

@@ -53,6 +53,7 @@ class Operation:
     accept: the mutants that verification need not reject.
     types: the dtypes that each type name allows, the default first.
     loop_names: the loop variables of the space's steps, which the values of scalars may read.
+    also: returns other contents of inputs, on which the finals verify, and time nothing.
     """
 
     sizes: Mapping[str, int | None]
@@ -68,6 +69,7 @@ class Operation:
     accept: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     loop_names: frozenset[str] = frozenset()
+    also: PythonFunction | None = None
 
     @cached_property
     def looped(self) -> tuple[Argument, ...]:
@@ -191,7 +193,7 @@ class Operation:
         reference = getattr(self.reference, "function", None)
         filling = [a.fill.function for a in self.arguments if a.fill is not None]
         deriving = [getattr(expression, "function", None) for expression in self.derive.values()]
-        every = (*filling, reference, *deriving)
+        every = (*filling, self.also, reference, *deriving)
         return tuple(dict.fromkeys(function for function in every if function is not None))
 
 

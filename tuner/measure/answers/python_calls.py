@@ -88,6 +88,24 @@ def filled(op: Operation, scope: Scope, seed: int, by: type[AnyFunction]) -> dic
     return arrays
 
 
+def also(op: Operation, scope: Scope) -> dict[str, Array]:
+    """The other contents of some inputs, by name, which the function of `also:` returns; none without one.
+
+    Raises SpaceError if these are no inputs, or have other types or shapes.
+    """
+    if op.also is None:
+        return {}
+    given = {python_function.GENERATOR: np.random.default_rng(0), **scope.sizes, **scope.typed_options}
+    returned = call(op.also, given)
+    inputs = {argument.name: argument for argument in op.arrays if argument.role != "out"}
+    names = [name for name in inputs if isinstance(returned, Mapping) and name in returned]
+    arrays: dict[str, Array] = {}
+    for name, value in zip(names, by_name(op.also, returned, names or [*inputs]), strict=True):
+        expected = dtype(inputs[name], scope), operation.shape(inputs[name], scope)
+        arrays[name] = fills.checked(value, name, *expected, origin(op.also), inputs[name].dtype in op.types)
+    return arrays
+
+
 def by_name(function: AnyFunction, returned: Any, names: list[str]) -> list[Array]:
     """What a function returned, as one array for each of `names`.
 

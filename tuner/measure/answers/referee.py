@@ -116,6 +116,11 @@ class Referee:
             )
         return operation.inputs(op, scope, seed, filled)
 
+    def also(self, scope: Scope) -> dict[str, Elements]:
+        """The other contents of inputs, on which kernels are verified and not timed; none without `also:`."""
+        arrays = self.device.isolation.run(lambda: python_calls.also(self.space.operation, scope))
+        return held(arrays)
+
     def answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
         """The answers of each output, and the names of the arrays that they depend on; no answers without a reference.
 

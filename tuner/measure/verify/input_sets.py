@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.space.answers.cache import ReferenceCache
 
 SEARCH_SETS = 2  # input sets that alternate in a search
+ALSO = 1 << 30  # in place of the seed, of the contents of `also:`
 EXPENSIVE_SECONDS = 60.0  # if the reference takes longer for one set, no other set is computed
 
 
@@ -132,10 +133,11 @@ def set_count(
 def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
     """Device memory for the arrays and, for each input set, copies of all inputs and references of what is compared."""
     arrays, references = operation.array_bytes(op, scope), _references_bytes(op, scope)
-    other_options = references if scope.passed_options else 0  # of the workbench with other options
     only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
+    others = references if scope.passed_options or op.also is not None else 0  # of the workbench with other options
+    others += arrays - only_written if op.also is not None else 0
     reference_launch = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
-    return arrays + sets * (arrays - only_written + references) + other_options + reference_launch
+    return arrays + sets * (arrays - only_written + references) + others + reference_launch
 
 
 def _references_bytes(op: Operation, scope: Scope) -> int:

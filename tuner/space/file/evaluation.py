@@ -256,4 +256,9 @@ def _file_fault(op: Operation) -> Evaluation | None:
                 python_function.check(fill.function)
         except SpaceError as error:
             return Evaluation(0, where, str(error))
+    try:
+        if op.also is not None:
+            python_function.check(op.also)
+    except SpaceError as error:
+        return Evaluation(0, ("operation", "also"), str(error))
     return None

@@ -26,6 +26,7 @@ from tuner.space.values import fills, python_function
 from tuner.space.values.fills import Fill
 from tuner.space.values.forms import ExpressionReference
 from tuner.space.values.function_object import FunctionObject
+from tuner.space.values.python_function import PythonFunction
 
 
 class OperationReader:
@@ -106,12 +107,24 @@ class OperationReader:
             accept=tuple(op.accept),
             types=self.types,
             loop_names=self.loop_names,
+            also=self._also(shared, (*prefix, "also")),
         )
         self._check_options(operation, document, arguments_place)
         self._check_coarse(document, arguments_place, operation)
         kind_reader.check(document, arguments_place, operation, languages)
         struct_reader.check(document, arguments_place, operation, languages)
         return operation
+
+    def _also(self, document: Document, where: Where) -> PythonFunction | None:
+        given = self.model.operation.also
+        if given is None:
+            return None
+        try:
+            if not isinstance(given, dict) or given.keys() != {"python"}:
+                raise ValueError(f"{quoted(given)}: write {{python: FILE.py:FUNCTION}}")
+            return python_function.parse(given["python"], document.path.resolve().parent)
+        except ValueError as error:
+            raise document.error(where, str(error)) from None
 
     def _check_keywords(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
         """Raise SpaceError for an argument whose name is a keyword, which only a reference by expression cannot use."""

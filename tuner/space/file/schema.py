@@ -33,6 +33,7 @@ from tuner.space.file.value_types import (
     LanguageName,
     MutantName,
     Option,
+    Python,
     Reference,
     RoutineName,
     Tolerances,
@@ -160,6 +161,9 @@ class OperationModel(StrictModel):
     tolerance: Tolerances | None = Field(None, description="the largest allowed error; `epsilon` is the unit round-off")
     derive: dict[Identifier, Derivation] = Field(
         {}, description="name: an expression or a Python function of outputs, which is compared in their place"
+    )
+    also: Python | None = Field(
+        None, description="a Python function of other contents of inputs, on which the finals verify and time nothing"
     )
     accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
     flops: Formula | None = Field(None, description="operations of one run, for its rate in GFLOP/s")

@@ -109,7 +109,7 @@ def _files_of_arrays(operation: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     fills = [each.get("fill") for each in arguments if isinstance(each, dict)] if isinstance(arguments, list) else []
     derive = operation.get("derive")
     derived = [*derive.values()] if isinstance(derive, dict) else []
-    for part in (operation.get("reference"), *derived, *fills):
+    for part in (operation.get("reference"), operation.get("also"), *derived, *fills):
         if isinstance(part, dict):
             yield from ((part, key) for key in ("source", "file", "python") if isinstance(part.get(key), str))
 

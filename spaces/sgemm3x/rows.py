@@ -1,4 +1,5 @@
-"""Matrices whose product by sgemm3x takes every route: contents that `benchmarks/fp32x3_verify.py` verifies it on."""
+"""Matrices whose product by sgemm3x takes every route. Finals verify it on them, and so does
+`benchmarks/fp32x3_verify.py` with all configurations."""
 
 from typing import Any
 
