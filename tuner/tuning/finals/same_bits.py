@@ -88,8 +88,13 @@ class SameBits:
         return trial
 
     def admits(self, bits: Bits, target: Bits) -> bool:
-        """Whether a configuration has the same bits as far as known; `target` are those asked for, of this run."""
+        """Whether a configuration has the same bits as far as known; `target` are those asked for, of this run.
+
+        Raises RequestError if these vary, which may show only in many runs.
+        """
         wanted = bit_classes.joined([self.bits, target])
+        if bit_classes.do_vary(wanted):
+            raise _varies(f"{OPTION} {self.name}", self.config)
         return bit_classes.are_same(bits, wanted) is True
 
 
