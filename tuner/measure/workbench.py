@@ -122,6 +122,8 @@ class Workbench:
         self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         options = sorted(self.scope.options.items()) if sharing is not None else []
         words = [f" {name}={value}" for name, value in options]
+        if sharing is not None and self.inputs.seed == input_sets.ALSO:  # beside contents of the other workbench
+            words.insert(0, f" beside {sharing.inputs.seed}")
         self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
         self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
