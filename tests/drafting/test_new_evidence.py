@@ -50,7 +50,7 @@ PROGRAMS = {
         "int at = i / part * part + i % part; y[at] = x[i]; } }"
         "void run(float *x, int n, int width, int heads) { float *y; cudaMalloc(&y, n * width * sizeof(float));"
         "int part = width / heads; f<<<(n * width + 255) / 256, 256>>>(y, x, n, heads, part); }",
-        ['shape: ["heads * n * part"]', "sizes:  # `tune FILE SIZE` sets them; a number here is a default\n    n:\n"],
+        ["shape: [n, heads, part]", "sizes:  # `tune FILE SIZE` sets them; a number here is a default\n    n:\n"],
     ),
     "a name that is declared twice, with another bound each": (
         "__global__ void f(float *y, const float *x, const int *at, int rows, int cols) { int len = rows * cols;"

@@ -41,7 +41,7 @@ class DraftedGrids:
 
     def _grid(self, step: int, indexed: list[str | None], said: list[str | None]) -> list[str | None]:
         """The grid of a step from what indices and the host say."""
-        if not self._said.grids[step]:
+        if not self._said.grids[step] or (self._facts.grids.is_flat(step) and None not in indexed):
             return indexed
         if self._facts.waits(self._facts.steps[step]):
             return said  # more blocks than the host launches might wait for ever

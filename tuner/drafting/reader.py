@@ -15,9 +15,9 @@ _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 
 
 class NameValues(Protocol):
-    """What names stand for. `moduli` and `quotients` receive what each remainder and quotient consists of."""
+    """What names stand for. `remainders` and `quotients` receive dividend and divisor of each."""
 
-    moduli: dict[str, Polynomial]
+    remainders: dict[str, tuple[Polynomial, Polynomial]]
     quotients: dict[str, tuple[Polynomial, Polynomial]]
 
     def polynomial(self, words: Sequence[str], depth: int) -> Polynomial:
@@ -85,7 +85,7 @@ class Reader:
                 continue
             name = f"({text(found)}) {operator} ({text(other)})"
             if operator == "%":
-                self._scope.moduli[name] = other
+                self._scope.remainders[name] = found, other
             else:
                 self._scope.quotients[name] = found, other
             found = atom(name)

@@ -21,7 +21,7 @@ class IndexBounds:
     """
 
     def __init__(self, indices: Indices, sizes: Sequence[str]) -> None:
-        self._moduli, self._sizes, self._unsteady = indices.moduli, sizes, indices.unsteady
+        self._remainders, self._sizes, self._unsteady = indices.remainders, sizes, indices.unsteady
         self.less = list[tuple[Polynomial, list[str]]]()
         self._extents, self._added = defaultdict[Key, set[tuple[str, ...]]](set), defaultdict[Key, set[int]](set)
         self._compared, self._in_sums = set[Key](), set[Key]()
@@ -68,8 +68,8 @@ class IndexBounds:
         (only, *more) = [*index] or [()]
         if not self._unsteady.isdisjoint(name for product in index for name in product):
             return None
-        if not more and len(only) == 1 and index[only] == 1 and only[0] in self._moduli:
-            return self._product(self._moduli[only[0]], number=0)
+        if not more and len(only) == 1 and index[only] == 1 and only[0] in self._remainders:
+            return self._product(self._remainders[only[0]][1], number=0)
         found = self._extents.get(_key(index), set()) if _key(index) not in self._ambiguous else ()
         return list(next(iter(found))) if len(found) == 1 else None
 

@@ -24,7 +24,13 @@ class Grids:
         indices, used = self._shapes.indices[step], self._shapes.indices[step].atoms()
         axes = [axis for axis in AXES if {f"blockIdx.{axis}", f"globalIdx.{axis}"} & used]
         count = 1 + max((AXES.index(axis) for axis in axes), default=-1)
-        return [self._blocks(indices, axis, block) if axis in axes else "1" for axis in AXES[:count]]
+        found = [self._blocks(indices, axis, block) if axis in axes else "1" for axis in AXES[:count]]
+        return [found[0], "1"] if self.is_flat(step) and found[0] else found
+
+    def is_flat(self, step: int) -> bool:
+        """Whether a second axis of the grid only holds blocks for which the first has no place."""
+        indices = self._shapes.indices[step]
+        return indices.is_flat("y") and indices.atoms().isdisjoint(("blockIdx.z", "globalIdx.y", "globalIdx.z"))
 
     def is_row(self, step: int, axis: int) -> bool:
         """Whether the block index along an axis is itself an element index, such as a row."""

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tuner.drafting.arrays import remainders, straight
 from tuner.drafting.polynomials import Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import matching
@@ -43,17 +44,17 @@ class Indices:
     offsets: offsets of pointers that are passed on, and whose accesses are unknown
     ambiguous: values of local names that are declared in several blocks and have another bound in each
     unsteady: local names with several values; a comparison of one need not bound the next
-    moduli: the divisor of each atom that is a remainder
+    remainders: dividend and divisor of each atom that is a remainder
     quotients: dividend and divisor of each atom that is a quotient
     """
 
-    def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
-        self._body, self._arrays = tuple(body), set(arrays)
+    def __init__(self, body: Sequence[str], arrays: Sequence[str], scalars: Sequence[str] = ()) -> None:
+        self._body, self._arrays = straight.renamed(body, {*arrays, *scalars}), set(arrays)
         self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
         self.unsteady, self._repeated = set[str](), set[str]()
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # values of local names
-        self.moduli = dict[str, Polynomial]()  # by atom
+        self.remainders = dict[str, tuple[Polynomial, Polynomial]]()  # by atom
         self.quotients = dict[str, tuple[Polynomial, Polynomial]]()
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
@@ -63,6 +64,7 @@ class Indices:
         self.ambiguous = self._compared_as_several()
         self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
         self.compared = [each for each in every if each[0] not in _BOUNDS]
+        self._join_remainders()
         self.loops = {
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])
             for name, (start, steps) in self._loops.items()
@@ -110,7 +112,21 @@ class Indices:
 
     def is_atomic(self, name: str) -> bool:
         """Whether an atomic function changes an array."""
-        return re.search(rf"\batomic\w* \( (?:& )?{name}\b", " ".join(self._body)) is not None
+        names = "|".join(map(re.escape, sorted(self.aliases[name])))
+        return re.search(rf"\batomic\w* \( (?:& )?(?:{names})\b", " ".join(self._body)) is not None
+
+    def _join_remainders(self) -> None:
+        """Write `i / n * n + i % n` as i in the indices of arrays, unless the kernel compares the quotient."""
+        compared = {text(bare(left)) for left, _ in self.bounds} | {text(bare(left)) for _, left, _ in self.compared}
+        whole = {name: parts for name, parts in self.quotients.items() if name not in compared}
+        for name, polynomials in self.accesses.items():
+            self.accesses[name] = [remainders.joined(each, self.remainders, whole) for each in polynomials]
+
+    def is_flat(self, axis: str) -> bool:
+        """Whether block indices along an axis only continue the numbers of those along x: `blockIdx.y * gridDim.x`."""
+        words = " ".join(self._body)
+        whole = re.findall(rf"\bblockIdx \. {axis} \* gridDim \. x\b|\bgridDim \. x \* blockIdx \. {axis}\b", words)
+        return len(whole) == len(re.findall(rf"\bblockIdx \. {axis}\b", words)) > 0
 
     def locals(self) -> Iterator[Polynomial]:
         """The values of local names that are assigned once."""
@@ -120,7 +136,7 @@ class Indices:
         body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
         steps = dict[str, list[Sequence[str]]]()
         for position, word in enumerate(body):
-            if not _NAME.fullmatch(word) or self._is_member(position):
+            if not _NAME.fullmatch(word) or self._is_member(position) or self._is_store(position):
                 continue
             before, after = "".join(body[max(0, position - 2) : position]), "".join(body[position + 1 : position + 3])
             if after[:1] == "=" and after != "==":
@@ -166,11 +182,17 @@ class Indices:
         """Whether `<<=` or `>>=` follows the name at `position`."""
         return self._body[position + 1 : position + 4] in (("<", "<", "="), (">", ">", "="))
 
+    def _is_store(self, position: int) -> bool:
+        """Whether the name at `position` is that of a pointer through which a value is stored, as in `*sum = 0;`."""
+        return self._body[position - 1 : position] == ("*",) and (
+            position == 1 or self._body[position - 2] in (";", "{", "}", ")", "else")
+        )
+
     def _is_member(self, position: int) -> bool:
         return position > 0 and self._body[position - 1] == "."
 
     def _find_accesses(self) -> None:
-        aliases = {name: alias for name in self._defined if (alias := self._alias(name))}
+        aliases = self._aliases()
         self.aliases: dict[str, set[str]] = {array: {array} for array in self._arrays}
         for name, (array, _) in aliases.items():
             self.aliases[array].add(name)
@@ -206,13 +228,23 @@ class Indices:
         found = dict(self.polynomial(body[start:end]))
         return [found] if found.pop((array,), 0) == 1 and found else []
 
-    def _alias(self, name: str) -> tuple[str, Polynomial] | None:
-        """The array that a local pointer points into, and its offset in elements; None if unknown."""
+    def _aliases(self) -> dict[str, tuple[str, Polynomial]]:
+        """The array that each local pointer points into, and its offset in elements; without unknown ones."""
+        found = dict[str, tuple[str, Polynomial]]()
+        while more := {n: a for n in self._defined if n not in found and (a := self._alias(n, found)) is not None}:
+            found |= more
+        return found
+
+    def _alias(self, name: str, known: Mapping[str, tuple[str, Polynomial]]) -> tuple[str, Polynomial] | None:
+        """The array that a local pointer points into, directly or by way of `known` ones, and its offset in elements;
+        None if unknown."""
         words = self._defined[name]
-        if not self._arrays.intersection(words) or re.search(r"\* \)|_cast <", " ".join(words)):
+        pointers = [word for word in words if word in self._arrays or word in known]
+        if not pointers or re.search(r"\* \)|_cast <", " ".join(words)):
             return None  # a pointer cast changes the element type
         if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
-            return (words[1], self.polynomial(words[3:-1])) if words[1] in self._arrays else None
+            array, offset = known.get(words[1], (words[1], dict[tuple[str, ...], int]()))
+            return (array, added(offset, self.polynomial(words[3:-1]))) if words[1] == pointers[0] else None
         found = dict(self.polynomial(words))
         arrays = [array for array in self._arrays if found.get((array,)) == 1]
         if len(arrays) != 1:

@@ -57,7 +57,7 @@ class Shapes:
 
     def __init__(self, bodies: Sequence[Sequence[str]], names: Names, has_grid: bool) -> None:
         own = names.own or [names.arrays] * len(bodies)
-        self.indices = [Indices(body, [*each]) for body, each in zip(bodies, own, strict=True)]
+        self.indices = [Indices(body, [*each], names.sizes) for body, each in zip(bodies, own, strict=True)]
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
         self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()

@@ -55,7 +55,7 @@ class HostScope:
         self.program, self.notes, self.function, self.position = program, notes, function, position
         self.caller = caller
         self.given: Mapping[str, Sequence[str]] = dict(zip(function.parameters, given, strict=False))
-        self.moduli, self.quotients = dict[str, Polynomial](), notes.quotients
+        self.remainders, self.quotients = dict[str, tuple[Polynomial, Polynomial]](), notes.quotients
 
     def at(self, position: int) -> HostScope:
         """The same call of the function, at another position."""

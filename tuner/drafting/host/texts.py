@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from tuner.errors import SpaceError
@@ -16,15 +17,27 @@ _MAIN = re.compile(r"\bmain\s*\([^();]*\)\s*\{")
 _LITERAL, _OPTION = re.compile(r'"((?:\\.|[^"\\\n])*)"'), re.compile(r"-D\s*([A-Za-z_]\w*)")
 MOST_FILES, MOST_BYTES = 100, 400_000
 MOST_ROUNDS = 2  # a file that launches the kernel, and a file that calls its function
+MOST_OF_REPOSITORY = 2000  # files
+_REPOSITORY = (".git", ".hg", ".svn")
+_OF_TESTS = re.compile(r"(?i)(?:.*[-_.])?tests?(?:[-_.].*)?|test_?\w+")  # whose launches are small instances
 
 
 def texts(source: Path, folders: Sequence[Path], kernels: Collection[str], named: Sequence[Path] = ()) -> list[str]:
     """The texts that may hold host code of these kernels; empty if none launches them. Files beside the source are
-    read if none are `named`."""
+    read if none are `named`, and if these do not launch them, those of its repository."""
     own = [file for each in (source, *named) for file in _with_headers(each, folders)]
+    beside = [] if named else _beside([source.parent, *folders], own)
+    found = _launching(own, beside, folders, kernels)
+    return found if found or named else _launching(own, _of_repository(source, own, kernels), folders, kernels)
+
+
+def _launching(
+    own: Sequence[Path], beside: Sequence[Path], folders: Sequence[Path], kernels: Collection[str]
+) -> list[str]:
+    """The texts of a source's own files and of those files `beside` that launch these kernels, or call a function that
+    does; empty if none does."""
     files = {file: text for file in own if (text := _read(file))}
     names = set(kernels)
-    beside = [] if named else _beside([source.parent, *folders], own)
     is_program = any(map(_MAIN.search, files.values()))
     left = {file: text for file in beside if (text := _read(file)) and not _defines(text, kernels)}
     left = {file: text for file, text in left.items() if not (is_program and _MAIN.search(text))}  # another program
@@ -56,6 +69,37 @@ def _beside(folders: Sequence[Path], own: Collection[Path]) -> list[Path]:
     known = {file.resolve() for file in own}
     beside = [file for folder in folders for file in sorted(folder.resolve().iterdir()) if file.suffix in _SUFFIXES]
     return [file for file in beside if file.resolve() not in known][:MOST_FILES]
+
+
+def _of_repository(source: Path, own: Collection[Path], kernels: Collection[str]) -> list[Path]:
+    """The files of a source's repository that may hold host code; empty if there are too many, or if kernels of these
+    names are defined in several files, as in several programs."""
+    root = next(
+        (each for each in source.resolve().parents if any((each / name).exists() for name in _REPOSITORY)), None
+    )
+    files, known = [*_below(root)] if root else [], {file.resolve() for file in own}
+    names = [name.encode() for name in kernels]
+    named = [file for file in files if file not in known and any(name in _bytes(file) for name in names)]
+    return [] if any(_defines(_read(file), kernels) for file in named) else named
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """The files below a folder that may hold host code; none if there are too many."""
+    found = list[Path]()
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and not _OF_TESTS.fullmatch(name))
+        kept = (name for name in sorted(names) if not _OF_TESTS.fullmatch(name))
+        found += [Path(folder, name) for name in kept if Path(name).suffix in _SUFFIXES]
+        if len(found) > MOST_OF_REPOSITORY:
+            return
+    yield from found
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes() if file.stat().st_size <= MOST_BYTES else b""
+    except OSError:
+        return b""
 
 
 def _read(file: Path) -> str:
