@@ -11,6 +11,7 @@ from tuner.drafting.arrays.single_blocks import needed
 from tuner.drafting.chosen_sizes import ChosenSizes
 from tuner.drafting.knobs import flags, proposals
 from tuner.drafting.knobs.proposals import Knob
+from tuner.drafting.polynomials import names_in
 from tuner.lockless import cached_property
 from tuner.quoting import shown
 from tuner.space.expressions import arithmetic
@@ -68,7 +69,8 @@ class ChosenKnobs(ChosenSizes):
             ask = f"the source does not read the block size: which macro or number is it in {axis}?"
             reads = self._is_free(self.prototype, at)
             default = number or (256 if self.dimensions == 1 else 16)
-            values = tuple(sorted({*sides, default}))
+            most = proposals.shared_extent(self.own, self.numbers, at)  # a thread has an element of shared memory
+            values = tuple(value for value in sorted({*sides, default}) if value <= max(most or value, default))
             found[f"block_size_{axis}"] = Knob(values, default, "" if reads else ask)
         return proposals.within_limit(found, block_extents)
 
@@ -121,6 +123,16 @@ class ChosenKnobs(ChosenSizes):
             for axis, (one, number) in enumerate(pairs)
         ]
         return [one or self._of_single_block(step, axis, numbers) for axis, one in enumerate(every)]
+
+    def _knobs_of_number(self, step: Prototype, axis: int, extent: str) -> list[str]:
+        """The knobs that divide the thread index on an axis where the block has a number: it may follow from them."""
+        if not extent.isdecimal() or extent == "1":
+            return []
+        indices, thread = self.shapes.indices[self.steps.index(step)], f"threadIdx.{'xyz'[axis]}"
+        every = [*indices.remainders.values(), *indices.quotients.values()]
+        divisors = [divisor for dividend, divisor in every if any(thread in product for product in dividend)]
+        words = {word for divisor in divisors for product in divisor for each in product for word in names_in(each)}
+        return [name for name, knob in self.knobs.items() if name in words and len(knob.values) > 1]
 
     def _of_host(self, step: Prototype, axis: int, found: Collection[str]) -> str:
         """The block size on an axis as the host has it, over the knobs `found`; empty if it has others."""
@@ -215,6 +227,8 @@ class ChosenKnobs(ChosenSizes):
             return f"{ask} host code computes them from sizes"
         if any(self.launched.has_unclear_block(self.steps.index(step), axis) for axis in range(len(block))):
             return f"{ask} host code has others"
+        if knobs := [name for axis in range(len(block)) for name in self._knobs_of_number(step, axis, block[axis])]:
+            return f"{ask} the host's number is right for its {' and '.join(dict.fromkeys(knobs))}"
         numbers = self.launched.block(self.steps.index(step))
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))

@@ -45,7 +45,33 @@ class DraftedGrids:
             return indexed
         if self._facts.waits(self._facts.steps[step]):
             return said  # more blocks than the host launches might wait for ever
-        return [self._blocks(one, other) for one, other in itertools.zip_longest(indexed, said)]
+        every = itertools.zip_longest(indexed, said)
+        return [self._on_axis(step, axis, one, other) for axis, (one, other) in enumerate(every)]
+
+    def _on_axis(self, step: int, axis: int, indexed: str | None, said: str | None) -> str | None:
+        """The extent of a grid: what both say, unless the host's holds for its own numbers only."""
+        if not indexed or self._facts.grids.steps_over(step, [axis]):
+            return self._blocks(indexed, said)
+        is_single = said in ("1", None) and indexed != "1" and self._facts.launched.has_one_block(step, axis)
+        if is_single and self._is_shared(step, axis):
+            return None
+        if not said:
+            return self._blocks(indexed, said)
+        one, other = ({*names_in(each)} for each in (indexed, said))
+        sizes = {*self._facts.sizes, *self._facts.size_macros}
+        if one & sizes and other & sizes and (one & sizes).isdisjoint(other) and other.isdisjoint(self._said.new):
+            return None  # the host was written for two sizes that are one number
+        threads = {*names_in(" ".join(self._facts.block_of(self._facts.steps[step])))} - sizes
+        is_of_host = bool(one & threads) and other.isdisjoint(threads)
+        is_of_numbers = bool(one & sizes) and other.isdisjoint({*sizes, *self._said.new})
+        if not said.isdecimal() and (is_of_host or is_of_numbers):
+            return indexed  # the host's number is right for its block, or its size
+        return self._blocks(indexed, said)
+
+    def _is_shared(self, step: int, axis: int) -> bool:
+        """Whether all blocks along an axis would write the same elements of an array."""
+        roles = self._facts.roles_in(self._facts.steps[step])
+        return any(roles.get(name) != "in" for name in self._facts.grids.of_all_blocks(step, axis))
 
     def blocks_on(self, step: int, axis: int) -> list[str | None]:
         """The blocks of a step on an axis, if any: the host's where a grid-stride loop lets it choose."""

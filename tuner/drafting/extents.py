@@ -123,7 +123,7 @@ class DraftedExtents:
         found = dict[str, str]()
         for at, step in enumerate(self._facts.steps):
             for axis, block in enumerate(self._facts.block_of(step)):
-                if quotient := re.fullmatch(r"(\w+) // (\w+)", block):
+                if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
                     found[f"{quotient[1]} % {quotient[2]} == 0"] = "the block has their quotient of threads"
                 needed = self._facts.threads_of_single_block(step, axis) or []
                 is_single = self.grid(at)[axis : axis + 1] in ([], ["1"])

@@ -113,11 +113,19 @@ class HostLaunches:
         (only, *more), quotients = [*extent] or [()], site.scope.quotients
         if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:
             above, below = (self._by_macros(site, part) for part in quotients[only[0]])
-            return f"{above} // {below}" if above.isidentifier() and below else ""
-        own = {f":{name}#0": name for name in self._numbers}
+            is_plain = above and below and not re.search(r"[-+/]", above + below)
+            return f"{_bracketed(above)} // {_bracketed(below)}" if is_plain and not above.isdecimal() else ""
+        own = self._of_templates(site) | {f":{name}#0": name for name in self._numbers}
         named = {tuple(own.get(each, "") for each in product): factor for product, factor in extent.items()}
         is_known = len(named) == len(extent) and all(map(all, named))
         return written(named) if is_known and (any(named) or more == []) else ""
+
+    def _of_templates(self, site: Site) -> dict[str, str]:
+        """The template parameters for which a launch passes a variable of its own, by that variable."""
+        names = {name for step in self._steps for name in step.template or {}} & site.scalars.keys()
+        given = {name: [*site.scalars[name]] for name in names if set(site.scalars[name].values()) == {1}}
+        single = [(products[0][0], name) for name, products in given.items() if [*map(len, products)] == [1]]
+        return {atom: name for atom, name in single if [each for each, _ in single].count(atom) == 1}
 
     def has_one_block(self, step: int, axis: int) -> bool:
         """Whether all launches of a step have a single block along an axis."""
@@ -206,8 +214,8 @@ def _arrays(terms: Sequence[tuple[Site, Terms]]) -> dict[str, Polynomial | None]
 
 
 def _has_others(site: Site, said: Polynomial | None) -> bool:
-    """Whether an amount has names that the launch does not pass, and that another launch may not have."""
-    return any(name not in site.scalars for product in said or () for name in product)
+    """Whether an amount is a number, or has names that the launch does not pass: another launch may have others."""
+    return said is not None and (set(said) <= {()} or any(n not in site.scalars for product in said for n in product))
 
 
 def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[set[str]]:
@@ -215,6 +223,10 @@ def _grid(terms: Sequence[tuple[Site, Terms]]) -> Iterator[set[str]]:
     every = [(site.grid, term) for site, term in terms if site.grid]
     for axis in range(max((len(grid) for grid, _ in every), default=0)):
         yield {_written(term.blocks(grid[axis], axis)) if axis < len(grid) else "1" for grid, term in every}
+
+
+def _bracketed(text: str) -> str:
+    return text if re.fullmatch(r"\w+", text) else f"({text})"
 
 
 def _names(value: Polynomial) -> Iterator[str]:

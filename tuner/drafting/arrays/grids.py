@@ -59,6 +59,14 @@ class Grids:
         same = [name for name in same if not indices.is_atomic(name)]
         return [*same, *self._indexed(step, {f"blockIdx.{AXES[axis]}", f"globalIdx.{AXES[axis]}"})]
 
+    def of_all_blocks(self, step: int, axis: int) -> list[str]:
+        """The arrays that a step may write whose indices are the same in all blocks along an axis, without atomics."""
+        indices, atoms = self._shapes.indices[step], {f"blockIdx.{AXES[axis]}", f"globalIdx.{AXES[axis]}"}
+        begun = {n for n, (start, _) in indices.loops.items() if any(atoms & {*product} for product in start)}
+        own = {*self._indexed(step, atoms | begun), *indices.others}
+        every = (name for name in self._shapes.written(step) if indices.accesses[name] and name not in own)
+        return [name for name in every if not indices.is_atomic(name)]
+
     def of_threads(self, step: int, axis: int) -> list[str]:
         """The written arrays with an element for each thread along an axis, or with unknown ones."""
         indices, axis_of = self._shapes.indices[step], AXES[axis]

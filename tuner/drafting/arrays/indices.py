@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.drafting.arrays import remainders, straight
+from tuner.drafting.arrays import loops, remainders, straight
 from tuner.drafting.polynomials import Polynomial, added, atom, bare, is_short, text, times
 from tuner.drafting.reader import Reader
 from tuner.space.sources.prototype import matching
@@ -134,16 +134,19 @@ class Indices:
 
     def _definitions(self) -> Iterator[tuple[str, Sequence[str]]]:
         body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
-        steps = dict[str, list[Sequence[str]]]()
+        steps, repeated = dict[str, list[Sequence[str]]](), loops.repeated(body)
         for position, word in enumerate(body):
             if not _NAME.fullmatch(word) or self._is_member(position) or self._is_store(position):
                 continue
             before, after = "".join(body[max(0, position - 2) : position]), "".join(body[position + 1 : position + 3])
             if after[:1] == "=" and after != "==":
                 found.setdefault(word, []).append(self._assigned(position + 2))
-            elif after in ("+=", "++") or before == "++":
+            elif (after in ("+=", "++") or before == "++") and repeated[position]:
                 steps.setdefault(word, []).append(self._assigned(position + 3) if after == "+=" else ("1",))
-            elif re.fullmatch(r"[-*/%&|^]=|--|<<=|>>=", after + "=" * self._is_shifted(position)) or before == "--":
+            elif re.fullmatch(r"[-+*/%&|^]=|--|\+\+|<<=|>>=", after + "=" * self._is_shifted(position)) or before in (
+                "--",
+                "++",
+            ):
                 changed.add(word)
         for name, (words, *more) in found.items():
             if name in changed or any(each != words for each in more):

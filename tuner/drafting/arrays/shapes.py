@@ -294,10 +294,16 @@ class Shapes:
             return dict.fromkeys(texts, left[0])
         if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
             return dict.fromkeys(axes, left[0])
-        if not left and self._has_grid and axes.issuperset(texts):
+        if not left and self._has_grid and axes.issuperset(texts) and not any(map(self._is_bounded, axes)):
             self.new_sizes = [name for name in NEW_SIZES if name not in used][: len(texts)]
             return dict(zip(texts, self.new_sizes, strict=False))
         return {}
+
+    def _is_bounded(self, block: str) -> bool:
+        """Whether a comparison already tells the number of blocks along an axis, by its block index."""
+        atoms = {block, block.replace("blockIdx", "globalIdx")}
+        every = (index for indices in self.indices for index, _ in self.bounds(indices).less)
+        return any(not atoms.isdisjoint(product) for index in every for product in index)
 
     def _of_layout(self, axis: str) -> str:
         """The number of values that a block index along an axis has, as strides tell it: `batch` for b in

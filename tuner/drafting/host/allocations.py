@@ -26,10 +26,11 @@ MOST_STEPS = 8  # names and calls between a launch and its allocation
 
 @dataclass(frozen=True)
 class Allocation:
-    """Allocated memory: a number of bytes, or of elements of the type `element`."""
+    """Allocated memory: a number of bytes, or of elements of the type `element`. `is_of_device`: kernels can use it."""
 
     amount: Polynomial
     element: str = ""
+    is_of_device: bool = False
 
 
 def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation | None:
@@ -41,7 +42,8 @@ def memory(scope: HostScope, words: Sequence[str], steps: int = 0) -> Allocation
     if found := [*_allocated(scope, name, steps)]:
         if any(not each.words for each in function.assignments.get(name, ())):
             return None  # x++
-        return found[0] if len({(text(each.amount), each.element) for each in found}) == 1 else None
+        of_device = [each for each in found if each.is_of_device] or found  # the host may have other memory before
+        return of_device[0] if len({(text(each.amount), each.element) for each in of_device}) == 1 else None
     base = name.partition(".")[0]
     is_own = function.declares(base)
     if base in scope.given and not is_own:
@@ -170,6 +172,7 @@ def _allocated(scope: HostScope, name: str, steps: int) -> Iterator[Allocation]:
             after = matching(function.body, after) + 1
         yield from _assigned(scope, at, after)
         yield from _by_reference(scope, at, after)
+        yield from _by_macro(scope, at, after)
         if "." not in name and steps < MOST_STEPS:
             yield from _by_helper(scope, at, after, steps)
 
@@ -238,7 +241,18 @@ def _by_reference(scope: HostScope, at: int, after: int) -> Iterator[Allocation]
         return
     if start == 0 or body[after] != "," or len(parts) < 2 or not (is_device or "sizeof" in parts[1]):
         return
-    yield Allocation(scope.at(at).polynomial(parts[1]))
+    yield Allocation(scope.at(at).polynomial(parts[1]), is_of_device=is_device)
+
+
+def _by_macro(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
+    """The memory of `CHECK(cudaMalloc, &x, bytes)`, which calls a function that it gets."""
+    body = scope.function.body
+    first = next((i for i in range(at, max(-1, at - MOST_WORDS), -1) if _OF_DEVICES.fullmatch(body[i])), 0)
+    if not first or body[first - 1 : first] != ("(",) or body[first + 1] != "," or body[after : after + 1] != (",",):
+        return
+    parts = split_arguments(body[first : matching(body, first - 1)])
+    if len(parts) > 2 and "&" in parts[1] and parts[1][-1] == body[at]:
+        yield Allocation(scope.at(at).polynomial(parts[2]), is_of_device=True)
 
 
 def _called(body: Sequence[str], opening: int) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tuner.drafting.host.kernel_names import KernelNames
+from tuner.drafting.host.scope import HostScope
 from tuner.drafting.host.sites import Site
 from tuner.drafting.polynomials import Monomial, Polynomial, added, bare, times, written
 from tuner.space.dtypes import DTYPES
@@ -15,6 +16,7 @@ from tuner.space.sources.prototype import Parameter
 _NAME = re.compile(r"\w*:([\w.]+)#\d+")
 _QUOTIENT = re.compile(r"ceil_div\(([^(),]*), [^(),]*\)|(?<!\w)\(([^(),]*?)(?: // [^(),]*)?\)")
 _ONE: Polynomial = {(): 1}
+_PITCHES = ("cudaMallocPitch", "hipMallocPitch")
 LEAST_BLOCK = 32  # threads; a smaller number that divides an array's size may be that of a block by chance
 MOST_NEW = 3  # sizes that no kernel takes
 
@@ -191,13 +193,29 @@ class Terms:
 
         A variable of another function with the name of one that is passed may have the same value.
         """
-        if self._passed.get(name, atom) != atom:
+        if self._passed.get(name, atom) != atom or self._follows(atom, name):
             return None
         if self._new_atoms.get(name, atom) != atom or name in self._names.taken or len(self._new_atoms) >= MOST_NEW:
             return {(name,): 1} if self._new_atoms.get(name) == atom else None
         self._new_atoms[name] = atom
         self.new[name] = self._site.number(atom)
         return {(name,): 1}
+
+    def _follows(self, atom: str, name: str) -> bool:
+        """Whether a variable is no size of its own: an assignment computes it from one that the launch passes, or it is
+        the pitch of an allocation, which the device chooses."""
+        of_name = {function.name: function for function in self._site.scope.program.functions}
+        function = of_name.get(atom.partition(":")[0])
+        if function is None or atom.startswith(":"):
+            return False
+        pitches = (given[1] for call in _PITCHES for _, given in function.calls(call) if len(given) > 1)
+        scope: HostScope | None = self._site.scope
+        while scope is not None and scope.function is not function:
+            scope = scope.caller
+        words = {word for each in function.assignments.get(name, ()) for word in each.words if word.isidentifier()}
+        values = [scope.polynomial([word]) for word in words - {name}] if scope is not None else []
+        passed = [value for each, value in self._site.scalars.items() if each in self._names.sizes and bare(value)]
+        return any(value in passed for value in values) or any(["&", name] == [*each] for each in pitches)
 
     def _quotient(self, dividend: Polynomial, divisor: Polynomial, is_up: bool) -> Polynomial | None:
         above, below = self.said(dividend, self._axis), self._divisor(divisor)

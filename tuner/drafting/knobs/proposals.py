@@ -185,22 +185,39 @@ def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str
 
     In x, y, z; empty unless every axis has one.
     """
-    found = dict[int, str]()
-    threads = [rf"(?:threadIdx\s*\.\s*{axis}|get_local_id\s*\(\s*{number}\s*\))" for number, axis in enumerate("xyz")]
-    names = [
-        "|".join([thread, *(rf"\b{name}\b" for name in re.findall(rf"\b(\w+)\s*=\s*{thread}\s*[;,]", code))])
-        for thread in threads
-    ]
+    found, names = dict[int, str](), [_of_thread(code, axis) for axis in range(dimensions)]
+    for size, index in _shared_indices(code):
+        axis = next((axis for axis in range(dimensions) if re.fullmatch(names[axis], index)), None)
+        if axis is not None and size in knobs:
+            found.setdefault(axis, size)
+    return [found[axis] for axis in range(dimensions)] if len(found) == dimensions else []
+
+
+def _of_thread(code: str, axis: int) -> str:
+    """A pattern of the thread index of an axis, and of the names that it is assigned to."""
+    thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
+    return "|".join([thread, *(rf"\b{name}\b" for name in re.findall(rf"\b(\w+)\s*=\s*{thread}\s*[;,]", code))])
+
+
+def _shared_indices(code: str) -> Iterator[tuple[str, str]]:
+    """The extents of shared arrays that are single words, each with each of its indices."""
     for name, extents in re.findall(
         r"\b(?:__shared__|__local|SHARED|LOCAL)\b[^;{}()]*?\b(\w+)\s*((?:\[[^\]]*\]\s*)+);", code
     ):
         sizes = re.findall(r"\[\s*(\w+)(?:\s*\+\s*1)?\s*\]", extents)
         for indices in re.findall(rf"\b{name}\s*((?:\[[^\[\]]*\]\s*)+)", code):
-            for size, index in zip(sizes, re.findall(r"\[([^\]]*)\]", indices), strict=False):
-                axis = next((axis for axis in range(dimensions) if re.fullmatch(names[axis], index.strip())), None)
-                if axis is not None and size in knobs:
-                    found.setdefault(axis, str(size))
-    return [found[axis] for axis in range(dimensions)] if len(found) == dimensions else []
+            pairs = zip(sizes, re.findall(r"\[([^\]]*)\]", indices), strict=False)
+            yield from ((str(size), str(index).strip()) for size, index in pairs)
+
+
+def shared_extent(code: str, numbers: Mapping[str, int], axis: int) -> int:
+    """The least extent of a shared array that the thread index of an axis indexes; 0 if there is none."""
+    found = [
+        int(size) if size.isdecimal() else numbers[size]
+        for size, index in _shared_indices(code)
+        if (size.isdecimal() or size in numbers) and re.fullmatch(_of_thread(code, axis), index)
+    ]
+    return min(found, default=0)
 
 
 def around(value: int) -> tuple[int, ...]:
