@@ -103,12 +103,20 @@ class ChosenKnobs(ChosenSizes):
         indexed = [
             blocks.extent("xyz"[axis]) or proposals.spaced(self.code, found, axis) for axis in range(self.dimensions)
         ]
-        if named or (all(indexed) and not self.reads_threads):
-            return named or indexed
+        if named and not self._contradicts(step, named, indexed):
+            return named
+        if all(indexed) and (named or not self.reads_threads):
+            return indexed
         shared = proposals.shared_block(self.code, found, self.dimensions)
         if declared and not all(indexed):
             return declared
         return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
+
+    @staticmethod
+    def _contradicts(step: Prototype, named: Sequence[str], indexed: Sequence[str]) -> bool:
+        """Whether indices tell other blocks than knobs with the names of blocks, which the kernel does not read."""
+        pairs = zip(named, indexed, strict=False)
+        return any(other and name != other and name not in step.body for name, other in pairs)
 
     def _known_block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The block size as `_block`, with the host code's number on an axis that the launch may not choose."""
@@ -229,6 +237,10 @@ class ChosenKnobs(ChosenSizes):
             return f"{ask} host code has others"
         if knobs := [name for axis in range(len(block)) for name in self._knobs_of_number(step, axis, block[axis])]:
             return f"{ask} the host's number is right for its {' and '.join(dict.fromkeys(knobs))}"
+        at = self.steps.index(step)
+        multiples = {name for axis in range(len(block)) for name in self.launched.multiples_of_block(at, axis)}
+        if sizes := sorted(multiples & {*self.sizes}):
+            return f"{ask} the host passes a multiple of them for {' and '.join(sizes)}"
         numbers = self.launched.block(self.steps.index(step))
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))

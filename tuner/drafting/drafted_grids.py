@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.drafting.polynomials import names_in, numbers_in
@@ -29,7 +29,7 @@ class DraftedGrids:
 
     def proved(self, step: int) -> list[str | None]:
         """The grid of a step, without what is right for the host's blocks or for arrays of other extents only."""
-        every = [*itertools.zip_longest(self._indexed(step), map(self._without_new, self._said_of(step)))]
+        every = [*itertools.zip_longest(self._indexed(step), self._said_without_new(step))]
         indexed = [
             None if one and self._is_of_arrays(step, at, one, other) else one for at, (one, other) in enumerate(every)
         ]
@@ -38,6 +38,15 @@ class DraftedGrids:
             for at, (_, other) in enumerate(every)
         ]
         return self._grid(step, indexed, said)
+
+    def _said_without_new(self, step: int) -> list[str | None]:
+        """The host's grid of a step, without sizes that only the host has and no array, except arrays by blocks."""
+        shapes, steps_over = self._facts.shapes, self._facts.grids.steps_over
+        found = list[str | None]()
+        for axis, each in enumerate(self._said_of(step)):
+            by_blocks = {n for n in self._known() if shapes.axis_of(n, step) == axis and not steps_over(step, [axis])}
+            found.append(self._without_new(each, by_blocks))
+        return found
 
     def _grid(self, step: int, indexed: list[str | None], said: list[str | None]) -> list[str | None]:
         """The grid of a step from what indices and the host say."""
@@ -91,7 +100,8 @@ class DraftedGrids:
         said = ["1" if self._facts.is_single_block(kernel, axis) else each for axis, each in enumerate(said)]
         while len(said) > max(1, count) and said[-1] in ("1", None):
             said.pop()
-        return said
+        is_read = len(said) <= max(1, count) or not count
+        return said if is_read else [None] * len(said)  # blocks that the kernel does not tell from others
 
     def _blocks(self, indexed: str | None, said: str | None) -> str | None:
         """The extent of a grid: as the host says it, unless indices tell it for the same number of elements."""
@@ -142,9 +152,14 @@ class DraftedGrids:
         of_blocks = [name for name in every if name in known or (said and shapes.axis_of(name, step) != axis)]
         return any(blocks not in " ".join(known.get(name, ())) for name in of_blocks)
 
-    def _without_new(self, blocks: str | None) -> str | None:
-        """The extent of a grid with numbers in place of sizes that only the host has and no array."""
-        known = {word for shape in self._known().values() for each in shape for word in names_in(each)}
+    def _without_new(self, blocks: str | None, by_blocks: Collection[str]) -> str | None:
+        """The extent of a grid with numbers in place of sizes that only the host has and no array. None if only arrays
+        with an element for each block have it: indices do not tell how many blocks there are."""
+        every = {name: {word for each in shape for word in names_in(each)} for name, shape in self._known().items()}
+        known = {word for name, words in every.items() if name not in by_blocks for word in words}
+        of_blocks = {word for name, words in every.items() if name in by_blocks for word in words} - known
+        if of_blocks & {*names_in(blocks or "")} & self._said.new.keys():
+            return None
         for name in set(names_in(blocks or "")) & self._said.new.keys() - known:
             number = self._said.new[name]
             if not number or re.search(rf"\b{name} // [A-Za-z_]", blocks or ""):

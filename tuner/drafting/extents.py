@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tuner.drafting.drafted_grids import DraftedGrids
@@ -120,7 +121,10 @@ class DraftedExtents:
 
     def restrictions(self) -> dict[str, str]:
         """The conditions on blocks, with why: a single one has a thread for each element, a quotient is whole."""
-        found = dict[str, str]()
+        found, knobs = dict[str, str](), self._facts.knobs
+        for name, macro in self._facts.launched.passed_macros().items() if self._facts.program else ():
+            if name in knobs and macro in knobs:
+                found[f"{name} == {macro}"] = "the host passes one for the other"
         for at, step in enumerate(self._facts.steps):
             for axis, block in enumerate(self._facts.block_of(step)):
                 if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
@@ -146,12 +150,31 @@ class DraftedExtents:
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
+        renamed = {name: self._of_said_grid(shape) for name, shape in renamed.items()}
         plain = {
             name: [self._numbered(each, self._of_threads(name)) for each in shape]
             for name, shape in renamed.items()
             if not self._follows_block(name, shape) and not self._is_guessed(name, shape)
         }
-        return {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
+        known = {name: shape for name, shape in plain.items() if self._is_known(" ".join(shape))}
+        return {name: shape for name, shape in known.items() if not self._doubled(known) & {*names_in(" ".join(shape))}}
+
+    def _doubled(self, shapes: Mapping[str, list[str]]) -> set[str]:
+        """The new sizes in shapes from which a scalar follows that is a size in others: it is not free of them."""
+        used = {word for shape in shapes.values() for word in names_in(" ".join(shape))}
+        of_used = [value for name, value in self._said.values.items() if name in used]
+        return {word for value in of_used for word in names_in(value)} & self._said.new.keys() & used
+
+    def _of_said_grid(self, shape: list[str]) -> list[str]:
+        """A shape with the host's number of blocks in the place of a size that indices have for it."""
+        said = {
+            name: each
+            for name, axis in self._facts.shapes.axes_of_new.items()
+            for grid in self._said.grids
+            for each in grid[axis : axis + 1]
+            if each is not None and name not in self._renames
+        }
+        return [said.get(extent, extent) for extent in shape]
 
     def _is_known(self, text: str) -> bool:
         """Whether a space file knows all names of a text."""
@@ -229,7 +252,7 @@ class DraftedExtents:
         """
         names = {each for product in count for each in product}
         new = names & self._said.new.keys()
-        is_constant = bool(new) and new == names and all(self._said.new[each] is not None for each in new)
+        is_constant = bool(new) and new == names and any(self._said.new[each] is not None for each in new)
         is_constant |= set(count) == {()} and count[()] >= LEAST_OF_HOST
         if is_constant and any(self._facts.launched.number(size) is None for size in self._facts.sizes):
             return True
@@ -237,6 +260,8 @@ class DraftedExtents:
         apart = {each for product in self._facts.shapes.strides(name) if len(product) > 1 for each in product}
         words = {word for each in names for word in names_in(each)}
         sizes = {*self._facts.sizes}
+        if apart & sizes - words and any(self._said.new[each] is not None for each in new):
+            return True  # a number of the host beside rows of another length
         if apart & sizes and not words & {*sizes, *self._said.new}:
             return True
         passed = (self._facts.launched.number(size) or 0 for size in self._facts.shapes.reads(name) & sizes - words)

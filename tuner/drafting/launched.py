@@ -109,6 +109,29 @@ class HostLaunches:
             found.append({name for name, value in site.scalars.items() if value in extents and set(value) != {()}})
         return set[str].intersection(*found) if found else set()
 
+    def multiples_of_block(self, step: int, axis: int) -> set[str]:
+        """The scalars for which a launch passes a multiple of its threads on an axis, which have a name."""
+        found = set[str]()
+        for site in self._sites[step]:
+            for extent in (site.block or ())[axis : axis + 1]:
+                (only, *more) = [*extent] or [()]
+                if only and not more:
+                    same = {name: value[only] for name, value in site.scalars.items() if [*value] == [only]}
+                    found |= {
+                        name for name, factor in same.items() if factor > extent[only] > 0 == factor % extent[only]
+                    }
+        return found
+
+    def passed_macros(self) -> dict[str, str]:
+        """The template parameters for which all launches pass a macro or constant of the kernels, by their names."""
+        own, found = {f":{name}#0": name for name in self._numbers}, dict[str, set[str]]()
+        for site in (site for each in self._sites for site in each):
+            for name in {name for step in self._steps for name in step.template or {}} & site.scalars.keys():
+                (only, *more) = [*site.scalars[name]] or [()]
+                is_single = len(only) == 1 and not more and site.scalars[name][only] == 1
+                found.setdefault(name, set()).add(own.get(only[0], "") if is_single else "")
+        return {name: each.pop() for name, each in found.items() if len(each) == 1 and "" not in each}
+
     def _by_macros(self, site: Site, extent: Polynomial) -> str:
         (only, *more), quotients = [*extent] or [()], site.scope.quotients
         if len(only) == 1 and not more and extent[only] == 1 and only[0] in quotients:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -122,4 +123,19 @@ class Grids:
             for product in step
             for name in product
         )
-        return start if start and all(within) else polynomial
+        if not start or not all(within):
+            return polynomial
+        return {} if any(_is_of_blocks(start, step) for step in steps) else start
+
+
+def _is_of_blocks(start: Polynomial, step: Polynomial) -> bool:
+    """Whether a loop that starts at a block index steps over several blocks, whose number is a constant."""
+    for product, factor in start.items():
+        rest = [name for name in product if not name.startswith("blockIdx.")]
+        if len(rest) == len(product) - 1 and len(step) == 1:
+            ((names, number),) = step.items()
+            is_multiple = not Counter(rest) - Counter(names) and number % factor == 0
+            others = [*(Counter(names) - Counter(rest)).elements()]
+            is_grid = any(name.startswith(("gridDim.", "get_global_size")) for name in names)
+            return is_multiple and not is_grid and (bool(others) or number > factor)
+    return False

@@ -318,6 +318,12 @@ class Shapes:
         (only, *more) = found or [()]
         return only[0] if len(only) == 1 and not more else ""
 
+    @property
+    def axes_of_new(self) -> dict[str, int]:
+        """The axes of the blocks whose numbers are new sizes, by these sizes."""
+        every = {f"blockIdx.{axis}": at for at, axis in enumerate(AXES)}
+        return {size: every[index] for index, size in self._open.items() if size in self.new_sizes and index in every}
+
     def _closed(self, extents: Sequence[Extent] | None) -> list[str] | None:
         closed = [each if isinstance(each, str) else self._open.get(each.index) for each in extents or ()]
         return [self.number(each) for each in closed if each] if closed and None not in closed else None
