@@ -138,6 +138,8 @@ class DraftedGrids:
         words = {*names_in(block[0])}
         if not any(p.is_pointer for p in self._facts.steps[step].parameters or ()):
             return True  # no array shows what its threads do
+        if self._facts.grids.of_blocks_of_threads(step, axis):
+            return True  # an array has as many elements as there are threads
         of_threads = self._facts.grids.of_threads(step, axis)
         written = [p.name for p in self._facts.parameters if p.name in of_threads and self._facts.role(p)[0] != "in"]
         return any(words.isdisjoint(names_in(" ".join(self._known().get(name, ())))) for name in written)

@@ -150,7 +150,6 @@ class DraftedExtents:
         renamed = {
             name: [self._grids.renamed(shapes.number(each)) for each in shape] for name, shape in found.items() if shape
         }
-        renamed = {name: self._of_said_grid(shape) for name, shape in renamed.items()}
         plain = {
             name: [self._numbered(each, self._of_threads(name)) for each in shape]
             for name, shape in renamed.items()
@@ -164,17 +163,6 @@ class DraftedExtents:
         used = {word for shape in shapes.values() for word in names_in(" ".join(shape))}
         of_used = [value for name, value in self._said.values.items() if name in used]
         return {word for value in of_used for word in names_in(value)} & self._said.new.keys() & used
-
-    def _of_said_grid(self, shape: list[str]) -> list[str]:
-        """A shape with the host's number of blocks in the place of a size that indices have for it."""
-        said = {
-            name: each
-            for name, axis in self._facts.shapes.axes_of_new.items()
-            for grid in self._said.grids
-            for each in grid[axis : axis + 1]
-            if each is not None and name not in self._renames
-        }
-        return [said.get(extent, extent) for extent in shape]
 
     def _is_known(self, text: str) -> bool:
         """Whether a space file knows all names of a text."""
@@ -305,7 +293,12 @@ class DraftedExtents:
             known = {name: number for name, number in self._said.new.items() if number is not None}
             return [*map(int, indexed or ())] == [known.get(written(count))]
         is_new = not {*(indexed or ())}.isdisjoint(self._facts.shapes.new_sizes)
-        return bool(indexed) and not is_new and not names.isdisjoint(self._said.new) and not self._renames
+        return (
+            bool(indexed)
+            and not is_new
+            and not names.isdisjoint(self._said.new)
+            and not self._renames.keys() - self._said_blocks.keys()
+        )
 
     @cached_property
     def _renames(self) -> dict[str, str]:
@@ -317,4 +310,16 @@ class DraftedExtents:
                 rest = quotient_of(count, product_of(indexed[1:]))
                 if rest is not None and len(rest) == 1 and (only := written(rest)).isidentifier():
                     found[indexed[0]] = only
-        return found
+        return self._said_blocks | found
+
+    @cached_property
+    def _said_blocks(self) -> dict[str, str]:
+        """The host's numbers of blocks for sizes that indices have for them."""
+        axes = self._facts.shapes.axes_of_new.items()
+        return {
+            name: each
+            for name, axis in axes
+            for grid in self._said.grids
+            for each in grid[axis : axis + 1]
+            if each is not None
+        }

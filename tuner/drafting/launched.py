@@ -117,9 +117,8 @@ class HostLaunches:
                 (only, *more) = [*extent] or [()]
                 if only and not more:
                     same = {name: value[only] for name, value in site.scalars.items() if [*value] == [only]}
-                    found |= {
-                        name for name, factor in same.items() if factor > extent[only] > 0 == factor % extent[only]
-                    }
+                    threads = extent[only]
+                    found |= {name for name, factor in same.items() if factor > threads > 0 == factor % threads}
         return found
 
     def passed_macros(self) -> dict[str, str]:

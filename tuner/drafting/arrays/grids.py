@@ -68,6 +68,12 @@ class Grids:
         every = (name for name in self._shapes.written(step) if indices.accesses[name] and name not in own)
         return [name for name in every if not indices.is_atomic(name)]
 
+    def of_blocks_of_threads(self, step: int, axis: int) -> list[str]:
+        """The arrays that a step only reads and whose indices have block and thread along an axis."""
+        block, thread = f"blockIdx.{AXES[axis]}", f"threadIdx.{AXES[axis]}"
+        both = {*self._indexed(step, {block})} & {*self._indexed(step, {thread})}
+        return sorted(both | {*self._indexed(step, {f"globalIdx.{AXES[axis]}"})} - {*self._shapes.written(step)})
+
     def of_threads(self, step: int, axis: int) -> list[str]:
         """The written arrays with an element for each thread along an axis, or with unknown ones."""
         indices, axis_of = self._shapes.indices[step], AXES[axis]

@@ -28,6 +28,7 @@ _OPENCL = {
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # tokens that end an operand of a comparison
 _BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # then the star is a dereference, not a product or a declaration
 _BOUNDS = ("<", ">=")  # `i < n`, and `i >= n` before a return
+_CHANGE = re.compile(r"[-+*/%&|^]=|--|\+\+|<<=|>>=")
 _LEAVES = {"return", "continue", "break", "goto", "exit"}
 MOST_DEPTH = 30  # nested brackets and names; an expression beyond is one atom
 
@@ -143,11 +144,10 @@ class Indices:
                 found.setdefault(word, []).append(self._assigned(position + 2))
             elif (after in ("+=", "++") or before == "++") and repeated[position]:
                 steps.setdefault(word, []).append(self._assigned(position + 3) if after == "+=" else ("1",))
-            elif re.fullmatch(r"[-+*/%&|^]=|--|\+\+|<<=|>>=", after + "=" * self._is_shifted(position)) or before in (
-                "--",
-                "++",
-            ):
+            elif _CHANGE.fullmatch(after + "=" * self._is_shifted(position)) or before in ("--", "++"):
                 changed.add(word)
+                if "+" in after[:1] + before[:1]:
+                    self.unsteady.add(word)  # once, in a block
         for name, (words, *more) in found.items():
             if name in changed or any(each != words for each in more):
                 if any((each[0], each[1:2]) != (name, ("+",)) for each in more):

@@ -1,0 +1,183 @@
+"""What `tune new` concludes from how indices, sizes, blocks and numbers of the host follow from each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.drafts import drafted
+from helpers.processes import Tune
+
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+ASKED = "# ? how many blocks in x, y, z?"
+# Programs, each with lines of its draft.
+PROGRAMS = {
+    "pointers that every thread moves once": (
+        f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i * 3; y += i;"
+        "y[0] = x[0] + x[1] + x[2]; }",
+        ["name: y, dtype: float32, shape: [n]", "name: x, dtype: float32, shape: [n, 3]"],
+    ),
+    "a pointer that a loop moves, too": (
+        f"__global__ void f(float *y, const float *x, int n) {{ {INDEX} if (i >= n) return; x += i;"
+        "for (int k = 0; k < 3; k++) { y[i] += x[0]; x += n; } }",
+        ["guess: x"],
+    ),
+    "a number that is taken apart and put together": (
+        f"__global__ void f(float *y, int n, int w, int h) {{ {INDEX} if (i >= n) return; int column = i % w; i /= w;"
+        "int row = i % h; i /= h; y[(i * h + row) * w + column] = 1; }",
+        ["name: y, dtype: float32, shape: [n]"],
+    ),
+    "a second axis for blocks that the first has no place for": (
+        "__global__ void f(float *y, int n) { int i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;"
+        "if (i < n) y[i] = 1; } dim3 blocks(int n) { if (n > 65535) return dim3(65535, n / 65535 + 1); return n; }"
+        "void run(float *y, int n) { f<<<blocks(n), 256>>>(y, n); }",
+        ["grid: [ceil_div(n, block_size_x), 1]\n"],
+    ),
+    "a variable that changes after its test, in no loop": (
+        f"__global__ void f(float *y, int n, int first) {{ {INDEX} if (i < n) {{ i += first; y[i] = 1; }} }}",
+        ["guess: y"],
+    ),
+    "blocks of the host's number of threads": (
+        "__global__ void f(float *y, int n) { int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);"
+        "if (i < n) y[i] = 1; } void run(float *y, int n) { f<<<(n + 1023) / 1024, 512>>>(y, n); }",
+        ["grid: [ceil_div(n, block_size_x * 2)]\n"],
+    ),
+    "blocks for a number that the host passes": (
+        f"__global__ void f(float *y, const int *at, int n) {{ {INDEX} if (i < n) y[at[n - i]] = 1; }}"
+        "void run(float *y, int *at) { const dim3 block(256); const dim3 grid((40 + block.x - 1) / block.x);"
+        "f<<<grid, block>>>(y, at, 40); }",
+        ["grid: [ceil_div(n, block_size_x)]\n"],
+    ),
+    "axes that the host exchanges": (
+        "__global__ void f(float *y, int rows, int cols) { int r = blockIdx.y * blockDim.y + threadIdx.y;"
+        "int c = blockIdx.x * blockDim.x + threadIdx.x; if (r < rows && c < cols) y[r * cols + c] = 1; }"
+        "void run(float *y, int n, int m) { dim3 b(16, 16), g((n + 15) / 16, (m + 15) / 16); f<<<g, b>>>(y, n, m); }",
+        [ASKED],
+    ),
+    "an axis that the kernel does not read": (
+        f"__global__ void f(float *y, int n) {{ {INDEX} if (i / n < n) y[i] = 1; }}"
+        "void run(float *y, int n) { dim3 g((n + 31) / 32, (n + 31) / 32), b(32, 32); f<<<g, b>>>(y, n); }",
+        [ASKED],
+    ),
+    "an array that all blocks would write, of which the host has one": (
+        f"__global__ void f(float *y, const float *x, int n, int m) {{ {INDEX} if (i < n) {{"
+        "for (int k = 0; k < m; k++) y[k] = x[i * m + k]; } }"
+        "void run(float *y, float *x, int n, int m) { f<<<1, (n + 255) / 256>>>(y, x, n, m); }",
+        [ASKED],
+    ),
+    "a block of template parameters": (
+        "template <int BM, int TM> __global__ void f(float *y, int n) {"
+        "int i = blockIdx.x * BM + threadIdx.x * TM; for (int k = 0; k < TM; k++) if (i + k < n) y[i + k] = 1; }"
+        "void run(float *y, int n) { constexpr int BM = 128; constexpr int TM = 8; dim3 block(BM / TM);"
+        "f<BM, TM><<<(n + BM - 1) / BM, block>>>(y, n); }",
+        ['- {that: "BM % TM == 0", because:', "block: [BM // TM]\n"],
+    ),
+    "a block of a number beside the knobs that it follows from": (
+        "#define COLUMNS 4\n#define ROWS 16\n__global__ void f(float *y, int n) {"
+        "int row = blockIdx.x * ROWS + threadIdx.x / COLUMNS; if (row < n) y[row] = threadIdx.x % COLUMNS; }"
+        "\nvoid run(float *y, int n) { f<<<(n + ROWS - 1) / ROWS, 64>>>(y, n); }",
+        ["# ? how many threads in x, y, z? the host's number is right for its COLUMNS"],
+    ),
+    "a macro that a template parameter gets": (
+        "#define THREADS 256\ntemplate <int BLOCK> __global__ void f(float *y) { __shared__ float s[THREADS];"
+        "s[threadIdx.x] = BLOCK; y[blockIdx.x * blockDim.x + threadIdx.x] = s[threadIdx.x]; }"
+        "\nvoid run(float *y, int n) { f<THREADS><<<n / THREADS, THREADS>>>(y); }",
+        ['- {that: "BLOCK == THREADS", because: the host passes one for the other}'],
+    ),
+    "knobs with names of blocks that the kernel does not read": (
+        "template <int BLOCK_SIZE_X, int THREADS> __global__ void f(float *y, int n) {"
+        "int i = blockIdx.x * THREADS + threadIdx.x; if (i < n) y[i] = 1; }",
+        ["block: [THREADS]\n"],
+    ),
+    "a block of which a size is the double": (
+        "__global__ void f(float *y, int n) { extern __shared__ float s[]; int i = blockIdx.x * n;"
+        "s[threadIdx.x + n / 2] = y[i + threadIdx.x]; y[i + threadIdx.x + n / 2] = s[threadIdx.x]; }"
+        "const int THREADS = 512; const int EACH = 2 * THREADS;"
+        "void run(float *y, int all) { f<<<all / EACH, THREADS, 2 * EACH>>>(y, EACH); }",
+        ["the host passes a multiple of them for n"],
+    ),
+    "more threads than shared memory has elements": (
+        f"__global__ void f(float *y, const float *x, int n) {{ __shared__ float s[256]; {INDEX} int t = threadIdx.x;"
+        "s[t] = i < n ? x[i] : 0; __syncthreads(); if (t == 0) atomicAdd(y, s[0] + s[1]); }",
+        ["block_size_x: [32, 64, 128, 256]"],
+    ),
+    "a number of blocks that a condition changes": (
+        "__global__ void f(float *y, int n, int each) { int i = blockIdx.x * each + threadIdx.x; if (i < n) y[i] = 1; }"
+        "void run(float *y, int n) { int each = 128; int blocks = n / each; if (n % each) blocks += 1;"
+        "f<<<blocks, each>>>(y, n, each); }",
+        [ASKED],
+    ),
+    "a constant number of blocks in a step": (
+        "#define BLOCKS 96\n#define THREADS 128\n__global__ void f(float *y, float *s, int n) {"
+        "int t = blockIdx.x * THREADS + threadIdx.x; for (int i = t; i < n; i += BLOCKS * THREADS) y[i] = s[t]; }"
+        "\nvoid run(float *y, float *s, int n) { f<<<BLOCKS, THREADS>>>(y, s, n); }",
+        ["grid: [BLOCKS]\nblock: [THREADS]\n"],
+    ),
+    "blocks that only arrays by blocks have": (
+        "template <int EACH> __global__ void f(float *y, const float *x, int n) { float sum = 0;"
+        "for (int k = 0; k < EACH; k++) sum += x[(blockIdx.x * EACH + k) * blockDim.x + threadIdx.x];"
+        "if (threadIdx.x == 0) y[blockIdx.x] = sum; } void run(int n) { float *x, *y; const int blocks = 1024;"
+        "cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, blocks * sizeof(float));"
+        "f<4><<<blocks, 256>>>(y, x, n); }",
+        [ASKED],
+    ),
+    "rows of the host's blocks": (
+        "__global__ void f(float *y, int n) { for (int i = threadIdx.x; i < n; i += blockDim.x) {"
+        "y[blockIdx.x * n + i] = 1; } } void run(float *y, int n) { f<<<32, 256>>>(y, n); }",
+        ["shape: [32, n]", "grid: [32]\n"],
+    ),
+    "a capacity beside the length of rows": (
+        f"__global__ void f(float *y, const float *x, const int *at, int n, int w) {{ {INDEX}"
+        "if (i < n) y[i] = x[at[i] * w + 1]; } void run(float *y, int *at, int n, int rows, int w) {"
+        "float *x; int most = 512; cudaMalloc(&x, rows * most * sizeof(float));"
+        "f<<<(n + 255) / 256, 256>>>(y, x, at, n, w); }",
+        ["guess: x"],
+    ),
+    "a pitch that the device chooses": (
+        "__global__ void f(float *y, int w, int h) { int r = blockIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;"
+        "if (c < w) for (int k = 0; k < 2; k++) y[(r + k) * h + c] = 1; } void run(int w, int h) { float *y;"
+        "size_t pitch; cudaMallocPitch(&y, &pitch, w * sizeof(float), h); int row = 0; if (w) row = pitch / 4;"
+        "f<<<dim3((w + 255) / 256, h), 256>>>(y, w, row); }",
+        ["guess: y"],
+    ),
+    "memory by a macro that calls": (
+        "#define CALL(F, ...) if (F(__VA_ARGS__) != 0) exit(1)\n__global__ void f(float *y) { y[threadIdx.x] = 1; }"
+        "\nvoid run(int n) { float *y = new float[8]; CALL(cudaMalloc, (void **)&y, n * sizeof(float));"
+        "f<<<1, 64>>>(y); }",
+        ["name: y, dtype: float32, shape: [n]"],
+    ),
+    "launches for memory of which one is not known": (
+        f"__global__ void f(float *y, int n) {{ {INDEX} if (i < n) y[blockIdx.x] = 1; }} void run(int n) {{"
+        "float *y, *z; int each = n / 256; if (n % 256) each++; cudaMalloc(&y, each * sizeof(float));"
+        "cudaMalloc(&z, sizeof(float)); f<<<each, 256>>>(y, n); f<<<1, 256>>>(z, each); }",
+        ["shape: [\"ceil_div(n, block_size_x)\"]"],
+    ),
+    "a number of the host of which the kernel gets a part": (
+        "#define N 1024\n__global__ void f(float *y, const float *x, int n) { float sum = 0; "
+        f"{INDEX} for (int k = i; k < n; k += gridDim.x * blockDim.x) sum += x[k]; y[i] = sum; }}"
+        "\nvoid run(float *x) { float *y; cudaMalloc(&y, N * sizeof(float)); f<<<8, 128>>>(y, x, N / 4); }",
+        ["guess: y"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_what_follows_from_each_other_is_said_or_asked_for(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, lines = PROGRAMS[what]
+    _, text = drafted(tmp_path, tune, code)
+    assert [line for line in lines if line not in text] == []
+
+
+def test_launches_are_found_in_the_repository_but_not_in_its_tests(tmp_path: Path, tune: Tune) -> None:
+    for folder in (".git", "kernels", "app", "tests"):
+        (tmp_path / folder).mkdir()
+    launch = "void run(float *y, int n) { cudaMalloc(&y, n * sizeof(float)); f<<<n / 4, 64>>>(y); }"
+    (tmp_path / "tests" / "run.cu").write_text("void check(float *y) { f<<<1, 4>>>(y); }")
+    (tmp_path / "app" / "run.cu").write_text(launch)
+    code = "__global__ void f(float *y) { y[blockIdx.x * 4 + threadIdx.x % 4] = 1; }"
+    _, text = drafted(tmp_path / "kernels", tune, code)
+    assert "grid: [(n // 4)]\n" in text
+    (tmp_path / "app" / "other.cu").write_text(code)  # then it is not known which of the two is launched
+    _, text = drafted(tmp_path / "kernels", tune, code)
+    assert ASKED in text
