@@ -38,6 +38,21 @@ PROGRAMS = {
         f"__global__ void f(float *y, int n, int first) {{ {INDEX} if (i < n) {{ i += first; y[i] = 1; }} }}",
         ["guess: y"],
     ),
+    "a larger one of two chosen in the index": (
+        f"__global__ void f(float *y, int first, int n) {{ {INDEX} i = i > first ? i : first; if (i < n) y[i] = 1; }}",
+        [ASKED],
+    ),
+    "a launch of another class's kernel of the same name": (
+        f"__global__ void A::f(float *y, int n, float c) {{ {INDEX} if (i < n) y[i] = c; }}"
+        "void g(float *x) { B::f<<<7, 33>>>(x, 9); } void run(float *y, int n) {"
+        "A::f<<<(n + 127) / 128, 128>>>(y, n, 1.0f); }",
+        ["grid: [ceil_div(n, block_size_x)]\n"],
+    ),
+    "threads of a block in a template parameter": (
+        "template <int NUM_THREADS = 256 / 2> __global__ void f(float *y, int n) {"
+        f"{INDEX} __shared__ float s[NUM_THREADS]; s[threadIdx.x] = 1; if (i < n) y[i] = s[threadIdx.x ^ 1]; }}",
+        ["grid: [ceil_div(n, NUM_THREADS)]\n", "block: [NUM_THREADS]\n", "NUM_THREADS: 128"],
+    ),
     "blocks of the host's number of threads": (
         "__global__ void f(float *y, int n) { int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);"
         "if (i < n) y[i] = 1; } void run(float *y, int n) { f<<<(n + 1023) / 1024, 512>>>(y, n); }",

@@ -123,7 +123,7 @@ class DraftedExtents:
         """The conditions on blocks, with why: a single one has a thread for each element, a quotient is whole."""
         found, knobs = dict[str, str](), self._facts.knobs
         for name, macro in self._facts.launched.passed_macros().items() if self._facts.program else ():
-            if name in knobs and macro in knobs:
+            if name in knobs and macro in knobs and name != macro:
                 found[f"{name} == {macro}"] = "the host passes one for the other"
         for at, step in enumerate(self._facts.steps):
             for axis, block in enumerate(self._facts.block_of(step)):

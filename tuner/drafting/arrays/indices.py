@@ -270,9 +270,20 @@ class Indices:
             is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
             if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
+                if self._chooses(left, right, position + len(sign) + len(right)):
+                    continue
                 if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self.polynomial(left)
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
+
+    def _chooses(self, left: Sequence[str], right: Sequence[str], at: int) -> bool:
+        """Whether a comparison that ends at `at` chooses the larger or smaller one of its sides: `a > b ? a : b`."""
+        while self._body[at : at + 1] == (")",):
+            at += 1
+        first = self._compared(at + 1, 1) if self._body[at : at + 1] == ("?",) else ()
+        colon = at + 1 + len(first)
+        second = self._compared(colon + 1, 1) if first and self._body[colon : colon + 1] == (":",) else ()
+        return bool(second) and {*map(_bare, (first, second))} == {*map(_bare, (left, right))}
 
     def _leaves(self, position: int) -> bool:
         """Whether what a condition at a position guards leaves the kernel or a loop, or is an alternative."""
@@ -299,10 +310,16 @@ class Indices:
         return body[at:end] if step > 0 else body[end + 1 : at + 1]
 
 
-def _limits(words: Sequence[str]) -> list[Sequence[str]]:
-    """The upper limits that an expression implies: a and b for min(a, b), else the expression itself."""
+def _bare(words: Sequence[str]) -> tuple[str, ...]:
+    """An expression without brackets around it."""
     while len(words) > 2 and words[0] == "(" and matching(words, 0) == len(words) - 1:
         words = words[1:-1]
+    return tuple(words)
+
+
+def _limits(words: Sequence[str]) -> list[Sequence[str]]:
+    """The upper limits that an expression implies: a and b for min(a, b), else the expression itself."""
+    words = _bare(words)
     start = 2 if tuple(words[:2]) == ("std", "::") else 0
     if tuple(words[start : start + 2]) != ("min", "(") or matching(words, start + 1) != len(words) - 1:
         return [words]

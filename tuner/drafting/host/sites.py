@@ -86,9 +86,9 @@ def _sites(
     program: HostProgram, step: Prototype, item_bytes: ItemBytes, fields: Mapping[str, StructField], with_callers: bool
 ) -> Iterator[Site]:
     notes, parameters = Notes(), step.parameters or ()
-    for launch in launches(program, step.name, len(parameters)):
-        if not 0 < len(launch.arguments) <= len(parameters):
-            continue
+    found = [each for each in launches(program, step.name, len(parameters)) if each.arguments]
+    whole = [each for each in found if len(each.arguments) == len(parameters)]  # others may be of another class
+    for launch in whole or [each for each in found if len(each.arguments) < len(parameters)]:
         own = HostScope(program, notes, launch.function, launch.position)
         for scope in chains(program, notes, launch.function, launch.position) if with_callers else [own]:
             grid, block = (

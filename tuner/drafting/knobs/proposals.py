@@ -29,7 +29,7 @@ _FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
 _PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
 _NEAR = 200  # characters between related tokens; bounds the time of a match
 _BLOCK_NAME = re.compile(
-    r"(?i)k?_?(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
+    r"(?i)k?_?(block|threads?|n_?threads|num_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
 
 
@@ -68,9 +68,11 @@ def _template_knob(name: str, kind: str, default: str | None, words: Sequence[st
     if kind == "bool":
         values = {"true": True, "1": True, "false": False, "0": False}
         return Knob((False, True), values.get(default or "", False))
-    number = re.fullmatch(r"(\d+)[uUlL]*", default or "")
-    if number:
-        return Knob(around(int(number[1])), int(number[1]))
+    terms = re.fullmatch(r"(\d+)[uUlL]*(?: ([*/]) (\d+))?", default or "")
+    if terms and terms[3] != "0":
+        first, other = int(terms[1]), int(terms[3] or "1")
+        number = first // other if terms[2] == "/" else first * other
+        return Knob(around(number), number)
     return guessed(name, f"its default is `{default}`" if default else "it has no default in the source")
 
 
