@@ -15,7 +15,7 @@ from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
 from tuner.devices.product import HostTimes, Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
-from tuner.families import library_answers, model_files, products
+from tuner.families import library_answers, model_files, one_class, products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
@@ -89,12 +89,14 @@ class FamilyTable:
         library: bool,
         results: Path | None = None,
         exported: Binaries = NO_BINARIES,
+        one_class: bool = False,
     ) -> None:
         """Read the records and time tables of `spaces`.
 
         `scope` has options and types, and defines the order of sizes; their values do not matter. `library`: whether
         the vendor library is a candidate. `results` is the folder of records, by default the user's own. `exported` has
         builds besides those in the build cache, and the names under which records of its kernels are stored.
+        `one_class`: whether only configurations with the default's bits are choices.
         """
         self.spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
@@ -102,7 +104,7 @@ class FamilyTable:
         self._query_of = {id(query.space): query for query in self._queries}
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self.spaces}
-        self._exported, self._library = frozenset(exported.builds), library
+        self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._fallback = Fallback(self._stores, self._queries)
         read = [time_tables.stored(store.files) for store in self._stores]
@@ -195,6 +197,11 @@ class FamilyTable:
         Raises NoConfiguration if none is valid.
         """
         scope = self.scope(sizes)
+        if self._one_class:
+            kernels = zip(self._queries, self._stores, strict=True)
+            for query, candidate in one_class.candidates(kernels, scope, self.device):
+                yield Choice(Instance(query.space, candidate.config, scope), candidate)
+            return
         if not self._exported:
             yield from self._judged(scope)
             return

@@ -50,6 +50,7 @@ def dispatch(
     results: str | Path | None = None,
     binaries: str | Path | None = None,
     wait: bool = False,
+    one_class: bool = False,
 ) -> Dispatcher:
     """A callable for a family of kernels, which launches the fastest one for arrays of any size.
 
@@ -70,6 +71,9 @@ def dispatch(
             `--to dispatch` are used unless `results` is given.
         wait: Whether the first call at a size waits until its kernel is built. Default: if the library is a candidate,
             it serves the calls until then, and another process builds the kernel.
+        one_class: Whether only configurations run whose outputs have the same bits as the default of the family's first
+            kernel that is valid at a size, according to a record of this problem, device and toolchain; without one,
+            the default. The library is then no candidate. See docs/bits.md.
 
     Raises RequestError if the family does not exist or an argument is invalid.
 
@@ -96,8 +100,8 @@ def dispatch(
     if not (device is None or isinstance(device, str | Device)):
         raise RequestError(f"dispatch(device={quoted(device)}): write a device's name")
     return Dispatcher(
-        find(kernels), device, library, sizes or {}, options or {}, Path(results) if results else None,
-        Path(binaries) if binaries else None, wait,
+        find(kernels), device, library and not one_class, sizes or {}, options or {},
+        Path(results) if results else None, Path(binaries) if binaries else None, wait, one_class=one_class,
     )  # fmt: skip
 
 
@@ -118,6 +122,7 @@ class Dispatcher:
         binaries: Path | None,
         wait: bool = False,
         first_call: FirstCall | None = None,
+        one_class: bool = False,
     ) -> None:
         """See `dispatch`; `first_call` says how a call tunes, if it does.
 
@@ -133,6 +138,7 @@ class Dispatcher:
                 )
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options, self._wait, self._first_call = dict(options), wait, first_call
+        self._one_class = one_class
         parsing.parse_options(self._options, op)
         # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
@@ -396,7 +402,7 @@ class Dispatcher:
             scope = self._scope(device, types, dict.fromkeys(op.sizes, 1))
             self._exported.check(device)
             self._tables[key] = FamilyTable(
-                self.family.spaces, device, scope, self._library, self._results, self._exported
+                self.family.spaces, device, scope, self._library, self._results, self._exported, self._one_class
             )
         return self._tables[key]
 
