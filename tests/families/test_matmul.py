@@ -17,7 +17,9 @@ from tuner.catalog import catalog
 from tuner.devices.cuda.blas import gemm
 from tuner.errors import ArgumentError, RequestError
 from tuner.families import products
+from tuner.families.dispatcher import Dispatcher
 from tuner.families.matrices import plans, precisions
+from tuner.families.matrices.matmul import Matmul  # a new one has no earlier plans
 from tuner.families.matrices.stacks import Stack
 from tuner.space.scope import Limits, Scope
 
@@ -78,8 +80,37 @@ def test_operands_may_be_given_transposed() -> None:
 def test_where_no_kernel_has_the_precision_float32_is_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precisions, "LEAST_SIDE", 1)
     monkeypatch.setattr(precisions, "LEAST_PRODUCTS", 1)
-    assert close(tuner.matmul(A, B, precision="fp32x3"), A @ B)
-    assert tuner.matmul.explain(A, B, precision="fp32x3").kernel == tuner.matmul.explain(A, B).kernel
+    assert close(Matmul()(A, B, precision="fp32x3"), A @ B)
+    told, plain = Matmul().explain(A, B, precision="fp32x3"), tuner.matmul.explain(A, B)
+    assert told.kernel == plain.kernel
+    assert told.why == f"{plain.why}; precision 'fp32x3' is set aside: none of its kernels runs on host:0"
+
+
+def test_it_is_told_that_a_product_is_too_small_for_a_precision() -> None:
+    told = str(tuner.matmul.explain(A, B, precision="fp32x3"))
+    assert told.endswith("; precision 'fp32x3' is set aside: M, N or K is below 256")
+    few = np.ones((300, 300), np.float32)
+    told = str(tuner.matmul.explain(few, few, precision="fp32x3"))
+    assert told.endswith("; precision 'fp32x3' is set aside: batch * M * N * K is below 268435456")
+    assert "set aside" not in str(tuner.matmul.explain(few, few))
+
+
+@pytest.mark.parametrize("lies", [lambda b: b, np.asfortranarray], ids=["matrices", "a transposed view"])
+def test_it_is_told_that_a_precision_would_not_be_faster(
+    lies: Callable[[Array], Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = lies(B)
+    monkeypatch.setattr(precisions, "LEAST_SIDE", 1)
+    monkeypatch.setattr(precisions, "LEAST_PRODUCTS", 1)
+    monkeypatch.setitem(precisions.FAMILIES, "fp32x3", ("sgemm",))  # a family with kernels on the host
+    assert "set aside" not in Matmul().explain(A, b, precision="fp32x3").why, "nothing is known of its times"
+    monkeypatch.setattr(Dispatcher, "shortest_ms", lambda *_: 0.5)  # so both take as long
+    told = Matmul().explain(A, b, precision="fp32x3")
+    assert told.why.endswith(
+        "; precision 'fp32x3' is set aside: its kernels are expected to take 0.5 ms, which is not 1.1 times as fast as "
+        "the 0.5 ms expected without it"
+    )
+    assert told.why.startswith(tuner.matmul.explain(A, b).why)
 
 
 def test_a_precision_is_known_and_is_for_float32() -> None:

@@ -78,10 +78,10 @@ class Matmul:
         beta: A factor of the previous content of `out`. Default: 0.
         transpose_a: Whether `a` is given transposed, as [K, M] or [batch, K, M]. Default: False.
         transpose_b: Whether `b` is given transposed, as [N, K] or [batch, N, K]. Default: False.
-        precision: "fp32x3" for a product of float32 matrices by tensor cores, as accurate as in float32. It is slower
-            where numbers of a row of a, or of a column of b, reach far: see docs/fp32x3.md. At sizes where it would not
-            be faster, or if no kernel does it on the device, float32 is multiplied. Default: the operands' own numbers
-            are multiplied.
+        precision: "fp32x3" for a product of float32 matrices by tensor cores, within the bounds of docs/fp32x3.md. It
+            is slower where numbers of a row of a, or of a column of b, reach far. At sizes where it would not be
+            faster, or if no kernel does it on the device, float32 is multiplied; `explain` says why. Default: the
+            operands' own numbers are multiplied.
         wait: Whether to wait until the kernel for these shapes is built. Default: until then, the library multiplies.
 
     Returns `out`, or the new array. Raises ArgumentError if the arrays do not fit together, and RequestError for a
@@ -216,8 +216,7 @@ class Matmul:
             x if repeat is None else treatment.repeated(x, repeat)
             for x, repeat in zip((left, right), repeats, strict=True)
         )
-        names = precisions.families(precision, (batch, *shape[-2:]), stacks[0][2])
-        way = _way(treatment, (treatment.stacked(target), left, right), device, names)
+        way = _way(treatment, (treatment.stacked(target), left, right), device, precision)
         prepare = [
             treatment.preparation(len(x.shape), is_transposed != takes_transposed, repeat, copied)
             for x, is_transposed, takes_transposed, repeat, copied in zip(
@@ -251,8 +250,8 @@ def _shortcut(
     return direct_library(run, current) if isinstance(run, LibraryKernel) else None
 
 
-def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str, names: Names) -> Way:
-    """How the stacks C, A, B are multiplied, by families of these names if they can be.
+def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str, precision: str | None) -> Way:
+    """How the stacks C, A, B are multiplied, with this precision unless there is a reason to set it aside.
 
     Raises ArgumentError for an output whose elements overlap, and RequestError if no kernel multiplies this type on the
     device.
@@ -260,19 +259,44 @@ def _way(treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str, na
     C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
     if not C.is_disjoint:
         raise ArgumentError(f"out: has strides {C.strides}, so its elements overlap in memory; pass another array")
-    way = None
-    if names != precisions.PLAIN:
-        way = _by_kernel(treatment, stacks, (C, A, B), device, names) or _by_copies(
-            treatment, stacks, (C, A, B), device, names
-        )
-    way = (
-        way
-        or _by_kernel(treatment, stacks, (C, A, B), device, precisions.PLAIN)
-        or _by_library((C, A, B), device)
-        or _by_copies(treatment, stacks, (C, A, B), device, precisions.PLAIN)
+    if precision is None:
+        return _plain_way(treatment, stacks, (C, A, B), device)
+    try:
+        return _way_of(precision, treatment, stacks, (C, A, B), device)
+    except precisions.SetAside as reason:
+        way = _plain_way(treatment, stacks, (C, A, B), device)
+        why = f"; precision {quoted(precision)} is set aside: {reason}"
+        return replace(way, explain=lambda *stacks: _adding(why, way.explain(*stacks)))
+
+
+def _adding(why: str, explanation: Explanation) -> Explanation:
+    return replace(explanation, why=explanation.why + why)
+
+
+def _way_of(
+    precision: str, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
+) -> Way:
+    """The way of a precision. Raises SetAside if the plain families are to multiply."""
+    C, A, _ = operands
+    precisions.check_size(C.shape, A.shape[2])
+    names = precisions.FAMILIES[precision]
+    way = _by_kernel(treatment, stacks, operands, device, names) or _by_copies(
+        treatment, stacks, operands, device, names
     )
     if way is None:
-        raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+        raise precisions.SetAside(f"none of its kernels runs on {device}")
+    return way
+
+
+def _plain_way(treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str) -> Way:
+    """The way without a precision."""
+    way = (
+        _by_kernel(treatment, stacks, operands, device, precisions.PLAIN)
+        or _by_library(operands, device)
+        or _by_copies(treatment, stacks, operands, device, precisions.PLAIN)
+    )
+    if way is None:
+        raise RequestError(f"matmul: no kernel multiplies {operands[1].dtype} on {device}; see `tune list`")
     return way
 
 
@@ -299,8 +323,8 @@ def _by_kernel(
         kernel = handle.kernel(*map(treatment.handed, views))
     except (NoConfiguration, TrialError):
         return None
-    if names != precisions.PLAIN and _is_left_to_plain(kernel, handle, device, views):
-        return None
+    if names != precisions.PLAIN:
+        _check_gain(kernel, handle, device, views)
     return Way(handle, (None, None, None), transposed, functools.partial(_explained, handle, how))
 
 
@@ -330,8 +354,8 @@ def _by_copies(
             kernel = handle.kernel(*map(treatment.handed, samples))
         except (NoConfiguration, TrialError):
             continue
-        if names != precisions.PLAIN and _is_left_to_plain(kernel, handle, device, samples):
-            continue
+        if names != precisions.PLAIN:
+            _check_gain(kernel, handle, device, samples)
         who = "no kernel and no library" if names == precisions.PLAIN else "no kernel of that precision"
         why = f"; {who} accepts {_words(operands)}"
         explain = functools.partial(_explained, handle, ", ".join(copied), why=why)
@@ -339,16 +363,15 @@ def _by_copies(
     return None
 
 
-def _is_left_to_plain(kernel: object, handle: Dispatcher, device: str, stacks: Sequence[Any]) -> bool:
-    """Whether families that multiply the operands themselves are probably as fast as this one for these stacks: the
-    library is faster than it, unless it only serves until a kernel is built; or one of their kernels is as fast."""
+def _check_gain(kernel: object, handle: Dispatcher, device: str, stacks: Sequence[Any]) -> None:
+    """Raise SetAside if families that multiply the operands themselves are probably as fast as this one for these
+    stacks: the library is faster than it, unless it only serves until a kernel is built; or one of their kernels is as
+    fast."""
     if isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute):
-        return True
-    if math.prod((*stacks[0].shape, stacks[1].shape[2])) >= precisions.MOST_PRODUCTS_COMPARED:
-        return False
-    plain = _handle((arrays.element(stacks[0]),) * 3, (False, False), device, precisions.PLAIN)
-    own, other = handle.shortest_ms(*stacks), None if plain is None else plain.shortest_ms(*stacks)
-    return own is not None and other is not None and precisions.LEAST_GAIN * own > other
+        raise precisions.SetAside("the library is expected to be faster than its kernels")
+    if math.prod((*stacks[0].shape, stacks[1].shape[2])) < precisions.MOST_PRODUCTS_COMPARED:
+        plain = _handle((arrays.element(stacks[0]),) * 3, (False, False), device, precisions.PLAIN)
+        precisions.check_gain(handle.shortest_ms(*stacks), None if plain is None else plain.shortest_ms(*stacks))
 
 
 def _explained(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:

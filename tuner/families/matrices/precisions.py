@@ -12,6 +12,10 @@ MOST_PRODUCTS_COMPARED = 1 << 33  # of larger products, the plain families are n
 LEAST_GAIN = 1.1  # times the speed of the plain families; with less, what is predicted may be the wrong way round
 
 
+class SetAside(Exception):  # the name of no error: the plain families multiply
+    """Why a product is left to the plain families although the caller asks for a precision."""
+
+
 def check(precision: str | None, element: str) -> None:
     """Raise RequestError for a precision that does not exist, ArgumentError if it is not for operands of this type."""
     if precision is None:
@@ -27,12 +31,22 @@ def check(precision: str | None, element: str) -> None:
         )
 
 
-def families(precision: str | None, shape: tuple[int, ...], depth: int) -> tuple[str, ...]:
-    """The families for a product of this shape, `[batch, M, N]`, and depth.
+def check_size(shape: tuple[int, ...], depth: int) -> None:
+    """Raise SetAside for a product of this shape, `[batch, M, N]`, and depth that is small.
 
-    Small products are those of the plain families, which are faster there, and more accurate if the depth is small.
+    The plain families are faster there, and more accurate if the depth is small.
     """
     batch, rows, columns = shape
-    if precision is None or min(rows, columns, depth) < LEAST_SIDE or rows * columns * depth * batch < LEAST_PRODUCTS:
-        return PLAIN
-    return FAMILIES[precision]
+    if min(rows, columns, depth) < LEAST_SIDE:
+        raise SetAside(f"M, N or K is below {LEAST_SIDE}")
+    if rows * columns * depth * batch < LEAST_PRODUCTS:
+        raise SetAside(f"batch * M * N * K is below {LEAST_PRODUCTS}")
+
+
+def check_gain(own_ms: float | None, plain_ms: float | None) -> None:
+    """Raise SetAside if the plain families are expected to be about as fast."""
+    if own_ms is not None and plain_ms is not None and LEAST_GAIN * own_ms > plain_ms:
+        raise SetAside(
+            f"its kernels are expected to take {own_ms:.3g} ms, which is not {LEAST_GAIN} times as fast as the "
+            f"{plain_ms:.3g} ms expected without it"
+        )
