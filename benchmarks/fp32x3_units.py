@@ -33,6 +33,12 @@ def halves(rows: Array) -> tuple[Array, Array]:
     return first, (rows - first).astype(np.float16).astype(float)
 
 
+def small_numbers(rows: Array) -> Array:
+    """How many numbers of each row count as small; multiples of 2^-24 do not."""
+    size = np.abs(rows).astype(np.float32)
+    return np.asarray(((rows != 0) & (size < SMALL) & (np.float32(0.5) + size - np.float32(0.5) != size)).sum(axis=1))
+
+
 def by_halves(a: Array, b: Array) -> Array:
     """a b^T by three products."""
     (a1, a2), (b1, b2) = halves(a), halves(b)
@@ -59,9 +65,10 @@ def main() -> None:
         exact, size = a @ b.T, np.abs(a) @ np.abs(b).T
         errors = [np.abs(product - exact) / size for product in (in_order(a, b), by_halves(a, b))]
         cells = [f"{each.max():.1e}, {np.median(each):.1e}" for each in errors]
-        small = [(np.abs(each) < SMALL).sum(axis=1) for each in (a, b)]
-        share = np.mean([RARE * (each - 1) <= DEPTH for each in small])
-        again = np.mean(np.abs(by_halves(a, b)) < DOUBT * (small[0][:, None] + small[1]))
+        small, others = ([count(each) for each in (a, b)] for count in (small_numbers, lambda x: (x != 0).sum(axis=1)))
+        share = np.mean([RARE * (few - 1) <= of for few, of in zip(small, others, strict=True)])
+        met = np.minimum(small[0][:, None], others[1]) + np.minimum(small[1], others[0][:, None])
+        again = np.mean(np.abs(by_halves(a, b)) < DOUBT * met)
         print(f"| 2^{r} | {cells[0]} | {cells[1]} | {share:.0%} | {again:.1%} |")
 
 

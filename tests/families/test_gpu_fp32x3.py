@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers.documents import TEXTS, blocks
 from tuner.devices import Device
 from tuner.search.enumeration import enumerate_space
 from tuner.space.config import Config
@@ -311,6 +312,15 @@ def test_matmul_takes_any_layout_and_size(layout: str, torch: Any) -> None:
     assert bool(((d.double() - exact).abs() <= 4 * most).all())
 
 
+def test_the_examples_of_the_page_run(torch: Any) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(TEXTS["docs/fp32x3.md"], "py"):
+        exec(compile(block, "docs/fp32x3.md", "exec"), names)
+    a, b, c = (names[name] for name in "abc")
+    assert bool(((c.double() - a.double() @ b.double()).abs() <= bound(a, b)).all())
+    assert names["launch"].scratch("routes")[HALVES] == names["halves"] > 0
+
+
 def test_a_square_of_1024_is_multiplied_by_tensor_cores_only_where_that_is_asked(torch: Any) -> None:
     a, b = normal(torch, (1024, 1024)), normal(torch, (1024, 1024))
     tuner.matmul(a, b, precision="fp32x3", wait=True)
@@ -318,6 +328,7 @@ def test_a_square_of_1024_is_multiplied_by_tensor_cores_only_where_that_is_asked
     assert not tuner.matmul.explain(a, b).kernel.startswith("sgemm3x")
     few = tuner.matmul.explain(a[:512, :704].contiguous(), b[:704, :896].contiguous(), precision="fp32x3")
     assert not few.kernel.startswith("sgemm3x"), "to split so few numbers takes longer than it saves"
+    assert "precision 'fp32x3' is set aside: " in few.why
     operator = tuner.torch.operator("sgemm3x_test::product", "sgemm3x")
     c = torch.empty((1, 1024, 1024), device="cuda")
     operator.out(c, a[None], b[None])

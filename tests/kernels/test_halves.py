@@ -234,6 +234,17 @@ def test_small_numbers_that_halves_hold_do_not_count() -> None:
     assert not is_small(numbers).any()
 
 
+def test_their_errors_depend_on_how_tensor_cores_align_subnormal_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    script = runpy.run_path(str(BENCHMARKS / "fp32x3_subnormal.py"))
+    a, b = map(lifted, script["operands"](38, 64))
+    assert route(a, b) == "halves"
+    assert not in_doubt(a @ b.T, a, b).any()
+    bound = 83 + script["DEPTH"] / 32
+    assert script["emulated"](38, script["NORMALISED"]) < 0.1 * bound
+    assert script["emulated"](38, script["AS_WRITTEN"]) > bound, "else docs/fp32x3.md warns of nothing"
+
+
 def test_matrices_that_verify_every_route_take_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     file = runpy.run_path(str(BENCHMARKS / "fp32x3_verify.py"))["space"](tmp_path)
