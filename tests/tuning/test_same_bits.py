@@ -103,3 +103,37 @@ def test_whose_bits_vary_or_are_unknown_cannot_be_asked_for(tune: Tune, stage: S
     with pytest.raises(RequestError, match='write "default", "record", or a configuration'):
         tuner.load(file, 16, same_bits_as="best")
     assert tuner.load(file, 16, same_bits_as={"order": 3}).config == {"order": 3}
+
+
+HALF = """\
+void half_written(float *out, const float *x, int n) {
+    for (int i = 0; i < n; i++) out[i] = order ? x[n - 1 - i] : x[n - 1 - i] * 2 - x[n - 1 - i];
+}
+"""
+HALF_WRITTEN = """\
+title: The numbers in reverse order, in the first half of an array
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: out, dtype: float32, shape: [2 * n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  derive: {used: "out[:n]"}
+  reference: {used: "x[::-1]"}
+  tolerance: {used: {rtol: 1.0e-5}}
+kernel: half_written
+source: half_written.c
+languages: [c]
+parameters: {order: [0, 1]}
+"""
+
+
+@pytest.mark.slow
+def test_elements_that_nothing_compares_do_not_make_bits_vary(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "half_written.c").write_text(HALF)
+    file = tmp_path / "half_written.yaml"
+    file.write_text(HALF_WRITTEN)
+    assert tune(file, "64").status == 0
+    record = tune("best", file, "64", "--json").json["record"]
+    assert not bit_classes.do_vary(record["bits"])
+    assert (record["classes"], record["class_size"], record["varying"]) == (1, 2, 0)

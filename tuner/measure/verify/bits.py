@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING
 
 from tuner.space.values.bit_classes import VARIES, digest
 
 if TYPE_CHECKING:
-    from tuner.devices.base import Device
+    from tuner.devices.base import Array, Device
 
 SHARE = 0.005  # of the time of a trial: the most that digests after the first may take
 PROCESSOR_RATE = (
@@ -35,7 +36,12 @@ class RunBits:
         return not self._taken or (self._taken + 1) * self._seconds <= SHARE * elapsed
 
     def add(self, inputs: str, outputs: list[tuple[str, int, int]]) -> None:
-        """Add a run on the set `inputs`: the name, the size in bytes and the 64-bit digest of each output."""
+        """Add a run on the set `inputs`: the name, the size in bytes and the 64-bit digest of each output.
+
+        Without outputs, as nothing was compared, nothing is known of the bits.
+        """
+        if not outputs:
+            return
         found = digest(outputs)
         self.digests[inputs] = found if self.digests.get(inputs, found) == found else VARIES
         self._taken += 1
@@ -44,3 +50,8 @@ class RunBits:
 def seconds_of(device: Device, nbytes: int) -> float:
     """What a digest of so many bytes takes; 0 if that does not matter."""
     return nbytes / PROCESSOR_RATE if device.on_processor else 0.0
+
+
+def digest_of(value: Array) -> int:
+    """The 64-bit digest of a derived value, which the host computes."""
+    return int.from_bytes(hashlib.blake2b(value.tobytes(), digest_size=8).digest(), "little")

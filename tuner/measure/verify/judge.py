@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import SpaceError, WrongResult
 from tuner.measure.answers import python_calls
-from tuner.measure.verify import accumulation
+from tuner.measure.verify import accumulation, bits
 from tuner.measure.verify.comparison import Verdict, compare
 from tuner.space.answers import derivation
 from tuner.space.values.elements import Fetched, Held
@@ -29,8 +29,8 @@ class Judge:
     """Compares the outputs in `buffers` with their answers, on the device if possible.
 
     An output is copied to the host only to name a wrong element, if the device cannot compare it, or if a value is
-    derived from it. `digests` has the name, the bytes and the digest of each output of the last run that was judged
-    with digests.
+    derived from it. `digests` has the name, the size in bytes and the digest of each output and each derived value of
+    the last run that was compared with an answer; it is empty if the run was judged without digests.
     """
 
     digests: list[tuple[str, int, int]]
@@ -49,12 +49,11 @@ class Judge:
         layout.check_outputs()
         if own is not None:
             own.check()
-        digests = {**layout.digests, **(own.digests if own is not None else {})} if with_digests else {}
+        digests = layout.digests if with_digests else {}
         for take in digests.values():
             take()
         counts = self._kernels.counts()
-        sizes = {**self._buffers, **(own.buffers if own is not None else {})}
-        self.digests = [(name, sizes[name].nbytes, counts[name].digest) for name in digests]
+        self.digests = [(name, self._buffers[name].nbytes, counts[name].digest) for name in digests]
         if any(count.wrong for count in counts.values()):
             self._kernels.clear()  # allowed wrong elements must not add up over runs
         inputs = layout.inputs
@@ -64,6 +63,8 @@ class Judge:
             verdicts += [
                 compare(name, Held(value), inputs.answers[name], inputs.bounds[name]) for name, value in derived
             ]
+            if with_digests:
+                self.digests += [(name, value.nbytes, bits.digest_of(value)) for name, value in derived]
         if own is not None:
             own.judge(counts)
         return verdicts

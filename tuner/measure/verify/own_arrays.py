@@ -57,11 +57,9 @@ class OwnArrays:
         return buffer
 
     def bound(self) -> None:
-        """Bind the checks and the digests of outputs, after all arrays have been allocated."""
+        """Bind the checks, after all arrays have been allocated."""
         self._guards = [self._kernels.check_guards(n, b, OUTPUT_GUARD) for n, b in self.buffers.items()]
         self._zeros = {n: self._kernels.check_zero(n, b) for n, b in self.buffers.items() if self._zeroed(n) == "once"}
-        outputs = {n: b for n, b in self.buffers.items() if self._arguments[n].role != "scratch"}
-        self.digests = {name: self._kernels.digest(name, buffer) for name, buffer in outputs.items()}
 
     def prepare(self) -> None:
         """Enqueue the poisoning of the arrays."""
