@@ -154,7 +154,8 @@ def _tied(space: Space, size: str, device: str, winners: list[Config]) -> int:
     times = dict(zip(distinct, (final.times for final in finals.candidates), strict=True))
     opened.close()
     fastest = min((each for each in times.values() if each), key=median)
-    tied = {key for key, own in times.items() if own and verdicts.is_tied(verdicts.ratio(fastest, own))}
+    ratios = {key: verdicts.ratio(fastest, own) for key, own in times.items() if own}
+    tied = {key for key, ratio in ratios.items() if verdicts.is_tied(ratio, median(fastest))}
     return sum(config_key(config) in tied for config in winners)
 
 

@@ -17,6 +17,7 @@ from tuner.store.store import Store
 from tuner.tuning.finals import conclusions
 from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.finals.selection import Selection
+from tuner.tuning.finals.ties import of_times
 from tuner.tuning.ledger.trial import Trial
 
 GPU = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "NVRTC", 1 << 30, Limits())
@@ -41,7 +42,8 @@ def selection(*times: tuple[float, ...], spread: float = 0.001, finals: Finals |
         Finalist(trial(v, again[0] if again else before), Final(around(after, spread, v)), trial(v, before))
         for v, (before, after, *again) in enumerate(times)
     ]
-    return Selection(finalists, finals or Finals())
+    ties = of_times(finalists, lambda one, other: False)
+    return Selection(finalists, finals or Finals(), ties=ties)
 
 
 def test_nothing_is_said_of_finals_that_agree_with_the_search_and_have_a_clear_winner() -> None:
@@ -59,7 +61,7 @@ def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:
 
 
 def test_differences_that_matter_and_overlap_are_too_noisy_to_tell() -> None:
-    many = selection(*((1.0 + v / 20, 1.0 + v / 20) for v in range(7)), spread=0.5)
+    many = selection(*((1.0 + v / 100, 1.0 + v / 100) for v in range(7)), spread=0.1)
     (said,) = conclusions.of(many, GPU)
     first, *named, last = said.splitlines()
     assert first.startswith("too noisy to tell which is the fastest: ")
@@ -74,6 +76,13 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
         "at this size much of a time is launch overhead: the best takes 0.003 ms, a kernel that does nothing 0.002 ms; "
         "tune at a larger size"
     )
+
+
+def test_a_best_by_rule_that_is_slower_than_a_tie_is_no_tie_in_words() -> None:
+    found = selection((1.03, 1.03), (1.0, 1.0), spread=0.1)
+    (said,) = conclusions.of(found, GPU)
+    assert said.startswith("too noisy to tell which is the fastest: ")
+    assert "v=1 (-2.9%" in said
 
 
 @pytest.mark.slow

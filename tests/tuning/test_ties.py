@@ -7,7 +7,9 @@ import random
 import pytest
 
 from tuner.devices.builds.figures import Figures
+from tuner.measure.method import Objective
 from tuner.measure.results import Final, Outcome
+from tuner.space.config import Config
 from tuner.store import verdicts
 from tuner.store.verdicts import Interval
 from tuner.tuning.finals.finalist import Finalist
@@ -21,6 +23,10 @@ def finalist(v: int, times: tuple[float, ...], registers: int | None = None, bit
     figures = Figures(registers, None, None, None)
     outcome = Outcome(times=times, figures=figures, bits={"0": bits} if bits else {})
     return Finalist(Trial({"v": v}, outcome, (times[0],)), Final(times))
+
+
+def other_code(one: Config, other: Config) -> bool:
+    return False
 
 
 def rounds(seed: int, *times: float, noise: float = 0.02, common: float = 0.3) -> list[tuple[float, ...]]:
@@ -42,15 +48,42 @@ def test_the_interval_of_a_median_holds_the_true_one_as_often_as_it_says() -> No
 def test_what_slows_a_round_down_for_all_cancels_out() -> None:
     one, other = rounds(1, 1.0, 1.03)
     assert verdicts.of_times(one).verdict(verdicts.of_times(other)), "their quartiles overlap"
-    assert not verdicts.is_tied(verdicts.ratio(one, other))
+    assert not verdicts.is_tied(verdicts.ratio(one, other), 1.0)
     alone = verdicts.ratio(one, other[:-1])
-    assert verdicts.is_tied(alone), "times of different rounds have nothing in common"
+    assert verdicts.is_tied(alone, 1.0), "times of different rounds have nothing in common"
 
 
 @pytest.mark.parametrize(("time_ms", "is_tied"), [(1.002, True), (1.1, False)])
 def test_a_difference_that_may_be_another_process_s_is_a_tie(time_ms: float, is_tied: bool) -> None:
     one, other = rounds(2, 1.0, time_ms, noise=0.0001)
-    assert verdicts.is_tied(verdicts.ratio(one, other)) == is_tied
+    assert verdicts.is_tied(verdicts.ratio(one, other), 1.0) == is_tied
+
+
+def test_a_fifth_of_a_microsecond_is_a_tie_however_short_the_run() -> None:
+    for micros, is_tied in ((3.15, True), (3.4, False)):
+        one, other = rounds(2, 0.003, micros / 1000, noise=0.0001)
+        assert verdicts.is_tied(verdicts.ratio(one, other), 0.003) == is_tied
+
+
+def test_noise_hides_no_difference_above_a_tenth() -> None:
+    for factor, is_tied in ((1.03, True), (1.2, False)):
+        one, other = rounds(12, 1.0, factor, noise=0.3)
+        found = verdicts.ratio(one, other)
+        assert found.low < 1 < found.high
+        assert (found.middle > 1.1) != is_tied, "what the draw shows"
+        assert verdicts.is_tied(found, 1.0) == is_tied
+
+
+def test_equal_code_is_tied_whatever_its_times() -> None:
+    one, other, third = rounds(8, 1.0, 1.2, 1.3, noise=0.001)
+    field = [finalist(2, one), finalist(1, other), finalist(0, third)]
+
+    def is_same(one: Config, other: Config) -> bool:
+        return {one["v"], other["v"]} <= {1, 2}
+
+    settled = settle(field, TieRule(), ("time",), is_same)
+    assert (settled.order[0].trial.config, settled.decided_by) == ({"v": 1}, "name")
+    assert [tie.finalist.trial.config["v"] for tie in settled.ties] == [2, 1]
 
 
 def test_ties_are_settled_by_the_record_then_the_default_the_class_registers_and_the_name() -> None:
@@ -62,7 +95,7 @@ def test_ties_are_settled_by_the_record_then_the_default_the_class_registers_and
     trials = [each.trial for each in best_first]
 
     def winner(rule: TieRule, of: list[Finalist] = best_first) -> tuple[object, str]:
-        settled = settle(of, rule, ("time",))
+        settled = settle(of, rule, ("time",), other_code)
         assert {tie.finalist.trial.config["v"] for tie in settled.ties} == {f.trial.config["v"] for f in of} - {9}
         assert sorted(f.trial.config["v"] for f in settled.order) == sorted(f.trial.config["v"] for f in of)
         return settled.order[0].trial.config["v"], settled.decided_by
@@ -78,19 +111,24 @@ def test_ties_are_settled_by_the_record_then_the_default_the_class_registers_and
 
 def test_a_clear_winner_needs_no_rule() -> None:
     one, other = rounds(4, 1.0, 1.2)
-    settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}, {"v": 0}), ("time",))
+    settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}, {"v": 0}), ("time",), other_code)
     assert (settled.order[0].trial.config, settled.ties, settled.decided_by) == ({"v": 1}, [], "time")
 
 
-def test_energies_are_not_settled_by_the_rule() -> None:
+def test_energies_and_sustained_times_are_not_settled_by_the_rule() -> None:
     one, other = rounds(5, 1.0, 1.0)
-    settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}), ("energy",))
-    assert settled.order[0].trial.config == {"v": 1}
+    field = [finalist(1, one), finalist(0, other)]
+    cases: list[tuple[TieRule | None, Objective]] = [(TieRule({"v": 0}), "energy"), (None, "time")]
+    for rule, objective in cases:
+        settled = settle(field, rule, (objective,), other_code)
+        assert (settled.order[0].trial.config, settled.decided_by) == ({"v": 1}, ""), "no time decided either"
+        assert len(settled.ties) == 2
 
 
 def test_the_rule_is_the_same_whatever_the_order_of_the_trials() -> None:
     times = rounds(6, *[1.0] * 8)
     field = [finalist(v, own, 32, "a" * 12) for v, own in enumerate(times)]
     orders = [random.Random(seed).sample(field, len(field)) for seed in range(20)]
-    settled = [settle(order, TieRule.of(None, None, [each.trial for each in order]), ("time",)) for order in orders]
+    rules = [TieRule.of(None, None, [each.trial for each in order]) for order in orders]
+    settled = [settle(order, rule, ("time",), other_code) for order, rule in zip(orders, rules, strict=True)]
     assert {each.order[0].trial.config["v"] for each in settled} == {0}

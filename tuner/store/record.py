@@ -54,8 +54,9 @@ class Record:
     bits differ from run to run. `default_class`, and `class` of a runner-up, is 0 if its bits are those of the best;
     others have the same number if their bits are equal; None if unknown or varying. `same_bits_as` is what
     `--same-bits-as` asked for, empty if nothing. `interval` holds the true median time of the best with a probability
-    of 99 %. `tied` are the configurations that noise does not separate from the fastest, the best included, each with
-    the interval of its time over the fastest's; `decided_by` is what decided between them (`tuning.finals.ties`).
+    of 99 %, or less if `rounds` is below eight. `tied` are the best and the fastest of those that are tied, each with
+    the interval of its time over the fastest's; `decided_by` is what decided between them (`tuning.finals.ties`), empty
+    where no rule applies.
 
     `signature` identifies the code, the data and the reference, `code` only the code. `registers`, `spills`,
     `local_memory` (both in bytes per thread) and `occupancy` (an upper bound, 0 to 1) are of the build. `protocol` is

@@ -97,7 +97,7 @@ def _messages(space: Space, groups: Groups, builds: Builds) -> list[str]:
         return [
             _message(name, alike)
             for name, alike in groups.items()
-            if alike and all(_is_same(group[0], other, builds) for group in alike for other in group[1:])
+            if alike and all(is_same(group[0], other, builds) for group in alike for other in group[1:])
         ]
     except (DeviceError, EnvironmentTrouble, SpaceError):
         return []  # the run itself reports them
@@ -115,8 +115,11 @@ def _message(name: str, groups: Sequence[Sequence[Instance]]) -> str:
     )
 
 
-def _is_same(one: Instance, other: Instance, builds: Builds) -> bool:
-    """Whether two instances certainly have the same code, launch and arguments."""
+def is_same(one: Instance, other: Instance, builds: Builds) -> bool:
+    """Whether two instances certainly have the same code, launch and arguments.
+
+    Machine code is compared if `builds` knows both builds, else the preprocessed sources.
+    """
     if not same_code.have_same_arguments(one, other):
         return False
     steps = list(zip(render(one), render(other), strict=True))

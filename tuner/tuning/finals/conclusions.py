@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.space.texts import config_text
 from tuner.store import verdicts
-from tuner.store.verdicts import NOISY, RELEVANT, TIE
+from tuner.store.verdicts import NOISY, TIE
 from tuner.tuning.finals.finalist import is_far
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REASONS = {  # why a configuration is the best of those that are tied
     "record": "the record that is there stays",
     "default": "the default comes before others",
-    "bit class": "most others have the best's bits",
+    "bit class": "more configurations have the best's bits than those of another",
     "registers": "the best takes fewer registers",
     "name": "the best's name comes first",
 }
@@ -27,14 +27,12 @@ LAUNCHES = 2.5  # times the launch overhead: of a shorter time, about half or mo
 
 
 def ties(selection: Selection) -> list[Finalist]:
-    """The finalists, besides the winner, that noise does not separate from the fastest. None if it separates the winner
-    from the fastest, because the objective is not time."""
-    if not selection.finalists:
+    """The finalists, besides the winner, that are tied with the fastest. None if the winner is not, because the
+    objective is not time."""
+    tied = [tie.finalist for tie in selection.ties]
+    if not selection.finalists or selection.finalists[0] not in tied:
         return []
-    best, *others = selection.finalists
-    fastest = min(selection.finalists, key=lambda finalist: finalist.final.time_ms).final.times
-    tied = [each for each in (best, *others) if verdicts.is_tied(verdicts.ratio(fastest, each.final.times))]
-    return tied[1:] if best in tied else []
+    return [each for each in selection.finalists[1:] if each in tied]
 
 
 def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
@@ -79,7 +77,7 @@ def of_energy(selection: Selection) -> Iterator[str]:
 def _tie(best: Finalist, tied: Sequence[Finalist], decided_by: str) -> str:
     """The verdict on one line, with what decided, then a line for each tie."""
     fastest = best.final.time_ms
-    is_noise = any(other.final.time_ms > fastest * (1 + RELEVANT) for other in tied)
+    is_noise = any(verdicts.tie_or_noisy(fastest, other.final.time_ms) == NOISY for other in tied)
     verdict = f"{NOISY} which is the fastest" if is_noise else TIE
     figures = [f"{other.final.time_ms / fastest - 1:+.1%}, spread {other.final.spread:.1%}" for other in tied]
     lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]

@@ -111,7 +111,8 @@ def _promising(trials: Sequence[Trial], ranked: Sequence[Trial]) -> list[Trial]:
 def _is_near(trial: Trial, best: Trial) -> bool:
     """Whether the search's times leave open which of two trials is faster."""
     one, other = (verdicts.of_times(each.outcome.times) for each in (best, trial))
-    return other.time_ms <= (1 + NEAR) * one.time_ms or bool(one.verdict(other))
+    margin = max(NEAR * one.time_ms, verdicts.REPEATABLE_MS)
+    return other.time_ms <= one.time_ms + margin or bool(one.verdict(other))
 
 
 def _front(best_first: Sequence[Trial]) -> list[Trial]:

@@ -15,6 +15,7 @@ from tuner.measure.timing.clock import QUICK_SECONDS
 from tuner.space.config import ConfigKey, config_key
 from tuner.space.texts import config_text
 from tuner.store.record import RUNNERS_UP
+from tuner.tuning.finals.code import Code
 from tuner.tuning.finals.entrants import Entrants
 from tuner.tuning.finals.final_round import FinalRound
 from tuner.tuning.finals.finalist import Finalist
@@ -40,8 +41,9 @@ class Selection:
     """The finalists, the winner first, the Finals of their round, and the runners-up as a record stores them.
 
     `compared` is the number of runs of the best whose outputs were compared one after the other. `ties` are the
-    finalists that noise does not separate from the fastest, the winner included, and `decided_by` says what decided
-    between them. `bits` has the digests of outputs in this round and in the search, by configuration.
+    finalists that noise does not separate from the fastest, and those of their code; `decided_by` says what decided
+    between them, and is empty where no rule applies. `bits` has the digests of outputs in this round and in the search,
+    by configuration.
     """
 
     finalists: list[Finalist]
@@ -92,6 +94,7 @@ def select(
     several, is_short = len(objectives) > 1, quick and among is None
     final_round = FinalRound(worker, ledger, noted, sustained, quick)
     earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
+    code = Code(worker)
     rounds, entrants = 0, Entrants(worker, ledger, final_round, among, preference, is_short)
     while ranked := entrants.ranked():
         announce(len(ranked))
@@ -117,7 +120,7 @@ def select(
             best_first = sorted(admitted, key=lambda finalist: finalist.values(objectives))
             rule = entrants.rule if sustained is None else None  # only the fastest has run back to back
             may_follow = not several and not sustained
-            settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow)
+            settled, compared = _repeated(final_round, worker, best_first, rule, runs, quick, may_follow, code)
             if compared is None or not entrants.admits(settled.order[0].trial):  # many runs may show that its bits vary
                 continue
             most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
@@ -190,6 +193,7 @@ def _repeated(
     runs: int | None,
     quick: bool,
     may_follow: bool,
+    code: Code,
 ) -> tuple[Settlement, int | None]:
     """Settle the finals by `rule`, if there is one, and compare many runs of the winner. Returns their number, too; 0
     without a reference.
@@ -200,7 +204,7 @@ def _repeated(
     task = worker.task
     seconds = None if runs is not None else QUICK_SECONDS if quick else COMPARED_SECONDS
     while best_first:
-        settled = Settlement(best_first) if rule is None else settle(best_first, rule, task.method.objectives)
+        settled = settle(best_first, rule, task.method.objectives, code.is_same)
         if task.space.operation.reference.kind == "none":
             return settled, 0
         winner = settled.order[0]

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
@@ -119,10 +119,7 @@ def record(
         **vars(bits.of(selection, ledger, default)),
         same_bits_as=same_bits_as,
         interval=[*verdicts.interval(final.times)[::2]],
-        tied=[
-            {"config": tie.finalist.trial.config, "low": tie.ratio.low, "high": tie.ratio.high}
-            for tie in selection.ties[:MOST_TIED]
-        ],
+        tied=_tied(selection) if method.objectives[0] == "time" else [],
         decided_by=selection.decided_by,
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
@@ -157,6 +154,14 @@ def detected_rate(runs: int) -> float:
     A rate is the fraction of runs that are wrong, each independently of the others.
     """
     return float(1 - (1 - CONFIDENCE) ** (1 / runs))
+
+
+def _tied(selection: Selection) -> list[dict[str, Any]]:
+    """The ties as a record stores them, the fastest first: the winner and the fastest others, at most MOST_TIED."""
+    best = selection.finalists[0]
+    others = [tie for tie in selection.ties if tie.finalist is not best][: MOST_TIED - 1]
+    kept = [tie for tie in selection.ties if tie.finalist is best or tie in others]
+    return [{"config": tie.finalist.trial.config, "low": tie.ratio.low, "high": tie.ratio.high} for tie in kept]
 
 
 def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:

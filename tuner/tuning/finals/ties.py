@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.trial import Trial
 
 TIME = "time"  # what decided if noise separates the fastest from all others
+RULE_IS_OFF = ""  # what decided where the rule does not apply
 REASONS = ("record", "default", "bit class", "registers", "name")  # what else decides, in this order
+
+
+SameCode = Callable[[Config, Config], bool]
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class TieRule:
 
 @dataclass(frozen=True)
 class Tie:
-    """A finalist that noise does not separate from the fastest, and the interval of its time over the fastest's."""
+    """A finalist that is tied with the fastest, and the interval of its time over the fastest's."""
 
     finalist: Finalist
     ratio: Interval
@@ -66,7 +70,7 @@ class Tie:
 class Settlement:
     """The finalists with the winner first and the others by value, the ties, the winner's included, and what decided.
 
-    There are no ties if the winner is alone.
+    There are no ties if the fastest is alone.
     """
 
     order: list[Finalist]
@@ -74,17 +78,17 @@ class Settlement:
     decided_by: str = TIME
 
 
-def settle(best_first: Sequence[Finalist], rule: TieRule, objectives: Sequence[Objective]) -> Settlement:
-    """Settle the finals. `best_first` are the finalists by value.
+def settle(
+    best_first: Sequence[Finalist], rule: TieRule | None, objectives: Sequence[Objective], is_same_code: SameCode
+) -> Settlement:
+    """Settle the finals by `rule`, if there is one. `best_first` are the finalists by value.
 
     Only times are settled by the rule: there are too few energies to tell what separates them.
     """
-    if len(best_first) < 2 or objectives[0] != "time":
-        return Settlement(list(best_first))
-    fastest = best_first[0].final.times
-    ratios = [(each, verdicts.ratio(fastest, each.final.times)) for each in best_first]
-    tied = [Tie(each, ratio) for each, ratio in ratios if verdicts.is_tied(ratio)]
-    if len(tied) < 2:
+    tied = of_times(best_first, is_same_code)
+    if rule is None or objectives[0] != "time":
+        return Settlement(list(best_first), tied, RULE_IS_OFF)
+    if not tied:
         return Settlement(list(best_first))
     ranks = sorted((rule.rank(tie.finalist.trial), position) for position, tie in enumerate(tied))
     (first, position), (second, _) = ranks[:2]
@@ -92,3 +96,18 @@ def settle(best_first: Sequence[Finalist], rule: TieRule, objectives: Sequence[O
     differing = (reason for reason, one, other in zip(REASONS, first, second, strict=True) if one != other)
     others = [each for each in best_first if each is not winner]
     return Settlement([winner, *others], tied, next(differing, REASONS[-1]))
+
+
+def of_times(finalists: Sequence[Finalist], is_same_code: SameCode) -> list[Tie]:
+    """The finalists that noise does not separate from the fastest, and those of the same code as one of these.
+
+    Empty if the fastest is alone.
+    """
+    if len(finalists) < 2:
+        return []
+    fastest = min(finalists, key=lambda finalist: finalist.final.time_ms).final
+    ties = [Tie(each, verdicts.ratio(fastest.times, each.final.times)) for each in finalists]
+    near = [tie for tie in ties if verdicts.is_tied(tie.ratio, fastest.time_ms)]
+    codes = [tie.finalist.trial.config for tie in near]
+    found = [tie for tie in ties if tie in near or any(is_same_code(tie.finalist.trial.config, c) for c in codes)]
+    return found if len(found) > 1 else []
