@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,15 @@ def test_configurations_with_equal_bits_are_told_and_can_be_asked_for(tune: Tune
     assert named["best"]["config"] == {"order": 2}
     stored = [*Store.of(catalog.load(str(file))).records]
     assert {each.same_bits_as for each in stored} == {"", "default", "order=2"}
+    by_name = {each.same_bits_as: each for each in stored}
+    Store.of(catalog.load(str(file))).put(
+        [
+            replace(by_name["order=2"], same_bits_as=""),
+            replace(by_name["default"], same_bits_as="record", time_ms=by_name["default"].time_ms / 1000),
+        ]
+    )
+    of_record = tune(file, "16", "--json", "--same-bits-as", "record").json
+    assert (of_record["best"]["config"], of_record["stored"]) == ({"order": 2}, True), "the record has other bits now"
 
     exported = tmp_path / "trials.json"
     assert tune("export", file, "16", "--to", "t4", "--output", exported).status == 0

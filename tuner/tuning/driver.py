@@ -17,6 +17,7 @@ from tuner.search.pool import Pool
 from tuner.space.config import Config
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.space.values import bit_classes
 from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.record import Record
@@ -140,7 +141,9 @@ def tune_with(
         has_lost = request.method.objectives[0] == "time" and any(
             finalist.trial.config == old.config for finalist in selection.finalists[1:]
         )  # against times of the same rounds, so that its stored time no longer counts
-        return not request.fresh and not is_wrong and not has_lost and task.space.valid(old.config, crew.scope)
+        has_other_bits = search.preference.same_bits is not None and not _has_same_bits(old, record)
+        is_out = request.fresh or is_wrong or has_lost or has_other_bits
+        return not is_out and task.space.valid(old.config, crew.scope)
 
     stored, kept = False, None
     if record is not None and search.is_lasting and not (stored := checked.store.add(record, competes, NOISE)):
@@ -165,6 +168,11 @@ def tune_with(
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
         kept=kept,
     )
+
+
+def _has_same_bits(old: Record, record: Record | None) -> bool:
+    """Whether a stored record has the bits of this run's; those of "record" change when another becomes the record."""
+    return record is not None and bit_classes.are_same(old.bits, record.bits) is True
 
 
 def _judged(crew: Crew, ledger: Ledger, selected: Callable[[], Selection]) -> tuple[Selection, str | None]:
