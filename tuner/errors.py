@@ -50,7 +50,7 @@ class OptionError(RequestError):
     @property
     def in_python(self) -> str:
         """The message for a program, in which the option is a keyword."""
-        return f"{self.option}={self.fault}" if self.option else self.fault
+        return f"{self.option.replace('-', '_')}={self.fault}" if self.option else self.fault
 
 
 class SpaceError(RequestError):

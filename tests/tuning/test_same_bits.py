@@ -31,7 +31,27 @@ SUM = """
         C[i * N + j] = beta == 0 ? alpha * s : alpha * s + beta * C[i * N + j];
     }
 """
+NEWS = ("bits", "class_size", "interval", "decided_by")
 ORDERS = "{order: [0, 1, 2, 3]}"
+
+BLIND = """
+title: Scale without a reference
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  reference: none
+kernel: blind
+source: blind.c
+languages: [c]
+parameters: {order: [0, 1, 2], pad: [1]}
+default: {order: 0, pad: 1}
+"""
+BLIND_SOURCE = """
+void blind(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] * (order == 2 ? 3 : 2); }
+"""
 
 
 def summing(stage: Stage) -> Path:
@@ -43,6 +63,7 @@ def test_configurations_with_equal_bits_are_told_and_can_be_asked_for(tune: Tune
     file = summing(stage)
     done = tune(file, "16", "--json")
     assert done.status == 0, done.err
+    shown = done.json["best"]
     record = tune("best", file, "16", "--json").json["record"]
     best, classes = record["config"]["order"], {each["config"]["order"]: each.get("class") for each in record["next"]}
     assert (record["classes"], record["varying"]) == (2, 1), "0 and 1, and 2; the bits of 3 vary"
@@ -52,6 +73,7 @@ def test_configurations_with_equal_bits_are_told_and_can_be_asked_for(tune: Tune
     assert classes[2] not in (None, classes[0])
     assert record["class_size"] == {0: 2, 1: 2, 2: 1, 3: 0}[best]
     assert bit_classes.do_vary(record["bits"]) == (best == 3)
+    assert {key: shown[key] for key in NEWS} == {key: record[key] for key in NEWS}
     assert record["interval"][0] <= record["time_ms"] <= record["interval"][1]
 
     alike = tuner.load(file, 16, same_bits_as="default")
@@ -93,7 +115,8 @@ def test_configurations_with_equal_bits_are_told_and_can_be_asked_for(tune: Tune
     }
     assert values == {0: 0, 1: 0, 2: 1, 3: -1}
     said = tune("explain", file, "16", "--no-measure").out
-    assert "4 right configurations give 2 different outputs, bit for bit" in said
+    assert "3 right configurations give 2 different outputs, bit for bit" in said
+    assert "1 more gives other bits from run to run" in said
 
 
 @pytest.mark.slow
@@ -113,6 +136,24 @@ def test_whose_bits_vary_or_are_unknown_cannot_be_asked_for(tune: Tune, stage: S
     with pytest.raises(RequestError, match='write "default", "record", or a configuration'):
         tuner.load(file, 16, same_bits_as="best")
     assert tuner.load(file, 16, same_bits_as={"order": 3}).config == {"order": 3}
+    with pytest.raises(RequestError, match=r"^same_bits_as='order=9': order=9; write default, record, or a value"):
+        tuner.tune(file, 16, same_bits_as={"order": 9}, progress=False)
+    with pytest.raises(RequestError, match=r'^same_bits_as=9: write "default", "record", or a configuration'):
+        tuner.tune(file, 16, same_bits_as=9, progress=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_without_a_reference_no_bits_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
+    file = tmp_path / "blind.yaml"
+    file.write_text(BLIND)
+    (tmp_path / "blind.c").write_text(BLIND_SOURCE)
+    with pytest.raises(RequestError, match=r"^same_bits_as=order=2: the space has `reference: none`, and only outputs"):
+        tuner.tune(file, 16, device="host", results=tmp_path / "store", progress=False, same_bits_as={"order": 2})
+    with pytest.raises(RequestError, match=r'same_bits_as="record": the space has `reference: none`, and only outputs'):
+        tuner.load(file, 16, device="host", results=tmp_path / "store", same_bits_as="record")
+    alone = tuner.load(file, 16, device="host", results=tmp_path / "store", same_bits_as={"order": 2})
+    assert alone.config == {"order": 2, "pad": 1}, "a single value may be left out"
 
 
 HALF = """\

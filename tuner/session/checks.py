@@ -55,3 +55,14 @@ def named_values(**values: Any) -> None:
     for name, value in values.items():
         if value is not None and not isinstance(value, Mapping):
             raise RequestError(f"{name}={quoted(value)}: write a dictionary, or leave it out")
+
+
+def whose_bits(value: Any) -> str | None:
+    """`same_bits_as` as `--same-bits-as` takes it. Raises RequestError."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={each}" for name, each in value.items())
+    if value is not None and not isinstance(value, str):
+        raise RequestError(
+            f'same_bits_as={quoted(value)}: write "default", "record", or a configuration as a dictionary'
+        )
+    return value

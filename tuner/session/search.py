@@ -27,6 +27,7 @@ from tuner.space.chosen import Chosen
 from tuner.space.python.space import PythonSpace
 
 if TYPE_CHECKING:
+    from tuner.space.config import Value
     from tuner.space.model import Space
     from tuner.space.parsing import Size
     from tuner.tuning.exploration import Progress
@@ -54,6 +55,7 @@ def tune(
     fresh: bool = False,
     verify: int | None = None,
     sustained: bool = False,
+    same_bits_as: str | Mapping[str, Value] | None = None,
     storage: str | None = None,
     progress: bool | Progress | None = None,
 ) -> Tuned:
@@ -70,6 +72,8 @@ def tune(
         strategy: A search strategy. Default: brute_force if the budget covers all configurations, else optuna.
         options, types: As for `tuner.load`.
         results: A folder of records, instead of the user's.
+        same_bits_as: Only configurations whose outputs have the same bits as those of "default", of "record", or of a
+            configuration. `tuner.load` finds the result by the same argument.
         progress: False shows nothing. By default, messages are shown, and a bar on a terminal or in a notebook. An
             object receives the events of the run instead.
         The others: the options of `tune KERNEL SIZE` with these names.
@@ -111,6 +115,7 @@ def tune(
             fresh=fresh,
             verify=None if verify is None else checks.whole("verify", verify, COMPARED_RUNS, MOST_COMPARED_RUNS),
             sustained=sustained,
+            same_bits_as=checks.whose_bits(same_bits_as),
             storage=storage,
             results=None if results is None else Path(results),
         )

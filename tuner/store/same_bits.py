@@ -65,11 +65,17 @@ def _target(query: Query, asked: str | Mapping[str, Value], plain: Record | None
     """The configuration whose bits are asked for. Raises RequestError."""
     space, scope = query.space, query.scope
     if isinstance(asked, Mapping):
-        return checked(space, asked, scope).config
+        only = {name: values[0] for name, values in space.parameters.items() if len(values) == 1}
+        return checked(space, {**only, **asked}, scope).config
     if asked == DEFAULT:
         return declared_or_first(space, scope)
     if asked != RECORD:
         raise RequestError(f"same_bits_as={quoted(asked)}: {FORM}")
+    if plain is None and space.operation.reference.kind == "none":
+        raise RequestError(
+            f'{space.name}: same_bits_as="record": the space has `reference: none`, and only outputs that are compared '
+            'with a reference have digests; name a reference and tune again, or write "default"'
+        )
     if plain is None:
         raise RequestError(
             f'{space.name}: same_bits_as="record": no record of this problem, device, toolchain and version of the '

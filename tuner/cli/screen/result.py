@@ -23,7 +23,7 @@ def document(result: Result) -> dict[str, Any]:
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
-        "vs_best_library", "sustained", "verified",
+        "vs_best_library", "sustained", "verified", "bits", "class_size", "interval", "decided_by",
     )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
     return {
