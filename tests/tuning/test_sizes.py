@@ -41,14 +41,16 @@ def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage
 
 @pytest.mark.slow
 def test_the_last_lines_and_the_table_show_what_the_store_keeps(tune: Tune, stage: Stage, host: Device) -> None:
-    file = stage(c_kernel("kept", f"if (mode) usleep(1000); {MULTIPLY}"), "kept", "{mode: [0, 1]}")
+    """The record's configuration is so slow here that the finals leave it out: its time was taken elsewhere."""
+    body = f"if (mode) usleep(mode == 6 ? 80000 : 200); {MULTIPLY}"
+    file = stage(c_kernel("kept", body), "kept", "{mode: [0, 1, 2, 3, 4, 5, 6]}")
     space = catalog.load(str(file))
-    Store.of(space).put([replace(choosy(host, space, [1]), time_ms=1e-5, toolchain=host.toolchain)])
+    Store.of(space).put([replace(choosy(host, space, [6]), time_ms=1e-5, toolchain=host.toolchain)])
     done = tune(file, "8", "16", "--repeats", "1")
     assert "best of this run: mode=0\n" in done.err
-    assert "\nthe store already has a better record and keeps it:\nbest: mode=1\n1e-05 ms" in done.err
+    assert "\nthe store already has a better record and keeps it:\nbest: mode=6\n1e-05 ms" in done.err
     _, *rows = done.out.splitlines()
-    assert [row.split()[-1] for row in rows] == ["mode=0", "mode=1"]
+    assert [row.split()[-1] for row in rows] == ["mode=0", "mode=6"]
 
 
 @pytest.mark.slow
