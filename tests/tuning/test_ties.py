@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from helpers.kernels import Stage, c_kernel
+from tuner import devices
+from tuner.catalog import catalog
 from tuner.devices.builds.figures import Figures
 from tuner.measure.method import Objective
+from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final, Outcome
+from tuner.space import parsing
 from tuner.space.config import Config
+from tuner.space.instance import Instance
+from tuner.space.scope import Scope
+from tuner.space.sources.rendering import render
 from tuner.store import verdicts
 from tuner.store.verdicts import Interval
+from tuner.tuning.finals.code import Code
 from tuner.tuning.finals.finalist import Finalist
 from tuner.tuning.finals.ties import TieRule, settle
 from tuner.tuning.ledger.trial import Trial
@@ -113,6 +124,22 @@ def test_a_clear_winner_needs_no_rule() -> None:
     one, other = rounds(4, 1.0, 1.2)
     settled = settle([finalist(1, one), finalist(0, other)], TieRule({"v": 0}, {"v": 0}), ("time",), other_code)
     assert (settled.order[0].trial.config, settled.ties, settled.decided_by) == ({"v": 1}, [], "time")
+
+
+def test_code_is_compared_as_the_machine_runs_it(stage: Stage) -> None:
+    text = c_kernel("twin", "if (v == 2) C[0] = 1; if (v > 9) C[0] = v;")
+    space = catalog.load(str(stage(text, "twin", "{v: [0, 1, 2]}")))
+    device = devices.open_device("host")
+    sizes = parsing.parse_size("8", space.operation)
+    scope = Scope(sizes, space.operation.options, device.language, device.limits)
+    worker = cast(Supervisor, SimpleNamespace(task=SimpleNamespace(space=space), scope=scope, device=device))
+    compiler = devices.compiler_for(device.kind, device.architecture)
+    assert not Code(worker).is_same({"v": 0}, {"v": 1}), "no build is known, and the texts differ"
+    for v in (0, 1, 2):
+        compiler.build(render(Instance(space, {"v": v}, scope))[0].source)
+    assert Code(worker).is_same({"v": 0}, {"v": 1})
+    assert not Code(worker).is_same({"v": 0}, {"v": 2})
+    device.close()
 
 
 def test_energies_and_sustained_times_are_not_settled_by_the_rule() -> None:
