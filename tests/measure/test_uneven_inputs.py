@@ -32,4 +32,4 @@ def test_the_least_work_wins_whichever_inputs_a_run_finds(tune: Tune, tmp_path: 
     assert done.status == 0, done.err
     best = done.json["best"]
     assert best["config"] == {"a": 4}
-    assert best["spread"] < 0.5  # that of times on one set; over sets it would be more than 1
+    assert best["spread"] < 1, "that of times on one set, on a busy machine too; over sets it would be 1.3 or more"
