@@ -56,6 +56,17 @@ def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
     assert imported.exists() == uses
 
 
+def test_the_ledger_is_imported_while_a_thread_imports_optuna() -> None:
+    """As where a script's devices are open already, so that nothing else is left to wait for."""
+    code = (
+        "import importlib, threading\n"
+        "threading.Thread(target=importlib.import_module, args=('optuna',)).start()\n"
+        "import tuner.tuning.ledger.ledger"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_nothing_slow_is_imported_before_the_worker_is_started() -> None:
     """Optuna, Kernel Tuner and SciPy are imported while it opens the device."""
     names = ["optuna", "kernel_tuner", "scipy", "sklearn", "asyncio"]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import optuna  # noqa: F401  # as a whole first: a thread may be importing it, and parts imported beside that deadlock
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import RequestError
