@@ -139,7 +139,7 @@ def test_whose_bits_vary_or_are_unknown_cannot_be_asked_for(tune: Tune, stage: S
     with pytest.raises(RequestError, match=r"^same_bits_as='order=9': order=9; write default, record, or a value"):
         tuner.tune(file, 16, same_bits_as={"order": 9}, progress=False)
     with pytest.raises(RequestError, match=r'^same_bits_as=9: write "default", "record", or a configuration'):
-        tuner.tune(file, 16, same_bits_as=9, progress=False)  # type: ignore[arg-type]
+        tuner.tune(file, 16, same_bits_as=9, progress=False)  # type: ignore[arg-type]  # a wrong type is what this tests
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.errors import NoConfiguration
+from tuner.space.values.bit_classes import DEFAULT
 from tuner.store import same_bits
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def candidates(
         asked = replace(query, scope=scope, conditions=device.conditions)
         toolchain = device.toolchain_of(asked.space.compiler_of(device.language))
         try:
-            found = same_bits.candidates(store.records, asked, toolchain, same_bits.DEFAULT)
+            found = same_bits.candidates(store.records, asked, toolchain, DEFAULT)
         except NoConfiguration as error:
             failure = error
             continue

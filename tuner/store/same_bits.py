@@ -12,6 +12,7 @@ from tuner.space.config import Config, config_key
 from tuner.space.default import declared_or_first
 from tuner.space.instance import checked
 from tuner.space.values import bit_classes
+from tuner.space.values.bit_classes import DEFAULT, RECORD
 from tuner.store.lookup import Candidate
 from tuner.store.rejected import Rejections
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tuner.store.lookup import Query
     from tuner.store.record import Record
 
-DEFAULT, RECORD = "default", "record"
 FORM = 'write "default", "record", or a configuration such as {"block_size_x": 32}'
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 Bits = Mapping[str, str]  # digests of a configuration's outputs, by the name of the input set
 Key = TypeVar("Key", bound=Hashable)
+DEFAULT, RECORD = "default", "record"  # whose bits can be asked for, besides those of a named configuration
 VARIES = "varies"  # in place of a digest: runs on the same inputs gave different bits
 DIGITS = 12  # hexadecimal ones of a digest: 48 bits
 MOST_SETS = 64  # of a record, which is untrusted input

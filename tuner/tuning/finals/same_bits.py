@@ -10,6 +10,7 @@ from tuner.errors import OptionError
 from tuner.space.config import Config, config_key
 from tuner.space.texts import config_text
 from tuner.space.values import bit_classes
+from tuner.space.values.bit_classes import DEFAULT, RECORD
 
 if TYPE_CHECKING:
     from tuner.space.config import Value
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger.ledger import Ledger
     from tuner.tuning.ledger.trial import Trial
 
-DEFAULT, RECORD = "default", "record"
 OPTION = "same-bits-as"
 
 
