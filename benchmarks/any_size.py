@@ -243,7 +243,7 @@ def measured(
     """All of them at one size. Raises TunerError where that cannot be measured."""
     op = family.operation
     space = next(s for s in family.spaces if device.language in s.languages)
-    scope = Scope(sizes, parsing.parse_options({}, op), device.language, device.limits, types)
+    scope = op.own(Scope(sizes, parsing.parse_options({}, op), device.language, device.limits, types))
     with turns.taken(device.place):
         bench = Workbench(device, space, scope)
     arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
