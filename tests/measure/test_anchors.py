@@ -20,6 +20,7 @@ from tuner.devices.base import Library
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
 from tuner.measure.results import Finals
+from tuner.space.values import bit_classes
 
 SLEEP_MS = 50.0  # far more than a product takes on a busy machine
 
@@ -42,7 +43,8 @@ class Product:
                 raise RuntimeError("no such algorithm on this device")
             case "slow":
                 time.sleep(SLEEP_MS / 1e3)
-        product = np.einsum("ik,kj", self._matrices["A"], self._matrices["B"])  # by one thread
+        # By one thread, and in doubles: the bits differ from those of a kernel.
+        product = np.einsum("ik,kj", self._matrices["A"], self._matrices["B"], dtype=np.float64)
         self._matrices["C"][:] = 0.99 * product if self._how == "wrong" else product
 
 
@@ -75,6 +77,7 @@ def test_the_fastest_algorithm_that_is_right_stands_beside_the_default() -> None
     assert found.best_library is not None
     assert (found.library.library, found.best_library.library) == ("BLAS 1", "BLAS 1, plain")
     assert len(found.best_library.times) == len(found.candidates[0].times), "in the same rounds"
+    assert not bit_classes.do_vary(found.candidates[0].bits), "the libraries' bits are not the kernel's"
 
 
 @pytest.mark.slow

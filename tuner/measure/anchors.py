@@ -32,12 +32,14 @@ class Anchors:
     @functools.cached_property
     def default(self) -> Library | None:
         """The algorithm that the vendor library chooses; None if there is none, or it is wrong."""
+        self._workbench.bits = None  # those of a library are no configuration's
         library = _attempt(self._workbench.library)
         return library if library is not None and self._is_right(library) else None
 
     @functools.cached_property
     def fastest(self) -> Sequence[Library]:
         """The fastest algorithms after a screening round; the finals decide which of them is best."""
+        self._workbench.bits = None
         right = [call for call in _attempt(self._workbench.library_algorithms) or () if self._is_right(call)]
         timed = [(_attempt(functools.partial(self._stopwatch.time, call)), call) for call in right]
         least = min((time for time, _ in timed if time is not None), default=0.0)
