@@ -50,6 +50,15 @@ def taken(place: str, is_over: Callable[[], bool] = lambda: False) -> Iterator[N
         yield
 
 
+def are_free(place: str) -> bool:
+    """Whether no process has its turn on the device `place` at this moment. True if there are no turns."""
+    try:
+        with open(_file(place), "r+b", buffering=0, opener=_created) as lock:
+            return _locked(lock.fileno())
+    except (OSError, RequestError):
+        return True
+
+
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """A block within a turn that this thread, or another process on its behalf, already holds."""

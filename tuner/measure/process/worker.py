@@ -31,7 +31,7 @@ from tuner.errors import OutOfMemory
 from tuner.measure import feasibility, turns
 from tuner.measure.answers import function_objects
 from tuner.measure.method import Method
-from tuner.measure.process import replies
+from tuner.measure.process import replies, warmth
 from tuner.measure.process.workbench_cache import WorkbenchCache
 from tuner.space import launch_form, snapshot
 from tuner.space.answers.cache import ReferenceCache
@@ -111,13 +111,19 @@ def _serve(
             notes = bench.notes()
         channel.reply({"missed_cases": bench.workbench.missed_cases, "notes": notes})
     files = replies.open_files()
-    for request in requests:
+    while (request := _next(requests, device, channel)) is not None:
         if "space" in request:
             return request
         answer = replies.attempt(functools.partial(_answer, bench, request, channel))
         is_clean = not replies.has_children() and replies.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
+
+
+def _next(requests: Iterator[dict[str, Any]], device: Device, channel: replies.Channel) -> dict[str, Any] | None:
+    """The next request; None when the supervisor is gone. The device keeps its working clocks until it comes."""
+    warmth.keep(device, lambda seconds: not channel.is_idle_for(seconds))
+    return next(requests, None)
 
 
 def _import_ahead(task: dict[str, Any]) -> None:
