@@ -96,6 +96,7 @@ def select(
     earlier: dict[ConfigKey, Trial] = {}  # the original search trials of finalists that were measured again
     code = Code(worker)
     rounds, entrants = 0, Entrants(worker, ledger, final_round, among, preference, is_short)
+    entrants.look_again()
     while ranked := entrants.ranked():
         announce(len(ranked))
         if sustained is not None:
