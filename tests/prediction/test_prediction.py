@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy
 import pytest
 
 import tuner
@@ -19,6 +20,7 @@ from tuner.devices import Device
 from tuner.devices.product import Tiles
 from tuner.exchange import recording
 from tuner.prediction import array_file
+from tuner.prediction.array_file import ArrayFile
 from tuner.prediction.grids import Measured
 from tuner.prediction.model import TimeModel
 from tuner.prediction.trained import FORMAT, Trained
@@ -480,6 +482,22 @@ def test_a_file_of_a_model_that_is_damaged_is_refused(at: int) -> None:
     content[at] ^= 1
     with pytest.raises(ValueError, match=r"\w"):
         Trained.of_file(array_file.read(bytes(content), FORMAT, FORM))
+
+
+def test_blocks_may_be_compressed_to_less_and_are_read_alike_but_not_damaged_ones() -> None:
+    arrays = {"times": numpy.arange(5000, dtype=numpy.uint16) * 7, "none": numpy.zeros((0, 3))}
+    plain, small = (array_file.packed("a test", 1, {"of": "both"}, [arrays], small=each) for each in (False, True))
+    assert len(small) < len(plain)
+    for data in (plain, small):
+        file = array_file.read(data, "a test", 1)
+        assert file.header == {"of": "both"}
+        assert {name: array.tolist() for name, array in file.arrays(0).items()} == {
+            name: array.tolist() for name, array in arrays.items()
+        }
+    assert array_file.read(plain, "a test", 1).digests == array_file.read(small, "a test", 1).digests
+    cut = ArrayFile({}, [{"digest": "", "small": 1, "arrays": []}], [small[-40:-3]])
+    with pytest.raises(ValueError, match=r"LZMA|cut off"):
+        cut.arrays(0)
 
 
 @pytest.mark.slow

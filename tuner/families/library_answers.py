@@ -76,4 +76,4 @@ def write(answers: Answers, path: Path) -> None:
         "whole": np.array([(t.tile_count, t.blocks, t.algorithm, t.cut[0], t.cut[2]) for t in rows], np.int64),
         "fractions": np.array([(t.whole, t.at_once, t.cut[1]) for t in rows], np.float64),
     }
-    paths.replace(path, array_file.packed(FORMAT, VERSION, {"library": library}, [arrays]))
+    paths.replace(path, array_file.packed(FORMAT, VERSION, {"library": library}, [arrays], small=True))

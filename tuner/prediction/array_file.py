@@ -1,7 +1,9 @@
 """Arrays in one compressed file: a line that names the format, a JSON header, and blocks of arrays.
 
 Blocks are read one by one, when they are needed. The bytes of each array are stored in planes, all first bytes before
-all second bytes, because similar bytes compress better side by side.
+all second bytes, because similar bytes compress better side by side. A block is compressed by zlib, or if `small` by
+LZMA: a seventh less, but longer to read (hgemm's 246,000 times: 0.17 s in place of 0.13), for files that no first call
+waits for.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 MOST = 1 << 28  # bytes of a block or a header, so that a wrong file cannot fill the memory
 LEVEL = 9
+SMALL: list[dict[str, int]] = [{"id": 0x21, "preset": 9, "dict_size": 1 << 22, "lc": 0, "lp": 0, "pb": 0}]  # LZMA2
 DIGEST = 16  # hexadecimal digits
 KINDS = "biuf"  # of arrays
 
@@ -34,7 +37,8 @@ class ArrayFile:
     def arrays(self, number: int) -> dict[str, np.ndarray[Any, Any]]:
         """The arrays of a block, by name. Raises ValueError if it is damaged."""
         try:
-            about, data = self._described[number], _expanded(self._blocks[number])
+            about = self._described[number]
+            data = _expanded(self._blocks[number], bool(about.get("small")))
             arrays, at = {}, 0
             for name, kind, shape in about["arrays"]:
                 dtype = np.dtype(kind)
@@ -49,15 +53,15 @@ class ArrayFile:
         return arrays
 
 
-def packed(form: str, version: int, header: Mapping[str, Any], blocks: Sequence[Arrays]) -> bytes:
+def packed(form: str, version: int, header: Mapping[str, Any], blocks: Sequence[Arrays], small: bool = False) -> bytes:
     """The bytes of a file of this format and version."""
     described, contents = [], []
     for arrays in blocks:
         data = b"".join(_planes(array) for array in arrays.values())
-        contents.append(zlib.compress(data, LEVEL))
+        contents.append(_small(data) if small else zlib.compress(data, LEVEL))
         shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
         sums = {"sum": zlib.crc32(contents[-1]), "digest": hashlib.sha256(data).hexdigest()[:DIGEST]}
-        described.append({"bytes": len(contents[-1]), **sums, "arrays": shapes})
+        described.append({"bytes": len(contents[-1]), **sums, **({"small": 1} if small else {}), "arrays": shapes})
     head = zlib.compress(json.dumps([header, described], separators=(",", ":")).encode(), LEVEL)
     return f"{form} {version} {len(head)}\n".encode() + head + b"".join(contents)
 
@@ -92,10 +96,25 @@ def _planes(array: np.ndarray[Any, Any]) -> bytes:
     return np.ascontiguousarray(flat.view(np.uint8).reshape(len(flat), array.dtype.itemsize).T).tobytes()
 
 
-def _expanded(data: bytes) -> bytes:
+def _small(data: bytes) -> bytes:
+    import lzma  # few read or write such a file
+
+    return lzma.compress(data, lzma.FORMAT_RAW, filters=SMALL)
+
+
+def _expanded(data: bytes, is_small: bool = False) -> bytes:
     """The decompressed bytes. Raises ValueError if they are too many, or if some are missing."""
-    stream = zlib.decompressobj()
-    expanded = stream.decompress(data, MOST)
+    if is_small:
+        import lzma
+
+        stream: Any = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL)
+        try:
+            expanded: bytes = stream.decompress(data, MOST)
+        except lzma.LZMAError as error:
+            raise ValueError(f"LZMAError: {error}") from None
+    else:
+        stream = zlib.decompressobj()
+        expanded = stream.decompress(data, MOST)
     if not stream.eof:
         raise ValueError("it is cut off, or too large")
     return expanded

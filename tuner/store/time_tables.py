@@ -176,7 +176,7 @@ def text(kernel: str, tables: Iterable[TimeTable]) -> str:
 def _packed(kernel: str, tables: Sequence[TimeTable]) -> bytes:
     heads = [{**t.about(), "count": t.count, "configs": [*t.configs.values()]} for t in tables]
     return array_file.packed(
-        FORMAT, VERSION, {"kernel": kernel, "tables": heads}, [table.to_arrays() for table in tables]
+        FORMAT, VERSION, {"kernel": kernel, "tables": heads}, [table.to_arrays() for table in tables], small=True
     )
 
 
