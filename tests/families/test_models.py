@@ -209,6 +209,18 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
     assert {each[-1] for each in ways.values()} == {ways[1, 1][-1]}, "a long kernel hides what the host does"
 
 
+def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_the_library_on_the_device() -> None:
+    """A CUDA graph of such calls would wait for the device alone."""
+    device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04))
+    ways = {}
+    for shape in ((100, 1000, 8192), (128, 2048, 4096)):
+        assert first(device, *shape).space is None
+        sizes = dict(zip("MNK", shape, strict=True)) | {"batch": 1}
+        kernel, library = (table("hgemm", library=each).shortest_ms(sizes) or 0.0 for each in (False, True))
+        ways[kernel / library > 1.4] = first(saving, *shape).space is None
+    assert ways == {True: True, False: False}
+
+
 def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both() -> None:
     halves, plain = table("sgemm3x"), table("sgemm")
 
