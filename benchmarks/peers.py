@@ -86,6 +86,9 @@ class SameConditions:
         elif self._kinds[id(self._call)] == CEILING:
             self._call()  # its arrays are its own: now the caches hold of them what they hold of the others'
 
+    def may_repeat(self) -> bool:
+        return False
+
     def check(self) -> None:
         if isinstance(self._call, Peer):
             self._call.deliver()

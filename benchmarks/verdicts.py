@@ -5,10 +5,11 @@
 
 Each kernel is tuned `--repeats` times over a small space of its own parameters, all of it, and as often with a budget
 of three quarters of it, other seeds and the default strategy. (A random third of a space in which nothing is tied holds
-the best in a third of the runs, whatever the finals do.) Each run has worker processes, a store and a ledger of its own; builds
-come from one cache. For each kernel, the table has how often the most frequent winner won, of how many runs; the same
-if the fastest of the finals won instead of the one that the rule chooses; and how many winners of the budgeted runs
-one last final round of them all calls tied with its fastest. In the end it prints how often the goal, 19 of 20, is met.
+the best in a third of the runs, whatever the finals do.) Each run has worker processes, a store and a ledger of its
+own; builds come from one cache. For each kernel, the table has how often the most frequent winner won, of how many
+runs; the same if the fastest of the finals won instead of the one that the rule chooses; and how many winners of the
+budgeted runs one last final round of them all calls tied with its fastest. In the end it prints how often the goal, 19
+of 20, is met.
 """
 
 from __future__ import annotations

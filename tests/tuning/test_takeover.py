@@ -106,7 +106,7 @@ def test_another_set_of_parameters_and_a_fresh_start_take_over_nothing(run: Run)
     assert known(run("{v: [0, 1]}", "--fresh", "--budget", "1")) == 0
 
 
-@pytest.mark.parametrize(("method", "count"), [(Method(), 1), (Method(cold=True), 0), (Method(repeats=3), 0)])
+@pytest.mark.parametrize(("method", "count"), [(Method(), 1), (Method(deployment="cold"), 0), (Method(repeats=3), 0)])
 def test_another_way_of_measuring_takes_over_nothing(method: Method, count: int, stage: Stage) -> None:
     def opened(parameters: str, method: Method) -> Ledger:
         space = catalog.load(str(stage(c_kernel("listed", MULTIPLY), "listed", parameters)))

@@ -158,6 +158,13 @@ class Device(ABC):
         device can do so, because it would otherwise wait for the host."""
         return self.bind(work, handles)
 
+    def bind_graph(self, work: Work, handles: Sequence[Any], count: int) -> Callable[[], None]:
+        """Like `bind`, for measurements: a call that launches a graph of `count` times `work` on the default stream.
+
+        Raises LaunchError if the device has no graphs, or if the host decides between launches.
+        """
+        raise LaunchError(f"{self.kind}: has no graphs")
+
     @abstractmethod
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         """A function that checks its arrays and enqueues `work` once. It takes the caller's arrays, the caller's stream

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
+from tuner.devices.deployments import ISOLATED, Deployment
 from tuner.devices.product import HostTimes, Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
-from tuner.families import library_answers, model_files, one_class, products
+from tuner.families import as_deployed, library_answers, model_files, one_class, products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.fallback import Fallback
@@ -94,13 +95,15 @@ class FamilyTable:
         results: Path | None = None,
         exported: Binaries = NO_BINARIES,
         one_class: bool = False,
+        deployment: Deployment = ISOLATED,
     ) -> None:
         """Read the records and time tables of `spaces`.
 
         `scope` has options and types, and defines the order of sizes; their values do not matter. `library`: whether
         the vendor library is a candidate. `results` is the folder of records, by default the user's own. `exported` has
         builds besides those in the build cache, and the names under which records of its kernels are stored.
-        `one_class`: whether only configurations with the default's bits are choices.
+        `one_class`: whether only configurations with the default's bits are choices. `deployment` is how the program
+        launches them: what was tuned for it precedes other choices.
         """
         self.spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
@@ -109,6 +112,7 @@ class FamilyTable:
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self.spaces}
         self._exported, self._library, self._one_class = frozenset(exported.builds), library, one_class
+        self._deployment = deployment
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._fallback = Fallback(self._stores, self._queries)
         read = [time_tables.stored(store.files) for store in self._stores]
@@ -206,6 +210,11 @@ class FamilyTable:
             for query, candidate in one_class.candidates(kernels, scope, self.device):
                 yield Choice(Instance(query.space, candidate.config, scope), candidate)
             return
+        if self._deployment != ISOLATED:
+            kernels = zip(self._queries, self._stores, strict=True)
+            own = as_deployed.candidates(kernels, scope, self.device, self._deployment, self._library)
+            for query, candidate in own:
+                yield Choice(Instance(query.space, candidate.config, scope), candidate)
         if not self._exported:
             yield from self._judged(scope)
             return

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import kernel_names
-from tuner.devices import Device, forking
+from tuner.devices import Device, deployments, forking
+from tuner.devices.deployments import ISOLATED, Deployment
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import beside, beside_worker, problem, products, vendor
@@ -51,6 +52,7 @@ def dispatch(
     binaries: str | Path | None = None,
     wait: bool = False,
     one_class: bool = False,
+    as_: str | None = None,
 ) -> Dispatcher:
     """A callable for a family of kernels, which launches the fastest one for arrays of any size.
 
@@ -74,6 +76,8 @@ def dispatch(
         one_class: Whether only configurations run whose outputs have the same bits as the default of the family's first
             kernel that is valid at a size, according to a record of this problem, device and toolchain; without one,
             the default. The library is then no candidate. See docs/bits.md.
+        as_: How the program launches, as for `tune --as`: "isolated", "graph", "stream", "eager" or "cold". At a size
+            with a record of tuning for this, its best configuration runs. Default: "isolated".
 
     Raises RequestError if the family does not exist or an argument is invalid.
 
@@ -99,9 +103,15 @@ def dispatch(
             raise RequestError(f"dispatch({name}={quoted(mapping)}): write names with values, as {{'alpha': 2.0}}")
     if not (device is None or isinstance(device, str | Device)):
         raise RequestError(f"dispatch(device={quoted(device)}): write a device's name")
+    deployment = deployments.of_program("dispatch", as_)
+    if one_class and deployment != ISOLATED:
+        raise RequestError(
+            "dispatch(one_class=True, as_=...): bits are known of isolated launches; drop one of the two"
+        )
     return Dispatcher(
         find(kernels), device, library and not one_class, sizes or {}, options or {},
-        Path(results) if results else None, Path(binaries) if binaries else None, wait, one_class=one_class,
+        Path(results) if results else None, Path(binaries) if binaries else None, wait,
+        one_class=one_class, deployment=deployment,
     )  # fmt: skip
 
 
@@ -123,6 +133,7 @@ class Dispatcher:
         wait: bool = False,
         first_call: FirstCall | None = None,
         one_class: bool = False,
+        deployment: Deployment = ISOLATED,
     ) -> None:
         """See `dispatch`; `first_call` says how a call tunes, if it does.
 
@@ -138,7 +149,7 @@ class Dispatcher:
                 )
         self.family, self._library, self._given = family, library, dict(sizes)
         self._options, self._wait, self._first_call = dict(options), wait, first_call
-        self._one_class = one_class
+        self._one_class, self._deployment = one_class, deployment
         parsing.parse_options(self._options, op)
         # Only these arrays are read to find a call's problem; the launched kernel checks everything else.
         self._sized, self._typed = problem.sized_arrays(op), problem.typed_arrays(op)
@@ -402,8 +413,9 @@ class Dispatcher:
             scope = self._scope(device, types, dict.fromkeys(op.sizes, 1))
             self._exported.check(device)
             self._tables[key] = FamilyTable(
-                self.family.spaces, device, scope, self._library, self._results, self._exported, self._one_class
-            )
+                self.family.spaces, device, scope, self._library, self._results, self._exported, self._one_class,
+                self._deployment,
+            )  # fmt: skip
         return self._tables[key]
 
     def _scope(self, device: Device, types: Mapping[str, str], sizes: Mapping[str, int]) -> Scope:

@@ -8,14 +8,16 @@ import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, forking
+from tuner.devices import Build, Device, deployments, forking
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBuild
+from tuner.devices.deployments import ISOLATED
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted
@@ -45,6 +47,7 @@ def load(
     types: Mapping[str, str] | None = None,
     strict: bool = False,
     same_bits_as: str | Mapping[str, Value] | None = None,
+    as_: str | None = None,
     results: str | Path | None = None,
     binaries: str | Path | None = None,
 ) -> Kernel:
@@ -68,6 +71,8 @@ def load(
         same_bits_as: Load only a configuration whose outputs have the same bits as those of "default", of "record", or
             of a configuration, according to a record of this problem, device and toolchain. Without such a record, the
             default or the configuration itself is loaded. See "Equal bits" in docs/bits.md.
+        as_: How the program launches the kernel, as for `tune --as`: "isolated", "graph", "stream", "eager" or "cold".
+            The result of tuning for this is preferred, and only that is an exact record. Default: "isolated".
         results: A folder of records, instead of the user's. The records that ship with tuner are read too.
         binaries: A folder written by `tune export --to cubin`. Its configuration is tried first, and needs no
             compiler. If it is loaded, `Kernel.match` is "default".
@@ -104,6 +109,9 @@ def load(
         raise RequestError("load(config=..., strict=True): `config` replaces the look-up; drop one of the two")
     if same_bits_as is not None and (config is not None or binaries is not None):
         raise RequestError("load(same_bits_as=...): `config` and `binaries` replace the look-up; drop one of the two")
+    deployment = deployments.of_program("load", as_)
+    if same_bits_as is not None and deployment != ISOLATED:
+        raise RequestError("load(same_bits_as=..., as_=...): bits are known of isolated launches; drop one of the two")
     space = _space(kernel)
     chosen = Chosen.parse(space.operation, size, options, types)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
@@ -122,9 +130,13 @@ def load(
             raise RequestError(_no_exact_record(query, alike[0]))
         instances = [(Instance(space, candidate.config, scope), candidate) for candidate in alike]
     else:
-        folder, query = Path(results) if results else None, Query.of(space, scope, opened)
+        folder, query = (
+            Path(results) if results else None,
+            replace(Query.of(space, scope, opened), deployment=deployment),
+        )
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
-        if not builds and space.files and not (candidates and candidates[0].is_exact):
+        is_usual = not builds and space.files and deployment == ISOLATED
+        if is_usual and not (candidates and candidates[0].is_exact):
             address = kernel_names.address(space)
             if missed.note(address, chosen.sizes, opened, chosen.options, chosen.types, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
@@ -206,6 +218,8 @@ def _no_exact_record(query: Query, best: Candidate) -> str:
     why = ""
     if record is not None and best.match == "exact":
         why = "; the record is of an earlier version of the kernel"
+    elif record is not None and not record.is_of_deployment(query.deployment):
+        why = f"; the best known was not measured as {query.deployment!r}"
     elif record is not None:
         measured = f"{problem_text(record.sizes, record.types)}{record_options}"
         conditions = f" with {best.conditions}" if best.conditions else ""

@@ -1,6 +1,7 @@
 """Check that a device can measure a problem and its objectives."""
 
 from tuner.devices import Device
+from tuner.devices.deployments import OF_GPUS, REPEATED
 from tuner.errors import DeviceError
 from tuner.measure.method import RUN_OBJECTIVES, Method
 from tuner.measure.verify.input_sets import check_fits
@@ -10,7 +11,14 @@ from tuner.space.scope import Scope
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
-    """Raise DeviceError if the arrays do not fit the device, or if an objective cannot be measured on it."""
+    """Raise DeviceError if the arrays do not fit the device, or if the method cannot be measured on it."""
+    if method.deployment in OF_GPUS and not device.asynchronous:
+        raise DeviceError(
+            f"--as {method.deployment}: needs an NVIDIA GPU, beside which the host works; {device.id} is none; choose "
+            "isolated, stream or cold"
+        )
+    if method.deployment in REPEATED and method.objectives != ("time",):
+        raise DeviceError(f"--as {method.deployment}: only times are measured in this way; choose the objective time")
     check_fits(device, space.operation, nominal(space, scope))
     if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
         objectives = ",".join(method.objectives)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.devices.deployments import ISOLATED, REPEATED, WORDS, Deployment
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 
@@ -49,18 +50,24 @@ class Method:
     """How configurations are measured.
 
     `repeats` is the number of timed runs in a batch. The race decides how many batches follow, up to `most_batches` in
-    all, or up to its own limit if that is None. `cold` flushes the caches before each run. The `objectives` are
-    minimised: time in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The
-    first objective decides which configuration is best. `race` stops hopeless configurations early. `observers` is the
-    path of a file with observers of Kernel Tuner (see `observers.Observers`), which see every timed run; empty: none.
+    all, or up to its own limit if that is None. `deployment` is how a program launches the kernel: a time is that of
+    such a launch; `cold` flushes the caches before each run. The `objectives` are minimised: time in ms, energy in mJ,
+    their product, registers per thread, bytes of shared memory per block. The first objective decides which
+    configuration is best. `race` stops hopeless configurations early. `observers` is the path of a file with observers
+    of Kernel Tuner (see `observers.Observers`), which see every timed run; empty: none.
     """
 
     repeats: int = 7
-    cold: bool = False
+    deployment: Deployment = ISOLATED
     objectives: tuple[Objective, ...] = ("time",)
     race: bool = True
     observers: str = ""
     most_batches: int | None = None
+
+    @property
+    def cold(self) -> bool:
+        """Whether the caches are flushed before each run."""
+        return self.deployment == "cold"
 
     @property
     def protocol(self) -> int:
@@ -84,17 +91,28 @@ class Method:
         """The names of the objectives' values, which end in their units."""
         return tuple(OBJECTIVES[objective] for objective in self.objectives)
 
+    def to_json(self) -> dict[str, Any]:
+        """What studies store: an earlier version reads it, unless its `deployment` is one that it does not know."""
+        data = asdict(self)
+        deployment = data.pop("deployment")
+        return {**data, "cold": self.cold, **({"deployment": deployment} if deployment in REPEATED else {})}
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Method:
-        return Method(**{**data, "objectives": tuple(data["objectives"])})
+        fields = {name: value for name, value in data.items() if name != "cold"}
+        if data.get("cold"):
+            fields["deployment"] = "cold"
+        return Method(**{**fields, "objectives": tuple(data["objectives"])})
 
 
 STANDARD = Method()
 
 
-def peculiarity(cold: bool, objective: str) -> str:
-    """How a method differs from tuning for time with warm caches: `caches flushed, tuned for energy`, or empty."""
-    return ", ".join(["caches flushed"] * cold + [f"tuned for {objective}"] * (objective != "time"))
+def peculiarity(deployment: Deployment | None, objective: str) -> str:
+    """How a method differs from tuning for time with warm caches: `caches flushed, tuned for energy`, or empty. The
+    deployment is None if a newer version knows it."""
+    words = "deployed in an unknown way" if deployment is None else WORDS[deployment]
+    return ", ".join([words] * bool(words) + [f"tuned for {objective}"] * (objective != "time"))
 
 
 def check_timeout(seconds: float) -> None:

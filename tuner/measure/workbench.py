@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -48,8 +49,16 @@ SMALL = 2 << 20
 class OwnLaunch:
     """A launch that uses arrays or images private to its configuration, or that launches several kernels."""
 
-    def __init__(self, call: Callable[[], None], own: OwnArrays | None, images: Images | None, launches: int) -> None:
-        self.own, self.images, self.launches, self._call = own, images, launches, call
+    def __init__(
+        self,
+        call: Callable[[], None],
+        own: OwnArrays | None,
+        images: Images | None,
+        launches: int,
+        graph: Callable[[int], Callable[[], None]],
+    ) -> None:
+        """`graph` returns a call that launches a graph of so many of these launches, and raises LaunchError."""
+        self.own, self.images, self.launches, self.graph, self._call = own, images, launches, graph, call
 
     def __call__(self) -> None:
         self._call()
@@ -72,6 +81,7 @@ class Workbench:
     _layouts: list[Layout]
     _drawn: int  # input sets drawn so far; the next one has this seed
     bits: RunBits | None = None  # of the configuration that runs next; None if nobody asks for them
+    makes_graphs = False  # whether the launches of configurations can also be launched as graphs
 
     def __init__(
         self,
@@ -237,10 +247,11 @@ class Workbench:
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         images = Images(program, {**self.buffers, **own.buffers})
         call = self.device.bind_whole(work, images.handles, MOST_ENQUEUED)
-        if not own.buffers and not images and work.launches == 1:
+        if not own.buffers and not images and work.launches == 1 and not self.makes_graphs:
             return call
         own.bound()
-        return OwnLaunch(call, own if own.buffers or images else None, images or None, work.launches)
+        graph = functools.cache(functools.partial(self.device.bind_graph, work, images.handles))
+        return OwnLaunch(call, own if own.buffers or images else None, images or None, work.launches, graph)
 
     def release(self) -> None:
         """Free the private arrays of the last configuration, because those of two may not fit."""
@@ -284,13 +295,17 @@ class Workbench:
         if not was_right:
             raise WrongResult("still writes its outputs after the launch has finished", "unfinished")
 
+    def may_repeat(self) -> bool:
+        """Whether several launches give the outputs of one, because none reads what another one wrote."""
+        inputs = self._layouts[self._current].inputs
+        return inputs.write_only.issuperset(inputs.outputs)
+
     def check_repeated(self) -> None:
         """Compare the outputs after back-to-back runs. Raises WrongResult.
 
         Skipped if a run reads an output: then the answer after several runs is unknown.
         """
-        inputs = self._layouts[self._current].inputs
-        if inputs.write_only.issuperset(inputs.outputs):
+        if self.may_repeat():
             self.check()
 
     def occupy(self) -> None:

@@ -13,6 +13,7 @@ from tuner.catalog import catalog
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.devices.conditions import Conditions
+from tuner.devices.deployments import of_caches
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports import trials as gathering
@@ -225,7 +226,7 @@ def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
         about = record.kind, record.device, record.sizes, record.types, record.options, Conditions(record.conditions)
         of_problem = dict(problem.sizes), problem.types, dict(problem.options)
         asked = kind, trials.recording.device, *of_problem, trials.conditions
-        is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
+        is_alike = peculiarity(of_caches(record.caches), record.objective) == trials.peculiar
         if about == asked and is_alike and not record.same_bits_as and record.is_of(version):
             records.append(record)
     return max(records, key=lambda record: record.date, default=None)

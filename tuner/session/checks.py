@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from tuner.errors import RequestError
+from tuner.devices import deployments
+from tuner.devices.deployments import Deployment
+from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
 
 
@@ -55,6 +57,15 @@ def named_values(**values: Any) -> None:
     for name, value in values.items():
         if value is not None and not isinstance(value, Mapping):
             raise RequestError(f"{name}={quoted(value)}: write a dictionary, or leave it out")
+
+
+def deployment(value: Any, flush: bool) -> Deployment:
+    """`as_` of a program; `flush` is another name of "cold". Raises RequestError."""
+    words(as_=value)
+    try:
+        return deployments.parse(value, bool(flush))
+    except OptionError as error:
+        raise RequestError(f"as_={error.fault}") from None
 
 
 def whose_bits(value: Any) -> str | None:

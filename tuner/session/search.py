@@ -51,6 +51,7 @@ def tune(
     repeats: int = STANDARD.repeats,
     objective: str = STANDARD.objectives[0],
     full: bool = False,
+    as_: str | None = None,
     flush: bool = False,
     fresh: bool = False,
     verify: int | None = None,
@@ -74,6 +75,8 @@ def tune(
         results: A folder of records, instead of the user's.
         same_bits_as: Only configurations whose outputs have the same bits as those of "default", of "record", or of a
             configuration. `tuner.load` finds the result by the same argument.
+        as_: How the program launches the kernel: "isolated", "graph", "stream", "eager" or "cold"; see "As deployed" in
+            docs/measuring.md. `tuner.load` finds the result by the same argument.
         progress: False shows nothing. By default, messages are shown, and a bar on a terminal or in a notebook. An
             object receives the events of the run instead.
         The others: the options of `tune KERNEL SIZE` with these names.
@@ -93,6 +96,7 @@ def tune(
     checks.words(device=device, strategy=strategy, storage=storage, objective=objective)
     checks.folder(results=results)
     repeats = checks.whole("repeats", repeats, 1, MOST_REPEATS)
+    deployment = checks.deployment(as_, flush)
     checks.named_values(options=options, types=types)
     with _listening(progress) as (listener, notes), snapshot.kept(listener.noted):
         space = loaded(kernel)
@@ -110,7 +114,7 @@ def tune(
             strategy=strategy,
             budget=checks.budget(budget),
             seed=checks.whole("seed", seed, 0, MOST_SEED),
-            method=Method(repeats, flush, parse_objectives(objective), race=not full),
+            method=Method(repeats, deployment, parse_objectives(objective), race=not full),
             timeout=checks.number("timeout", timeout),
             fresh=fresh,
             verify=None if verify is None else checks.whole("verify", verify, COMPARED_RUNS, MOST_COMPARED_RUNS),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.devices.deployments import ISOLATED, Deployment
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
 from tuner.space.model import Space
@@ -33,6 +34,7 @@ class Query:
 
     `units` is the device's number of multiprocessors or cores, `cache` the size of its last-level cache in bytes; 0 if
     unknown. `conditions` are those of this process, or the defaults for a device that is not in this machine.
+    `deployment` is how the caller launches the kernel.
     """
 
     space: Space
@@ -44,6 +46,7 @@ class Query:
     units: int = 0
     cache: int = 0
     conditions: Conditions = DEFAULT
+    deployment: Deployment = ISOLATED
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
@@ -166,6 +169,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             level = max(level, MATCHES.index("architecture"))
         order = (
             fit.stale,
+            not record.is_of_deployment(query.deployment),
             not record.is_plain,
             level,
             not record.is_verified,
@@ -266,6 +270,7 @@ def _fit(record: Record, query: Query, distance: float, options: Mapping[str, fl
     match: Match = "architecture" if has_architecture else "other_device"
     if is_device or is_board:
         is_exact = is_device and distance == 0 and same_code and not record.is_imported and not conditions
+        is_exact = is_exact and (query.deployment == ISOLATED or record.is_of_deployment(query.deployment))
         match = "exact" if is_exact else "nearest_size"
     return Fit(record, match, is_variant, not record.is_of(query.version), same_code, conditions)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from tuner.devices.deployments import CACHES, ISOLATED, Deployment
 from tuner.lockless import cached_property
 from tuner.space.config import Config
 from tuner.space.values.forms import NOTICES
@@ -28,7 +29,8 @@ class Record:
     """The best configuration for one problem on one device.
 
     The problem is `sizes`, `options` and `types` (the chosen dtypes by name), on `device`, of a `kind` such as cuda and
-    an `architecture` such as sm_90a. Tuning minimised `objective` with warm or cold `caches`.
+    an `architecture` such as sm_90a. Tuning minimised `objective` with warm or cold `caches`, a word that also says how
+    the kernel was launched (`devices.deployments`).
 
     Times are in ms, energies in mJ, `gflops` in GFLOP/s, `gbytes` in GB/s. `vs_peak` and `vs_memory` are shares of the
     device's ceilings named by `peak` and `memory`, if these had been measured (`store.rates`).
@@ -167,7 +169,11 @@ class Record:
     @property
     def is_plain(self) -> bool:
         """Whether it was tuned for time, with warm caches, among configurations of any bits."""
-        return (self.objective, self.caches, self.same_bits_as) == ("time", "warm", "")
+        return self.is_of_deployment(ISOLATED)
+
+    def is_of_deployment(self, deployment: Deployment) -> bool:
+        """Whether it was tuned for time, launched in this way, among configurations of any bits."""
+        return (self.objective, self.caches, self.same_bits_as) == ("time", CACHES[deployment], "")
 
     @property
     def timed(self) -> list[tuple[Config, float]]:

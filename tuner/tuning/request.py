@@ -66,6 +66,7 @@ class TuningRequest:
             ("--verify", self.verify, None),
             ("--same-bits-as", self.same_bits_as, None),
             ("--timeout", self.timeout, TIMEOUT),
+            ("--as", method.deployment, method.deployment if method.cold else STANDARD.deployment),
             ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
         ]
         words += [word for name, value, default in given if value != default for word in (name, str(value))]

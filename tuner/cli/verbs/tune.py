@@ -74,7 +74,16 @@ from tuner.quoting import quoted
     "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
 )
 @click.option("--full", is_flag=True, help="Repeat slow configurations as often as fast ones.")
-@click.option("--flush", is_flag=True, help="Flush the device's caches before each timed run.")
+@click.option(
+    "--as",
+    "as_",
+    metavar="NAME",
+    help="How your program launches the kernel: isolated, behind a busy device (the default); in a CUDA graph; stream, "
+    "back to back; eager, with the host's own cost; cold, with caches that other kernels have filled.",
+)
+@click.option(
+    "--flush", is_flag=True, help="Another name of --as cold: flush the device's caches before each timed run."
+)
 @click.option(
     "--objective",
     default=STANDARD.objectives[0],
@@ -115,6 +124,7 @@ def command(
     as_json: bool,
     verbose: bool,
     repeats: int,
+    as_: str | None,
     flush: bool,
     objective: str,
     full: bool,
@@ -130,6 +140,7 @@ def command(
     """
     from tuner import devices
     from tuner.catalog import catalog
+    from tuner.devices import deployments
     from tuner.families import family
 
     try:
@@ -145,7 +156,7 @@ def command(
             raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
     devices.count_ahead(spaces[0], request["device"])
-    method = Method(repeats, flush, parse_objectives(objective), race=not full)
+    method = Method(repeats, deployments.parse(as_, flush), parse_objectives(objective), race=not full)
     if len(spaces) > 1 or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
         from tuner.cli import several
 

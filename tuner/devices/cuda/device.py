@@ -129,9 +129,19 @@ class CudaDevice(Device):
     def bind_whole(self, work: Work, handles: Sequence[Any], most: int) -> Callable[[], None]:
         if work.launches <= most or work.waits:
             return self.bind(work, handles)
+        return self.bind_graph(work, handles, 1)
+
+    def bind_graph(self, work: Work, handles: Sequence[Any], count: int) -> Callable[[], None]:
+        if work.waits:
+            raise LaunchError(f"{work.kernel}: a loop of `while:` waits for its flag, so it cannot be a graph")
         stream = driver.Stream(self._context)
         call = self.bind(work, handles, stream.handle.value)
-        graph = driver.Graph(self._context, stream, call, f"capturing {work.kernel}")
+
+        def enqueue() -> None:
+            for _ in range(count):
+                call()
+
+        graph = driver.Graph(self._context, stream, enqueue, f"capturing {work.kernel}")
 
         def launch(_keep: object = call) -> None:
             graph.launch()

@@ -10,6 +10,7 @@ from typing import Any
 from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.devices.deployments import of_caches
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices
@@ -232,7 +233,7 @@ def _records(problem: Problem) -> Iterator[Trials]:
         if is_of and record.is_of(version):
             recording = _of_record(problem, record)
             device = record.toolchain, record.kind, record.architecture
-            peculiar = peculiarity(record.caches != "warm", record.objective)
+            peculiar = peculiarity(of_caches(record.caches), record.objective)
             conditions = Conditions(record.conditions)
             yield Trials(recording, "record", *device, peculiar, record.protocol, conditions=conditions)
 

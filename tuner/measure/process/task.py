@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.errors import WorkerDied
@@ -39,7 +39,7 @@ class Task:
             "sizes": self.sizes,
             "options": self.options,
             "types": self.types,
-            "method": asdict(self.method),
+            "method": self.method.to_json(),
         }
 
 

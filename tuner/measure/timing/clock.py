@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from tuner.devices.deployments import ISOLATED, REPEATED, Deployment
 from tuner.errors import WrongResult
+from tuner.measure.timing.deployed import Deployed
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
@@ -57,6 +59,10 @@ class RunConditions(Protocol):
         """Compare the outputs of the run. Raises WrongResult."""
         ...
 
+    def may_repeat(self) -> bool:
+        """Whether several launches give the outputs of one, because none reads what another one wrote."""
+        ...
+
 
 class NoConditions:
     """Conditions for calls without inputs: nothing is prepared and nothing is checked."""
@@ -73,6 +79,10 @@ class NoConditions:
 
     def check(self) -> None:
         """Do nothing."""
+
+    def may_repeat(self) -> bool:
+        """Return True: nobody looks at outputs."""
+        return True
 
 
 class Clock(Protocol[Call]):
@@ -180,19 +190,34 @@ def _is_precise(times: Sequence[float]) -> bool:
 
 
 class Stopwatch:
-    """Times one call at a time on a device and waits for it. `flush` empties the caches before each run."""
+    """Times one call at a time on a device and waits for it. `flush` empties the caches before each run.
 
-    def __init__(self, device: Device, conditions: RunConditions, flush: Callable[[], None] | None = None) -> None:
+    A call is made as in the program that it is measured for, its `deployment`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        conditions: RunConditions,
+        flush: Callable[[], None] | None = None,
+        deployment: Deployment = ISOLATED,
+    ) -> None:
         self.timer = device.timer()
-        self._device, self._conditions, self._flush = device, conditions, flush
+        self._device, self._conditions, self._flush, self._deployment = device, conditions, flush, deployment
         self._enqueue_ms = ENQUEUE_MS  # of the call that runs next
+        self._call: Callable[[], None] | None = None  # as it was expected, and as it is made
+        self._deployed = Deployed(lambda: None, ISOLATED, may_repeat=False)
 
-    def expect(self, call: Callable[[], None]) -> None:
-        """Announce that the next runs launch `call`."""
-        further = getattr(call, "launches", 1) - 1
-        in_graph = max(0, further - MOST_ENQUEUED)
+    def expect(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Announce that the next runs launch `call`. Returns the call as a program makes it. Raises LaunchError."""
+        if call is not self._call:
+            may_repeat = self._deployment in REPEATED and self._conditions.may_repeat()
+            self._call, self._deployed = call, Deployed(call, self._deployment, may_repeat)
+        further = self._deployed.launches - 1
+        in_graph = further if self._deployed.is_graph else max(0, getattr(call, "launches", 1) - 1 - MOST_ENQUEUED)
         self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (further - in_graph) + GRAPH_MS * in_graph
         self._conditions.expect(call)
+        return self._deployed.call
 
     def pin_inputs(self, runs: int) -> int:
         """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
@@ -209,35 +234,40 @@ class Stopwatch:
         self._conditions.prepare()
         if self._flush is not None:
             self._flush()
-        if self._device.asynchronous:
+        if self._deployed.is_eager:
+            self._device.synchronize()  # so that it waits for the launches, as in a program
+        elif self._device.asynchronous:
             self._device.occupy(self._enqueue_ms)
         self.timer.start()
 
     def finish(self) -> float:
         """The time in ms of the run that has ended. Raises WrongResult if its outputs are wrong."""
-        time_ms = self.timer.milliseconds()
+        time_ms = self._elapsed()
         self._conditions.check()
         return time_ms
 
+    def _elapsed(self) -> float:
+        return self.timer.milliseconds() / self._deployed.count
+
     def time(self, call: Callable[[], None]) -> float:
         """The time of one call in ms. Raises LaunchError or WrongResult."""
-        self.expect(call)
+        deployed = self.expect(call)
         self.start()
-        call()
+        deployed()
         self.timer.stop()
         self._device.synchronize()
         return self.finish()
 
     def unchecked(self, call: Callable[[], None]) -> float:
         """The median time in ms of UNCHECKED runs of a call whose outputs are not compared. Raises LaunchError."""
-        self.expect(call)
+        deployed = self.expect(call)
         times = list[float]()
         for _ in range(1 + UNCHECKED):
             self.start()
-            call()
+            deployed()
             self.timer.stop()
             self._device.synchronize()
-            times.append(self.timer.milliseconds())
+            times.append(self._elapsed())
         return median(times[1:])  # the first run of a kernel takes longer
 
 

@@ -128,10 +128,10 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
         self.iterations = repeats
         observer = self.dev.observers[0]
         observer.times = []  # a call that ended in an error leaves its times
-        self._stopwatch.expect(call)
+        deployed = self._stopwatch.expect(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         with contextlib.redirect_stdout(None):  # it prints an error before raising it
-            result = self.benchmark(call, None, instance, verbose=False, objective="time")
+            result = self.benchmark(deployed, None, instance, verbose=False, objective="time")
         if "__error__" in result:
             raise LaunchError("the device refused the launch", "too many resources")
         if len(self.dev.observers) > 1:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.devices.conditions import Conditions
+from tuner.devices.deployments import CACHES
 from tuner.space.default import declared_or_first
 from tuner.store import rejected
 from tuner.tuning.finals.same_bits import SameBits
@@ -65,5 +66,5 @@ def _is_of(record: Record, query: Query, method: Method) -> bool:
     scope = query.scope
     about = record.kind, record.device, record.sizes, record.options, record.types, Conditions(record.conditions)
     asked = query.kind, query.device, dict(scope.sizes), dict(scope.options), dict(scope.types), query.conditions
-    is_alike = (record.objective, record.caches) == (method.objectives[0], "cold" if method.cold else "warm")
+    is_alike = (record.objective, record.caches) == (method.objectives[0], CACHES[method.deployment])
     return about == asked and is_alike

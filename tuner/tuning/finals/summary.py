@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
+from tuner.devices.deployments import CACHES
 from tuner.measure.method import Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
@@ -122,7 +123,7 @@ def record(
         tied=_tied(selection) if method.objectives[0] == "time" else [],
         decided_by=selection.decided_by,
         objective=method.objectives[0],
-        caches="cold" if method.cold else "warm",
+        caches=CACHES[method.deployment],
         energy_mj=final.energy_mj,
         energy_spread=final.energy_spread,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,

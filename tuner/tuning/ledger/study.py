@@ -4,7 +4,7 @@ import ast
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial
 from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.devices.conditions import DEFAULT, Conditions
+from tuner.devices.deployments import REPEATED
 from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
 from tuner.space.config import ConfigKey, Value, config_key
 from tuner.space.model import Space
@@ -56,6 +57,7 @@ class StudyKey:
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # names of the first protocol lack it
         types = f" types {sorted(self.types.items())}" if self.types else ""
         method += " energy between ticks" if m.wants_energy else ""  # earlier energies differed by a tenth
+        method += f" as {m.deployment}" if m.deployment in REPEATED else ""
         method += f" observed by {Path(m.observers).stem}" if m.observers else ""
         headers = f" headers {self.headers}" if self.headers else ""
         shared = f"{self.signature} {self.toolchain} {method}{protocol}{types}{self.conditions.identity}{headers}"
@@ -65,7 +67,7 @@ class StudyKey:
     @property
     def peculiar(self) -> str:
         """How the method differs from tuning for time with warm caches, in words."""
-        return peculiarity(self.method.cold, self.method.objectives[0])
+        return peculiarity(self.method.deployment, self.method.objectives[0])
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
             study.set_metric_names(metrics)
         for field in ("device", "signature", "toolchain"):
             study.set_user_attr(field, getattr(key, field))
-        study.set_user_attr("method", asdict(key.method))
+        study.set_user_attr("method", key.method.to_json())
         study.set_user_attr("protocol", key.protocol)
         study.set_user_attr("types", key.types)
         if key.conditions:
@@ -200,7 +202,7 @@ def _method(attributes: Mapping[str, Any]) -> Method:
         _, _, text = str(attributes.get("conditions", "")).partition(" Method(")
         words = ast.parse(f"Method({text}", mode="eval").body
         if isinstance(words, ast.Call):
-            return Method(**{word.arg or "": ast.literal_eval(word.value) for word in words.keywords})
+            return Method.from_json({word.arg or "": ast.literal_eval(word.value) for word in words.keywords})
     return STANDARD
 
 
