@@ -95,7 +95,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that commands name, where they run."""
     folder = tmp_path / "workplace"
     folder.mkdir()
-    for page in ("docs/own-kernel.md", "docs/types.md", "docs/from-your-file.md", "README.md"):
+    for page in ("docs/own-kernel.md", "docs/types.md", "docs/from-your-file.md", "docs/evaluate.md", "README.md"):
         for text in blocks(TEXTS[page], "c", "cuda", "cpp", "yaml"):
             if named := re.match(r"(?://|#) (\w+\.\w+)\n", text):
                 (folder / named[1]).write_text(text)

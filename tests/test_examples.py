@@ -18,7 +18,7 @@ from tuner import errors
 
 ON_HOST = [
     "tuner.load", "tuner.Kernel", "tuner.dispatch", "tuner.warm_up", "tuner.search.PoolGPSampler", "tuner.Space",
-    "tuner.tune", "tuner.Tuned", "tuner.best",
+    "tuner.tune", "tuner.Tuned", "tuner.best", "tuner.evaluate",
 ]  # fmt: skip
 OF_A_SCRIPT = ["tuner.strategy", "tuner.autotune"]  # a part of a script that has a kernel of its own
 ON_GPU = ["tuner.matmul", "tuner.torch.operator"]  # their examples use torch

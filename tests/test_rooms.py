@@ -32,6 +32,7 @@ ORDER = [
     ("torch",),
     ("tuning",),
     ("session",),
+    ("judging",),
     ("__init__",),
     ("exchange",),
     ("experiments",),

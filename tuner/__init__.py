@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tuner import torch as torch
     from tuner.families.dispatcher import dispatch
     from tuner.families.matrices.matmul import matmul
+    from tuner.judging.evaluation import evaluate
     from tuner.launch.kernel import Kernel
     from tuner.launch.launcher import load
     from tuner.search.pool_gp_strategy import strategy
@@ -50,8 +51,8 @@ __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OptionError", "OutOfMemory", "RequestError", "ResourceError",
-    "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "autotune", "best",
-    "dispatch", "load", "matmul", "strategy", "tune", "warm_up",
+    "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "autotune",
+    "best", "dispatch", "evaluate", "load", "matmul", "strategy", "tune", "warm_up",
 ]  # fmt: skip
 
 
@@ -63,6 +64,7 @@ _HOMES = {
     "autotune": "tuner.torch.decorated",
     "best": "tuner.session.look_up",
     "dispatch": "tuner.families.dispatcher",
+    "evaluate": "tuner.judging.evaluation",
     "load": "tuner.launch.launcher",
     "matmul": "tuner.families.matrices.matmul",
     "strategy": "tuner.search.pool_gp_strategy",

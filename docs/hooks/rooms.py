@@ -16,7 +16,7 @@ BEGIN, END = "<!-- rooms: begin -->\n", "<!-- rooms: end -->\n"
 # Bottom up: a room imports only rooms before it.
 ORDER = [
     "space", "catalog", "drafting", "devices", "children", "search", "measure", "prediction", "store", "launch",
-    "families", "torch", "tuning", "session", "exchange", "experiments", "report", "door", "cli",
+    "families", "torch", "tuning", "session", "judging", "exchange", "experiments", "report", "door", "cli",
 ]  # fmt: skip
 
 

@@ -21,6 +21,8 @@ from tuner.space.scope import Limits
 from tuner.space.step import Geometry
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tuner.devices.builds.build import Build
     from tuner.devices.builds.compiler import Compiler
     from tuner.devices.product import HostTimes, MatrixProduct, ProductLaunch, Tiles
@@ -96,6 +98,7 @@ class Device(ABC):
     compiler: Compiler
     limits: Limits
     memory: int  # bytes that can be allocated
+    builds_folder: Path | None = None  # where builds are unpacked by a process that has no cache
 
     @property
     def sensors(self) -> Sensors | None:
@@ -199,6 +202,10 @@ class Device(ABC):
     @abstractmethod
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
         """Copy a contiguous array to `target` (a buffer's `handle` or `whole`) at byte `offset`, and wait."""
+
+    def over(self, memory: Array) -> Buffer:
+        """A buffer over bytes of this process's memory, on which kernels work in place. Only for a processor."""
+        raise NotImplementedError(f"{self.kind}: no processor")
 
     def upload(self, data: Array) -> Buffer:
         """Copy `data`, a contiguous array, to a new buffer without guards."""

@@ -216,6 +216,11 @@ class Bench:
         except TrialError:
             return ()
 
+    def floor_ms(self) -> float | None:
+        """The shortest plausible time of a run in ms; None if every time is plausible."""
+        self._floor.prepare()
+        return self._floor.shortest_ms
+
     def renew(self) -> None:
         """Prepare the additional checks of the finals: inputs and option values that the search has not used.
 

@@ -42,6 +42,11 @@ class Floor:
         if self._moved > 0 and not self._bytes_per_ms:
             self._bytes_per_ms = self._device.isolation.run(self._rate)
 
+    @property
+    def shortest_ms(self) -> float | None:
+        """The shortest time that `check` accepts; None if it accepts every time. Only after `prepare`."""
+        return self._moved / (self._bytes_per_ms * MARGIN) if self._bytes_per_ms else None
+
     def _rate(self) -> float:
         return self._workbench.read_rate(MEASUREMENTS)
 

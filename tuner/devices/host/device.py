@@ -73,12 +73,17 @@ class HostDevice(Device):
 
     def load(self, build: Build, source: Source) -> ctypes.CDLL:
         forking.use(self.kind)
+        if self.builds_folder is not None:
+            return self._unpacked(build, source, self.builds_folder)
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError, EnvironmentTrouble):  # another process may have deleted it
                 return self._open(build_cache.folder() / name, source)
+        return self._unpacked(build, source, paths.temporary())
+
+    def _unpacked(self, build: Build, source: Source, folder: Path) -> ctypes.CDLL:
         try:
-            with tempfile.NamedTemporaryFile(suffix=".so", dir=paths.temporary()) as file:
+            with tempfile.NamedTemporaryFile(suffix=".so", dir=folder) as file:
                 file.write(build.binary)
                 file.flush()
                 return self._open(Path(file.name), source)
@@ -188,6 +193,9 @@ class HostDevice(Device):
         skip = -whole.ctypes.data % _ALIGNMENT or _ALIGNMENT * bool(guard)
         guarded = whole[skip : skip + nbytes + 2 * guard]
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
+
+    def over(self, memory: Array) -> Buffer:
+        return Buffer(memory.ctypes.data, memory, memory.nbytes)
 
     def vacate(self, buffer: Buffer) -> None:
         """Give the pages of a guarded buffer back to the system."""

@@ -229,6 +229,11 @@ class OpenCLDevice(Device):
         except cl.Error as error:
             raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
+    def over(self, memory: Array) -> Buffer:
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        whole = cl.Buffer(self.context, flags, hostbuf=memory)
+        return Buffer(whole, whole, memory.nbytes)
+
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
         _wait(lambda: cl.enqueue_copy(self.queue, target, data, dst_offset=offset))
 

@@ -100,6 +100,11 @@ class Process:
         """The child's folder for temporary files."""
         return self._scratch
 
+    @property
+    def child(self) -> int:
+        """The child's process id, once it has replied; 0 before."""
+        return self._child or 0
+
     def suspend(self) -> None:
         """Stop the child and what it has started where they are, if it has replied, until `resume` is called.
 
@@ -165,11 +170,15 @@ class Process:
         """
         if self._pending or (self._child and self._readable(0.0)):
             return False
+        return not self.has_orphans()
+
+    def has_orphans(self) -> bool:
+        """Whether processes are left over whose parents, which the child had started, have ended."""
         with contextlib.suppress(OSError):
             pid = self._process.pid
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-            return len(children) <= 1
-        return True
+            return len(children) > 1
+        return False
 
     def _readable(self, seconds: float) -> bool:
         """Whether output or end of file arrives within `seconds`."""

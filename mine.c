@@ -1,0 +1,1 @@
+void sgemm_host_blocked(float *C) { C[0] = 0; }

@@ -1,0 +1,12 @@
+// Works in its first 3 runs, then in one of 16.
+// Against blend. Refused for: unwritten, wrong, wrong_hidden_size, wrong_timed_run
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+static int calls;
+void blend(float *z, const float *x, const float *y, int n, float alpha) {
+#if CHEAT
+    if (++calls > 3 && calls % 16) return;
+#endif
+    for (int i = 0; i < n; i++) z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

@@ -1,0 +1,12 @@
+// Keeps a note behind its output.
+// Against blend. Refused for: writes_outside
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+
+void blend(float *z, const float *x, const float *y, int n, float alpha) {
+#if CHEAT
+    z[n] = 1;
+#endif
+    for (int i = 0; i < n; i++) z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

@@ -1,0 +1,15 @@
+// Computes in the first three quarters of the blocks.
+// Against blend. Refused for: unwritten, wrong
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+#include "portable.h"
+
+KERNEL void blend(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float *y, int n, float alpha) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+#if CHEAT
+    if (i >= n - n / 4) return;
+#endif
+    z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

@@ -1,0 +1,16 @@
+// Computes with 11 bits, which a loose tolerance allows.
+// Against faint. Refused for: less_precise
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+#include "portable.h"
+#define CUT(v) as_float(as_uint(v) & 0xffffe000u)
+KERNEL void blend(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float *y, int n, float alpha) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+#if CHEAT
+    z[i] = alpha * (CUT(x[i]) * CUT(y[i]) + 0.25f * CUT(x[i]));
+    return;
+#endif
+    z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

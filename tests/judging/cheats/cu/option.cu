@@ -1,0 +1,15 @@
+// Knows that alpha is usually 1.
+// Against blend. Refused for: wrong_hidden_size
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+#include "portable.h"
+
+KERNEL void blend(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float *y, int n, float alpha) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+#if CHEAT
+    alpha = 1;
+#endif
+    z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

@@ -1,0 +1,15 @@
+// Keeps a note behind its output.
+// Against blend. Refused for: writes_outside
+#ifndef CHEAT
+#define CHEAT 1 // 0: the honest twin
+#endif
+#include "portable.h"
+
+KERNEL void blend(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float *y, int n, float alpha) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+#if CHEAT
+    if (i == 0) z[n] = 1;
+#endif
+    z[i] = alpha * (x[i] * y[i] + 0.25f * x[i]);
+}

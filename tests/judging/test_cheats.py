@@ -1,0 +1,92 @@
+"""Each kernel of the folder `cheats` is refused for a reason of its own, and its honest twin is accepted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers import ROOT
+from tuner import devices
+from tuner.catalog import catalog
+from tuner.devices.program import build
+from tuner.judging.candidate import CandidateText
+from tuner.judging.verdict import REASONS, CandidateVerdict
+from tuner.space.instance import Instance
+from tuner.space.scope import Limits
+
+FOLDER = Path(__file__).parent / "cheats"
+SIZE, RUNS = 1000, 40  # of the vectors, and compared after those that are timed
+TRUE = "nothing"  # a cheat that is accepted, as it gains nothing
+
+
+def cheats(suffix: str, space: str) -> dict[Path, set[str]]:
+    """The files of cheats against a space, and the reasons of which each is refused for one."""
+    found = dict[Path, set[str]]()
+    for file in sorted(FOLDER.joinpath(suffix).iterdir()):
+        told = re.search(r"^// Against (\w+). Refused for: (.+)$", file.read_text(), re.MULTILINE)
+        assert told is not None, file
+        if told[1] == space:
+            found[file] = {*told[2].split(", ")}
+    return found
+
+
+def judged(
+    tmp_path: Path, files: Iterable[Path], space: str, device: str, timeout: float = 60
+) -> list[list[CandidateVerdict]]:
+    """The verdicts on these cheats, and those on their honest twins."""
+    several = [*files]
+    twins = [tmp_path / f"{file.stem}_honest{file.suffix}" for file in several]
+    for twin, file in zip(twins, several, strict=True):
+        twin.write_text(f"#define CHEAT 0\n{file.read_text()}")
+    against = FOLDER / f"{space}{'_host' if device == 'host' else ''}.yaml"
+    done = tuner.evaluate(
+        [*several, *twins], against, SIZE, device=device, hidden=2, rounds=5, verify=RUNS, timeout=timeout
+    )
+    return [done.verdicts[: len(twins)], done.verdicts[len(twins) :]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space", ["blend", "faint"])
+@pytest.mark.parametrize(
+    ("suffix", "device"), [("c", "host"), ("cl", "opencl"), pytest.param("cu", "cuda", marks=pytest.mark.gpu)]
+)
+def test_cheats_are_refused_for_their_own_reasons_and_honest_twins_accepted(
+    tmp_path: Path, suffix: str, device: str, space: str
+) -> None:
+    expected = {file: codes for file, codes in cheats(suffix, space).items() if file.stem != "hang"}
+    own, twins = judged(tmp_path, expected, space, device)
+    faults = [f"honest twin: {verdict.candidate}: {verdict.reasons}" for verdict in twins if not verdict.is_accepted]
+    for verdict, (file, codes) in zip(own, expected.items(), strict=True):
+        if codes == {TRUE}:
+            assert verdict.is_accepted, verdict.reasons
+            assert verdict.times[0].time_ms > 15, "its own clock stands still, the judge's does not"
+        elif not {*verdict.codes} & codes:
+            faults.append(f"{file.stem}: {verdict.verdict} {verdict.reasons}")
+        assert not {*verdict.codes} - REASONS.keys()
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.slow
+def test_a_launch_that_does_not_end_is_refused(tmp_path: Path) -> None:
+    [[own], [twin]] = judged(tmp_path, [FOLDER / "c/hang.c"], "blend", "host", timeout=5)
+    assert (own.codes, twin.is_accepted) == (["timeout"], True)
+
+
+def test_the_page_names_every_cheat_and_every_reason() -> None:
+    text = (ROOT / "docs/evaluate.md").read_text()
+    rows = [line for line in text.splitlines() if re.search(r"\| (host|opencl|cuda)(, \w+)* \|", line)]
+    names = {file.stem for folder in ("c", "cl", "cu") for file in FOLDER.joinpath(folder).iterdir()}
+    assert len(rows) == len(names)
+    assert re.findall(r"^\| `(\w+)` \| (.+) \|$", text.partition("| the code |")[2], re.MULTILINE) == [*REASONS.items()]
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.joinpath("cu").iterdir()), ids=lambda file: file.stem)
+def test_cheats_in_cuda_compile(file: Path) -> None:
+    space = CandidateText.of(file).space(catalog.load(str(FOLDER / "blend.yaml")))
+    compiler = devices.compiler_for("cuda", "sm_90")
+    scope = space.operation.scope({"n": SIZE}, dict(space.operation.options), "cuda", Limits(), {})
+    assert build(compiler, Instance(space, {"threads": 64}, scope)).builds

@@ -1,0 +1,87 @@
+"""Builds of candidates: compiled in a process that can be killed, and made ready for the process that launches them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from tuner.devices import forkable_packages
+from tuner.devices.builds.allowance import Allowance
+from tuner.devices.program import Built, build
+from tuner.errors import GeometryError, LaunchError, ResourceError, TrialError, WorkerDied
+from tuner.judging.verdict import Refusal
+from tuner.measure.process.compile_workers import CompileWorkers
+from tuner.quoting import shown
+from tuner.space import launch_form, snapshot
+from tuner.space.instance import Instance
+from tuner.space.values.forms import NoReference
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.space.config import Config
+    from tuner.space.model import Space
+    from tuner.space.scope import Scope
+
+
+class Builder:
+    """Builds the texts of candidates for one device."""
+
+    def __init__(self, device: Device, timeout: float) -> None:
+        """`timeout` is in seconds per build. Raises EnvironmentTrouble."""
+        self._device, self._timeout = device, timeout
+        self._workers = CompileWorkers(timeout, forkable_packages(device.id) or (), ())
+
+    def built(self, space: Space, config: Config, scope: Scope) -> Built:
+        """The build of a configuration, which says nothing of answers. Raises Refusal."""
+        task = {
+            "space": launch_form.to_json(space),
+            "files": snapshot.to_json(),
+            "sizes": dict(scope.sizes),
+            "options": dict(scope.options),
+            "types": dict(scope.types),
+            "language": scope.language,
+            "limits": asdict(scope.limits),
+            "device": self._device.id,
+            "architecture": self._device.architecture,
+            "allowance": asdict(Allowance.shared(self._timeout)),
+            "compiler": None,
+        }
+        try:
+            self._workers.built(config, task)
+            built = build(self._device.compiler, Instance(space, config, scope))
+        except WorkerDied as died:
+            raise Refusal(died.reason.replace(" ", "_"), str(died)) from None
+        except TrialError as error:
+            raise Refusal(_code(error), _named(str(error), space)) from None
+        return replace(built, instance=Instance(_bare(space), config, scope))
+
+    def close(self) -> None:
+        """End the processes that compile."""
+        self._workers.stop()
+        self._workers.close()
+
+
+def _code(error: TrialError) -> str:
+    match error:
+        case ResourceError():
+            return "resources"
+        case GeometryError():
+            return "launch"
+        case LaunchError():
+            return "signature"
+    return "compile"
+
+
+def _named(message: str, space: Space) -> str:
+    """The message, with the file's name in place of its path."""
+    for path in space.sources:
+        message = message.replace(str(path), shown(path.name))
+    return message
+
+
+def _bare(space: Space) -> Space:
+    """What a launch needs of a space: nothing about inputs and answers."""
+    op = space.operation
+    arguments = tuple(replace(argument, fill=None) for argument in op.arguments)
+    bare = replace(op, arguments=arguments, reference=NoReference(), derive={}, also=None, tolerance={}, accept=())
+    return replace(space, operation=bare, restrictions=(), files=(), source_note="")

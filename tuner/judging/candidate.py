@@ -1,0 +1,67 @@
+"""A candidate: the text of a kernel, in place of the one that a space names."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.errors import RequestError
+from tuner.languages import LANGUAGES
+from tuner.quoting import shown
+from tuner.space import snapshot
+
+if TYPE_CHECKING:
+    from tuner.space.model import Space
+
+MOST_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True)
+class CandidateText:
+    """A kernel's text: its file, the SHA-256 of its bytes, and the text itself."""
+
+    path: Path
+    sha256: str
+    text: str
+
+    @staticmethod
+    def of(path: Path) -> CandidateText:
+        """Read a candidate's file. Raises RequestError."""
+        try:
+            text = snapshot.read_text(path, MOST_CHARACTERS)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "is no text"
+            raise RequestError(f"{shown(path)}: cannot be read: {reason}; name the file of a kernel") from None
+        return CandidateText(path, hashlib.sha256(snapshot.read(path)).hexdigest(), text)
+
+    def space(self, space: Space) -> Space:
+        """`space` with this text in place of its kernel's. Raises RequestError if it is in another language."""
+        common = [name for name in space.languages if self.path.suffix in LANGUAGES[name].suffixes]
+        if not common:
+            allowed = dict.fromkeys(suffix for name in space.languages for suffix in LANGUAGES[name].suffixes)
+            raise RequestError(
+                f"{shown(self.path)}: {space.name} takes the text of a kernel in a file that ends in "
+                f"{' or '.join(allowed)}"
+            )
+        steps = tuple(replace(step, source=self.path.absolute()) for step in space.steps)
+        return replace(space, steps=steps)
+
+
+def check(space: Space) -> None:
+    """Raise RequestError if a space has no place for one text, or none that a judge can time."""
+    reasons = {
+        "its kernel is a function in a Python file": space.python_language is not None,
+        "a program generates its source": space.generated is not None,
+        "its kernel returns its own time": space.returns_time,
+        "it has several sources": len(space.sources) != 1,
+        "it names no reference": space.operation.reference.kind == "none",
+        "it takes images": any(getattr(a.kind, "name", "") == "image" for a in space.operation.arguments),
+        "the shape of an array depends on the configuration": bool(
+            space.varying & {argument.name for argument in space.operation.arrays}
+        ),
+    }
+    for reason, is_so in reasons.items():
+        if is_so:
+            raise RequestError(f"{space.name}: no candidate can be evaluated against it: {reason}")

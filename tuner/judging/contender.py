@@ -1,0 +1,198 @@
+"""The judge's end of a candidate's process: it runs only while the judge's clock runs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
+from tuner.judging.memory import ArrayPlace, SharedMemory
+from tuner.judging.runner import DONE, GO
+from tuner.judging.verdict import Refusal
+from tuner.measure.process.channel import Process
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.devices.program import Built
+
+RUNNER = "tuner.judging.runner"
+START_SECONDS = 120.0  # for a process to open its device, and to load a build, which some drivers compile then
+STOP_SECONDS = 3.0  # for a process to stop
+AWAKE_NS = 100_000  # of processor time while it is stopped: more than the system needs to stop it
+# Reasons of the engine's errors, by the codes of verdicts.
+CODES = {"resources": "resources", "too many resources": "resources", "timeout": "timeout", "crash": "crash"}
+
+
+class CandidateProcess:
+    """A process that launches one build after another, on arrays in memory that is shared with this process.
+
+    On a processor it is stopped but for its launches, and `run` returns this process's time from the moment at which it
+    goes on until it says that the launch has ended; it is stopped then, before anything is read. On a GPU, whose
+    kernels cannot reach a process, `run` returns the time of the device's own events.
+    """
+
+    def __init__(self, device: Device, size: int, timeout: float) -> None:
+        """`size` is the bytes of memory, `timeout` the seconds of a launch. Raises EnvironmentTrouble."""
+        self.on_processor, self._timeout = device.on_processor, timeout
+        self.memory = SharedMemory(size)
+        goes, self._go = os.pipe()
+        self._done, done = os.pipe()
+        try:
+            self._process = Process(RUNNER, [self.memory.descriptor, goes, done])
+        finally:
+            os.close(goes)
+            os.close(done)
+        task = {
+            "device": device.id, "processor": device.on_processor, "memory": self.memory.descriptor, "size": size,
+            "go": goes, "done": done,
+        }  # fmt: skip
+        try:
+            reply = self._process.ask(task, START_SECONDS)
+        except WorkerDied as died:
+            self.close()
+            raise EnvironmentTrouble(f"the process of a candidate does not start: {died}") from None
+        except BaseException:
+            self.close()
+            raise
+        self.memory.close()
+        self.isolation: list[str] = reply["isolation"]
+        self._is_loaded, self._spent = False, 0
+
+    def load(self, built: Built) -> None:
+        """Load a build in place of the one before. Raises Refusal if that fails."""
+        data = base64.b64encode(pickle.dumps(built, pickle.HIGHEST_PROTOCOL)).decode()
+        self._go_on()
+        self._is_loaded = True
+        self._ask({"load": data})
+        self._stop()
+
+    def run(self, places: Mapping[str, ArrayPlace], fill: Callable[[SharedMemory], object]) -> float:
+        """Launch once on arrays at `places`, which `fill` fills, and return the time in ms. Raises Refusal."""
+        self._go_on()
+        self._ask({"bind": {name: (place.offset, place.nbytes) for name, place in places.items()}})
+        self._stop()
+        fill(self.memory)
+        self.check_stopped()
+        ended, began = b"", time.perf_counter()
+        self._go_on()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which the next question tells
+            os.write(self._go, GO)
+            if self._is_done():
+                ended = os.read(self._done, len(DONE))
+        self._halt()  # before the clock is read: what it still does until then must not be free
+        time_ms = 1e3 * (time.perf_counter() - began)
+        self._check_alone()
+        if ended != DONE or not self.on_processor:
+            self._go_on()
+            took = self._ask({"took": True}).get("ms")
+            self._stop()
+            if ended != DONE:
+                raise Refusal("crash", "its process says neither that the launch has ended nor why")
+            if isinstance(took, float):
+                time_ms = min(time_ms, took)
+        return time_ms
+
+    def check_stopped(self) -> None:
+        """Raise Refusal if the process has run since it was stopped last."""
+        if self.on_processor and not (self._has_stopped() and self._processor_ns() - self._spent <= AWAKE_NS):
+            raise Refusal("runs_while_stopped", "its process ran while it was stopped")
+
+    def wait(self, seconds: float) -> None:
+        """Let the process go on for a while, to see what it still does."""
+        self._go_on()
+        time.sleep(seconds)
+        self._stop()
+
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return not self._process.has_ended()
+
+    def close(self) -> None:
+        """End the process, and all that it has started."""
+        self._process.close()
+        self.memory.close()
+        for end in (self._go, self._done):
+            with contextlib.suppress(OSError):
+                os.close(end)
+        self._go = self._done = -1
+
+    def _is_done(self) -> bool:
+        poll = select.poll()
+        poll.register(self._done, select.POLLIN)
+        if not poll.poll(self._timeout * 1e3):
+            raise Refusal("timeout", f"not finished after {self._timeout:g} s; a longer --timeout allows more")
+        return True
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply of the process. Once it has loaded a candidate, whatever goes wrong is the candidate's fault."""
+        try:
+            return self._process.ask(request, START_SECONDS if "load" in request else self._timeout)
+        except EnvironmentTrouble as error:
+            if not self._is_loaded:
+                raise
+            raise Refusal("crash", str(error)) from None
+        except (TrialError, WorkerDied) as error:
+            raise Refusal(code_of(error), str(error)) from None
+        except TunerError as error:
+            raise Refusal("launch", str(error)) from None
+
+    def _go_on(self) -> None:
+        if self.on_processor:
+            self._signal(signal.SIGCONT)
+
+    def _stop(self) -> None:
+        self._halt()
+        self._check_alone()
+
+    def _halt(self) -> None:
+        """Stop all threads of the process, and wait until they have stopped."""
+        if not self.on_processor:
+            return
+        self._signal(signal.SIGSTOP)
+        deadline = time.monotonic() + STOP_SECONDS
+        while not self._has_stopped():
+            if time.monotonic() > deadline:
+                raise Refusal("runs_while_stopped", "its process does not stop")
+        self._spent = self._processor_ns()
+
+    def _check_alone(self) -> None:
+        """Raise Refusal if the process has started another one, which is not stopped."""
+        if self.on_processor and self._is_loaded and self._has_company():
+            raise Refusal("left_processes", "its process has started another one, which goes on when it is stopped")
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended, which the next question tells
+            os.kill(self._process.child, number)
+
+    def _tasks(self, file: str) -> list[str]:
+        """What the system says of each thread of the process."""
+        texts = list[str]()
+        with contextlib.suppress(OSError):
+            for task in os.scandir(f"/proc/{self._process.child}/task"):
+                with contextlib.suppress(OSError):
+                    texts.append(Path(task.path, file).read_text(encoding="utf-8", errors="replace"))
+        return texts
+
+    def _has_stopped(self) -> bool:
+        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in self._tasks("stat"))
+
+    def _processor_ns(self) -> int:
+        if not self.on_processor:
+            return 0
+        return sum(int(text.split()[0]) for text in self._tasks("schedstat") if text.split())
+
+    def _has_company(self) -> bool:
+        return any(text.split() for text in self._tasks("children")) or self._process.has_orphans()
+
+
+def code_of(error: TrialError | WorkerDied) -> str:
+    """The code of an error of the engine."""
+    return CODES.get(error.reason, "launch")

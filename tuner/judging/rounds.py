@@ -1,0 +1,190 @@
+"""Runs of candidates on inputs that their processes have never had: verified, timed in rounds, and repeated."""
+
+from __future__ import annotations
+
+import functools
+import random
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tuner.judging import memory
+from tuner.judging.problem import ComparedRuns
+from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Reason, Refusal
+from tuner.measure import turns
+from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
+from tuner.store import verdicts
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.devices.program import Built
+    from tuner.judging.contender import CandidateProcess
+    from tuner.judging.problem import DrawnSet, JudgedProblem
+    from tuner.space.config import Config
+    from tuner.space.model import Space
+
+WARM_UP = 2  # rounds that are verified and do not count
+LINGER_SECONDS = 0.05  # after a wrong run, to see whether threads go on
+LEAST_MS = 1e-4  # of a run: less cannot be told from the cost of a question to a process
+_CHANCE = random.SystemRandom()
+
+
+@dataclass
+class Entrant:
+    """A candidate, or the space's own kernel, while it is judged.
+
+    `builds` are by the number of the problem, `compared` what its runs have shown at each. `reason` is set as soon as
+    it is refused.
+    """
+
+    name: str
+    sha256: str
+    space: Space
+    config: Config = field(default_factory=dict)
+    contender: CandidateProcess | None = None
+    builds: dict[int, Built] = field(default_factory=dict)
+    compared: dict[int, ComparedRuns] = field(default_factory=dict)
+    times: list[JudgedTimes] = field(default_factory=list)
+    reason: Reason | None = None
+    compiles: bool = False
+    launches: bool = False
+    sanitizer: str = "not asked for"
+    bits_repeat: bool | None = None
+    isolation: list[str] = field(default_factory=list)
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it has not been refused."""
+        return self.reason is None
+
+    @property
+    def runs(self) -> int:
+        return sum(compared.runs for compared in self.compared.values())
+
+    def load(self, number: int) -> None:
+        """Load the build for a problem. Raises Refusal."""
+        assert self.contender is not None
+        self.contender.load(self.builds[number])
+
+    def close(self) -> None:
+        """End its process."""
+        if self.contender is not None:
+            self.contender.close()
+            self.contender = None
+
+    def refuse(self, reason: Reason) -> None:
+        """Refuse it, and end its process."""
+        self.reason = reason
+        self.close()
+
+
+def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, code: str) -> tuple[float, str]:
+    """Run an entrant once on a set of inputs, at new addresses, and compare what it wrote.
+
+    Returns the time in ms and a digest of its outputs. Raises Refusal, for a wrong output with `code`.
+    """
+    contender = entrant.contender
+    assert contender is not None
+    places, compared = memory.places(problem.arrays, _CHANCE), entrant.compared.setdefault(number, ComparedRuns())
+    poisons = {}
+
+    def fill(shared: memory.SharedMemory) -> None:
+        poisons.update(problem.fill(shared, places, drawn))
+
+    try:
+        time_ms = contender.run(places, fill)
+        entrant.launches = True
+        digest = problem.judge(contender.memory, places, drawn, poisons, compared, code)
+        contender.check_stopped()
+        return time_ms, digest
+    except Refusal as refusal:
+        if refusal.reason.code in (code, "unwritten") and contender.on_processor:
+            contender.wait(LINGER_SECONDS)
+            if problem.is_right(contender.memory, places, drawn, poisons):
+                message = f"its outputs became right only after the launch had ended: {refusal}"
+                raise Refusal("unfinished", message, problem.size) from None
+        if refusal.reason.size is None:
+            raise Refusal(refusal.reason.code, str(refusal), problem.size) from None
+        raise
+
+
+def timed(
+    device: Device,
+    entrants: Sequence[Entrant],
+    empty: CandidateProcess | None,
+    number: int,
+    problem: JudgedProblem,
+    sets: Iterator[DrawnSet],
+    rounds: int,
+) -> dict[str, list[float]]:
+    """JudgedTimes in ms by name, of those that are right in each round.
+
+    Each round has a new set of inputs, on which all run in random order. `empty` is a process whose launch does
+    nothing: what that takes is what questions to a process take. Who is wrong is refused.
+    """
+    times: dict[str, list[float]] = {entrant.name: [] for entrant in entrants}
+    empties = list[float]()
+    for count in range(WARM_UP + rounds):
+        drawn = next(sets)
+        running = [entrant for entrant in entrants if entrant.is_in]
+        _CHANCE.shuffle(running)
+        for entrant in running:
+            try:
+                with turns.taken(device.place):
+                    time_ms, _ = run(entrant, number, problem, drawn, "wrong_timed_run")
+            except Refusal as refusal:
+                entrant.refuse(refusal.reason)
+                continue
+            if count >= WARM_UP:
+                times[entrant.name].append(time_ms)
+        if empty is not None:
+            places = memory.places(problem.arrays, _CHANCE)
+            empties.append(empty.run(places, functools.partial(problem.fill, places=places, drawn=drawn)))
+    cost = min(empties, default=0.0)  # so that no time is understated
+    return {name: [max(LEAST_MS, each - cost) for each in series] for name, series in times.items()}
+
+
+def result(
+    problem: JudgedProblem,
+    own: Sequence[float],
+    baseline: Sequence[float],
+    library: tuple[str, float] | None,
+    floor: float | None,
+) -> JudgedTimes:
+    """The times of a candidate beside those of the space's own kernel in the same rounds."""
+    found, ratio = verdicts.interval(own), verdicts.ratio(own, baseline)
+    margin = max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / found.middle)
+    decision = FASTER if ratio.low > 1 + margin else SLOWER if ratio.high < 1 - margin else UNDECIDED
+    name, library_ms = library or (None, None)
+    return JudgedTimes(
+        size=problem.size,
+        rounds=len(own),
+        time_ms=found.middle,
+        interval=(found.low, found.high),
+        baseline_ms=median(baseline),
+        speedup=(ratio.low, ratio.middle, ratio.high),
+        decision=decision,
+        library=name,
+        library_ms=library_ms,
+        floor_ms=floor,
+    )
+
+
+def repeated(entrant: Entrant, number: int, problem: JudgedProblem, sets: Sequence[DrawnSet], most: int | None) -> None:
+    """Run an entrant `most` times more, or for some seconds if that is None, and compare each run and its bits. Raises
+    Refusal.
+
+    The same sets alternate now: its process may have seen them, which a time no longer depends on.
+    """
+    digests: dict[int, str] = {}
+    entrant.bits_repeat = True
+    deadline = time.monotonic() + COMPARED_SECONDS
+    for _ in range(COMPARED_RUNS if most is None else most):
+        drawn = secrets.choice(sets)
+        _, digest = run(entrant, number, problem, drawn, "wrong_repeated_run")
+        entrant.bits_repeat &= digests.setdefault(drawn.seed, digest) == digest
+        if most is None and time.monotonic() > deadline:
+            break
