@@ -15,7 +15,7 @@ from typing import Any
 from tuner import devices
 from tuner.catalog import catalog
 from tuner.errors import EnvironmentTrouble, OptionError, RequestError, WorkerDied
-from tuner.judging import candidate
+from tuner.judging import candidate, sanitizer
 from tuner.judging.candidate import CandidateText
 from tuner.judging.verdict import CandidateVerdict
 from tuner.measure.answers import function_objects
@@ -169,6 +169,8 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
     spaces = [each.space(space) for each in candidates]
     chosen = [Chosen.parse(space.operation, size, request.options, request.types) for size in (request.sizes or [None])]
     names = devices.several(space, request.device)
+    for name in names if request.sanitize else ():
+        sanitizer.require(name)
     seed = secrets.randbelow(MOST_SEED + 1) if request.seed is None else request.seed
     task = {
         "space": launch_form.to_json(space, chosen[0].options),

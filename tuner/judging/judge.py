@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import devices
 from tuner.errors import SpaceError
-from tuner.judging import memory, rounds
+from tuner.judging import memory, rounds, sanitizer
 from tuner.judging.builder import Builder
 from tuner.judging.contender import CandidateProcess
 from tuner.judging.isolation import FILES, USER, hide_memory
@@ -268,6 +268,12 @@ class CandidateJudge:
         problem = self._problems[number]
         sets = [next(self._drawing(problem)) for _ in range(SETS)]
         rounds.repeated(entrant, number, problem, sets, self._task["verify"])
+        if self._task["sanitize"]:
+            self._noted(f"{entrant.name}: {sanitizer.PROGRAM}")
+            with turns.taken(self._device.place):
+                entrant.sanitizer = sanitizer.check(
+                    self._device.id, entrant.builds[number], sets[0].contents, max(self._timeout, TIMEOUT)
+                )
 
     def _tuned(self, entrant: Entrant) -> Config:
         """The fastest of so many configurations, drawn at random after the default. Raises Refusal if none is right."""
@@ -316,6 +322,8 @@ class CandidateJudge:
         reasons = [] if entrant.reason is None else [entrant.reason]
         wrong = {"wrong", "wrong_hidden_size", "wrong_timed_run", "wrong_repeated_run", "unwritten", "unfinished"}
         is_wrong = bool(wrong & {reason.code for reason in reasons})
+        if "sanitizer" in {reason.code for reason in reasons}:
+            entrant.sanitizer = "found an error"
         outside = {"writes_input", "writes_outside"} & {reason.code for reason in reasons}
         safe = {"guards": "damaged" if outside else "whole" if entrant.runs else "not tried"}
         got = entrant.isolation

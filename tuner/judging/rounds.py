@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.judging import memory
 from tuner.judging.problem import ComparedRuns
+from tuner.judging.sanitizer import NOT_ASKED
 from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Reason, Refusal
 from tuner.measure import turns
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
@@ -51,7 +52,7 @@ class Entrant:
     reason: Reason | None = None
     compiles: bool = False
     launches: bool = False
-    sanitizer: str = "not asked for"
+    sanitizer: str = NOT_ASKED
     bits_repeat: bool | None = None
     isolation: list[str] = field(default_factory=list)
 

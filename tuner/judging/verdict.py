@@ -30,6 +30,7 @@ REASONS = {
     "writes_outside": "the kernel writes before or after an array",
     "left_processes": "the kernel starts a process",
     "runs_while_stopped": "the kernel's process runs while it is stopped",
+    "sanitizer": "compute-sanitizer finds an error",
     "impossible_time": "no device can be so fast: the work is not done within the time",
 }
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Of hidden sizes and inputs, drawn by default; keep it secret.",
 )
+@click.option("--sanitize", is_flag=True, help="Also launch each under compute-sanitizer, on CUDA.")
 @DEVICES
 @SET
 @TYPES
