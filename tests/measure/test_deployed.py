@@ -89,6 +89,8 @@ def test_each_deployment_has_its_own_study_and_record_and_load_finds_the_one_ask
     assert found.status == 0, found.err
     assert "measured before" not in found.err, "a study of its own"
     assert [done.json["best"]["config"]["mode"] for done in (plain, found)] == [0, 1]
+    said = [tune(file, "8", *how).out for how in ((), ("--as", "stream"))]  # their studies are complete
+    assert ["back to back" in text for text in said] == [False, True]
     kernel = str(file)
     for as_, mode in (("stream", 1), (None, 0)):
         arrays = [np.ones((1, 8, 8), np.float32) for _ in range(3)]
@@ -120,6 +122,17 @@ def test_what_cannot_be_measured_is_said(tune: Tune) -> None:
         done = tune("sgemm/00_host_simple", "8", "--device", "host", *more)
         assert done.status == 2
         assert why in done.err
+
+
+def test_a_program_that_asks_for_another_one_is_told() -> None:
+    for call in (
+        lambda: tuner.load("sgemm/00_host_simple", 8, as_="warm"),
+        lambda: tuner.dispatch("sgemm", as_="warm"),
+    ):
+        with pytest.raises(RequestError, match=r"as_='warm'.: write one of isolated, graph, stream, eager, cold"):
+            call()
+    with pytest.raises(RequestError, match="drop one of the two"):
+        tuner.dispatch("sgemm", as_="graph", one_class=True)
 
 
 @pytest.mark.gpu

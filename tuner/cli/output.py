@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli.terminal import fitted
+from tuner.devices.deployments import WORDS, of_caches
 from tuner.quoting import plain, shown
 from tuner.space.texts import config_text
 from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
@@ -162,7 +163,10 @@ def best(record: Record, space: Space) -> str:
 
     is_same = record.verified in NOTICES and record.signature == identity.of(space)
     origin = compared(space) if is_same else f"; {record.origin}" if record.origin not in ("", "imported") else ""
-    figures = f"{timing(record)}{_gain(record)}{origin}{wrong(record.wrong)}{sustained(record)}"
+    how = "" if (deployment := of_caches(record.caches)) is None else WORDS[deployment]
+    figures = (
+        f"{timing(record)}{f', {how}' if how else ''}{_gain(record)}{origin}{wrong(record.wrong)}{sustained(record)}"
+    )
     return f"best: {config_text(record.config)}\n{figures}"
 
 
