@@ -231,17 +231,18 @@ class ChosenKnobs(ChosenSizes):
         ask, bounds, block = "how many threads in x, y, z?", step.block, self.block_of(step)
         if bounds and block != list(bounds)[: len(block)]:
             return f"{ask} its launch bounds are {shown(', '.join(bounds))}"
-        if any(self.launched.block_is_of_sizes(self.steps.index(step), axis) for axis in range(len(block))):
+        at = self.steps.index(step)
+        given = (self.launched.block_is_of_sizes, self.launched.block_is_of_arrays)
+        if any(is_of(at, axis) for is_of in given for axis in range(len(block))):
             return f"{ask} host code computes them from sizes"
-        if any(self.launched.has_unclear_block(self.steps.index(step), axis) for axis in range(len(block))):
+        if any(self.launched.has_unclear_block(at, axis) for axis in range(len(block))):
             return f"{ask} host code has others"
         if knobs := [name for axis in range(len(block)) for name in self._knobs_of_number(step, axis, block[axis])]:
             return f"{ask} the host's number is right for its {' and '.join(dict.fromkeys(knobs))}"
-        at = self.steps.index(step)
         multiples = {name for axis in range(len(block)) for name in self.launched.multiples_of_block(at, axis)}
         if sizes := sorted(multiples & {*self.sizes}):
             return f"{ask} the host passes a multiple of them for {' and '.join(sizes)}"
-        numbers = self.launched.block(self.steps.index(step))
+        numbers = self.launched.block(at)
         is_fixed = [bool(numbers) and extent.isdecimal() for extent in block]
         reads = all(fixed or self._is_free(step, axis) for axis, fixed in enumerate(is_fixed))
         of_host = [self._of_host(step, axis, self.knobs) for axis in range(len(block))]

@@ -126,6 +126,11 @@ class DraftedExtents:
             if name in knobs and macro in knobs and name != macro:
                 found[f"{name} == {macro}"] = "the host passes one for the other"
         for at, step in enumerate(self._facts.steps):
+            for axis, (block, blocks) in enumerate(zip(self._facts.block_of(step), self.grid(at), strict=False)):
+                whole = self._whole(at, axis, block, blocks) if blocks and block in knobs else ""
+                is_sure = whole.isdecimal() and not any(int(whole) % int(each) for each in knobs[block].values)
+                if whole and not is_sure:
+                    found[f"{whole} % {block} == 0"] = "the host launches whole blocks only"
             for axis, block in enumerate(self._facts.block_of(step)):
                 if quotient := re.fullmatch(r"(\w+|\([^()]*\)) // (\w+|\([^()]*\))", block):
                     found[f"{quotient[1]} % {quotient[2]} == 0"] = "the block has their quotient of threads"
@@ -135,6 +140,15 @@ class DraftedExtents:
                     each = [self._numbered(self.values.get(name, name), {*self._facts.knobs}) for name in extents]
                     found[f"{block} >= {' * '.join(each)}"] = "one block has a thread for each element"
         return found
+
+    def _whole(self, step: int, axis: int, block: str, blocks: str) -> str:
+        """The number of threads on an axis that must be a multiple of the block, as the host has it and no index tells
+        another; empty if there is none."""
+        name = re.escape(block)
+        match = re.fullmatch(rf"\((.+) // {name}\)", blocks)
+        if match is None and self._facts.launched.is_whole(step, axis) and not self._grids.is_indexed(step, axis):
+            match = re.fullmatch(rf"ceil_div\((.+), {name}\)", blocks)
+        return "" if match is None else match[1] if re.fullmatch(r"\w+|\(.*\)", match[1]) else f"({match[1]})"
 
     def _used(self) -> set[str]:
         """The names in shapes and grids."""
@@ -180,7 +194,18 @@ class DraftedExtents:
     def _of_threads(self, name: str) -> set[str]:
         """The block sizes, if an array is written alone: then it may have an element for each thread."""
         (parameter,) = [each for each in self._facts.parameters if each.name == name]
-        return self._blocks_of_draft if self._facts.role(parameter)[0] == "out" else set()
+        if self._facts.role(parameter)[0] != "out" or self._facts.shapes.has_others(name):
+            return set()
+        return self._blocks_of_draft - self._blocks_of_arrays
+
+    @cached_property
+    def _blocks_of_arrays(self) -> set[str]:
+        """The names in the block sizes of the draft for which the host has what its arrays have elements for."""
+        facts, found = self._facts, set[str]()
+        for at, step in enumerate(facts.steps):
+            for axis, block in enumerate(facts.block_of(step)):
+                found |= {*names_in(block)} if facts.launched.block_is_of_arrays(at, axis) else set()
+        return found
 
     def _is_guessed(self, name: str, shape: list[str]) -> bool:
         """Whether an extent would be a knob whose values are a guess."""
@@ -252,7 +277,8 @@ class DraftedExtents:
             return True  # a number of the host beside rows of another length
         if apart & sizes and not words & {*sizes, *self._said.new}:
             return True
-        passed = (self._facts.launched.number(size) or 0 for size in self._facts.shapes.reads(name) & sizes - words)
+        read = sizes if self._facts.shapes.has_others(name) else self._facts.shapes.reads(name) & sizes
+        passed = (self._facts.launched.number(size) or 0 for size in read - words)
         numbers = {each: number for each, number in self._said.new.items() if number}
         factors = [
             factor * math.prod(numbers.get(each, 1) for each in product)

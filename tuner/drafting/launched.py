@@ -96,6 +96,19 @@ class HostLaunches:
                 return True
         return False
 
+    def is_whole(self, step: int, axis: int) -> bool:
+        """Whether a launch of a step has as many work-items on an axis as it has elements, not rounded up to blocks."""
+        return any(axis in site.whole for site in self._sites[step])
+
+    def block_is_of_arrays(self, step: int, axis: int) -> bool:
+        """Whether a launch's threads on an axis, whose number is unknown, are a factor of a number of elements."""
+        for site in self._sites[step]:
+            names = {name for each in (site.block or ())[axis : axis + 1] for name in _names(each)}
+            counts = {name for count in site.arrays.values() for name in _names(count)}
+            if any(site.number(name) is None and not name.startswith("any block") for name in names & counts):
+                return True
+        return False
+
     def has_unclear_block(self, step: int, axis: int) -> bool:
         """Whether a launch has threads on an axis that are neither names nor numbers."""
         every = [(site, each) for site in self._sites[step] for each in (site.block or ())[axis : axis + 1]]

@@ -206,10 +206,13 @@ class Indices:
             if self._body[position + 1 : position + 2] == ("[",):
                 end = matching(self._body, position + 1)
                 self.accesses[array].append(added(offset, self.polynomial(self._body[position + 2 : end])))
-                if self._body[end + 1 : end + 2] == ("[",):
+                is_moved = self._body[max(0, position - 2) : position] == ("=", "&")
+                if self._body[end + 1 : end + 2] == ("[",) or (is_moved and not self._is_in_alias(position, aliases)):
                     self.others.add(array)
             elif self._is_first(position):
                 self.accesses[array].append(offset)
+            elif self._is_tested(position):
+                continue
             elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
                 self.others.add(array)
                 self.offsets += self._pointer_offset(position, array)
@@ -220,6 +223,14 @@ class Indices:
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
         is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
         return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
+
+    def _is_tested(self, position: int) -> bool:
+        """Whether the name at `position` is only compared with null, as in `if (sums && i < n)`."""
+        before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 4]
+        is_whole = after[:1] == (")",) or after[:2] in (("&", "&"), ("|", "|"))
+        is_null = after[:2] in (("=", "="), ("!", "=")) and after[2:] in (("NULL",), ("nullptr",), ("0",))
+        starts = before[1:] == ("!",) or before in (("if", "("), ("&", "&"), ("|", "|"))
+        return (is_whole and starts) or is_null
 
     def _pointer_offset(self, position: int, array: str) -> list[Polynomial]:
         """The offset of the pointer computed at `position`, as a list of at most one."""
@@ -274,6 +285,8 @@ class Indices:
                     continue
                 if left and right and (sign != ">=" or self._leaves(position)):
                     smaller = self.polynomial(left)
+                    if sign == "<" and _is_of_blocks(smaller) and self._has_alternative(position):
+                        continue  # blocks beyond do something else
                     yield from ((sign, smaller, each) for each in (_limits(right) if sign in _BOUNDS else [right]))
 
     def _chooses(self, left: Sequence[str], right: Sequence[str], at: int) -> bool:
@@ -287,16 +300,27 @@ class Indices:
 
     def _leaves(self, position: int) -> bool:
         """Whether what a condition at a position guards leaves the kernel or a loop, or is an alternative."""
+        after, end = self._guarded(position)
+        is_if = end > 0  # else a loop's condition, or a value
+        return not is_if or not _LEAVES.isdisjoint(self._body[after:end]) or self._has_alternative(position)
+
+    def _has_alternative(self, position: int) -> bool:
+        """Whether an `else` follows what a condition at a position guards."""
+        _, end = self._guarded(position)
+        return end > 0 and self._body[end + 1 : end + 2] == ("else",)
+
+    def _guarded(self, position: int) -> tuple[int, int]:
+        """Where the statements begin and end that the `if` around a position guards; zeros if there is no `if`."""
         body, start = self._body, position
         while start > 0 and body[start] not in (";", "{", "}") and body[start - 1 : start + 1] != ("if", "("):
             start -= 1
         if body[start - 1 : start + 1] != ("if", "("):
-            return True  # a loop's condition, a value
+            return 0, 0
         after = matching(body, start) + 1
         end = matching(body, after) if body[after : after + 1] == ("{",) else after
         while end < len(body) and body[end] not in (";", "}"):
             end += 1
-        return not _LEAVES.isdisjoint(body[after:end]) or body[end + 1 : end + 2] == ("else",)
+        return after, end
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The tokens on one side of a comparison; `step` is -1 for the left and 1 for the right."""
@@ -308,6 +332,11 @@ class Indices:
                 break
             end += step
         return body[at:end] if step > 0 else body[end + 1 : at + 1]
+
+
+def _is_of_blocks(index: Polynomial) -> bool:
+    """Whether an index is that of a block alone, without threads."""
+    return bare(index).keys() <= {(f"blockIdx.{axis}",) for axis in AXES} and bool(bare(index))
 
 
 def _bare(words: Sequence[str]) -> tuple[str, ...]:

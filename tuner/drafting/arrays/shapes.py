@@ -159,6 +159,10 @@ class Shapes:
                 return ""
         return None
 
+    def has_others(self, name: str) -> bool:
+        """Whether an array is also used other than by an index."""
+        return any(name in indices.others for indices in self.indices)
+
     def axis_of(self, name: str, step: int) -> int | None:
         """The axis if a step writes an array with one element per block along it; None otherwise."""
         every, others = self.indices[step].accesses.get(name, ()), name in self.indices[step].others

@@ -76,6 +76,7 @@ def _of_helper(scope: HostScope, words: Sequence[str], steps: int) -> Allocation
         return None
     start = function.body.index("return")
     inside = HostScope(scope.program, scope.notes, function, start, scope, given)
+    inside.is_value = True
     found = memory(inside, function.body[start + 1 : function.body.index(";", start)], steps + 1)
     if found is None or inside.is_own(found.amount):
         return None
@@ -105,6 +106,7 @@ def _by_helper(scope: HostScope, at: int, after: int, steps: int) -> Iterator[Al
         plain = _without_cast(each)
         if plain == ["&", *words] or (plain == words and "&" in types and "*" in types):
             inside = HostScope(scope.program, scope.notes, function, len(function.body), scope.at(at), given)
+            inside.is_value = True
             found = memory(inside, [parameter], steps + 1)
             if found is not None and not inside.is_own(found.amount):
                 yield _of_type(found, scope.function.type_of(body[at]))
@@ -183,7 +185,7 @@ def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
     if body[after : after + 1] == ("(",) and body[at - 1 : at] == (">",):
         inner = split_arguments(body[after + 1 : matching(body, after)])
         element = _template_argument(body, at - 1)
-        if element and inner[0]:
+        if element and inner[0] and not _is_resized(body, body[at]):
             yield Allocation(here.polynomial(inner[0]), element)
             return
     if body[after : after + 1] == ("(",) and (
@@ -211,6 +213,12 @@ def _assigned(scope: HostScope, at: int, after: int) -> Iterator[Allocation]:
             yield from _of_buffer(here, given)
         elif words[0].endswith("malloc") and parts:
             yield Allocation(parts[0])
+
+
+def _is_resized(body: Sequence[str], vector: str) -> bool:
+    """Whether a vector gets another length than that of its declaration."""
+    places = (at for at, word in enumerate(body[:-2]) if word == vector and body[at + 1] == ".")
+    return any(body[at + 2] in ("resize", "push_back", "assign", "insert", "emplace_back") for at in places)
 
 
 def _of_buffer(scope: HostScope, given: Sequence[Sequence[str]]) -> Iterator[Allocation]:

@@ -14,6 +14,7 @@ class LaunchSite:
     """A launch in a function. Each tuple holds tokens.
 
     axes: the number of axes of OpenCL's work sizes, where `grid` counts work-items; 0 where it counts blocks.
+    enqueued: the function and the position of grid and block, if another function sets the arguments.
     """
 
     function: HostFunction
@@ -23,6 +24,7 @@ class LaunchSite:
     template: tuple[tuple[str, ...], ...]
     arguments: tuple[tuple[str, ...], ...]
     axes: int = 0
+    enqueued: tuple[HostFunction, int] | None = None
 
 
 def pointed_to(words: Sequence[str]) -> tuple[str, ...]:

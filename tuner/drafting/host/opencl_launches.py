@@ -14,14 +14,23 @@ _Given = dict[int, list[tuple[str, ...]]]  # the distinct values of each argumen
 
 
 def launches(program: HostProgram, kernel: str, count: int) -> Iterator[LaunchSite]:
-    """The launches of a kernel with `count` arguments. Where a function only sets them all, the grid is unknown."""
+    """The launches of a kernel with `count` arguments. Where a function only sets them all, the grid is that of the
+    only function that enqueues the kernel without setting any; else it is unknown."""
     names = _kernels(program, kernel)
     if not any(names.values()):
         return
+    every = {function: [*_enqueued(function, names[function])] for function in program.functions}
+    without = [f for f, found in every.items() if found and not any(_setters(f, names[f], count))]
     for function in program.functions:
-        known = names[function]
-        enqueued = [*_enqueued(function, known)]
+        known, enqueued = names[function], every[function]
         yield from _functors(function, known)
+        if not enqueued and len(without) == 1:
+            given = _set(function, known, count, 0, len(function.body))
+            for arguments in _combined(given, count, is_whole=True):
+                where = max(where for where, _, _ in _setters(function, known, count))
+                for at, axes, grid, block in every[without[0]]:
+                    yield LaunchSite(function, where, grid, block, (), arguments, axes, (without[0], at))
+            continue
         for at, axes, grid, block in enqueued or [(0, 0, (), ())]:
             last = at or len(function.body)
             given = _set(function, known, count, 0, last) or _set(function, known, count, last, len(function.body))
@@ -52,7 +61,9 @@ def _created(function: HostFunction, known: set[str]) -> set[str]:
     return {
         name
         for name, at, words in found
-        if not known.isdisjoint(words) and {*_MAKERS} & {*words, *function.body[max(0, at - 24) : at]} and "(" in words
+        if not known.isdisjoint(words)
+        and "(" in words
+        and (words[-1] == ")" or {*_MAKERS} & {*words, *function.body[max(0, at - 24) : at]})
     }
 
 

@@ -60,6 +60,8 @@ class HostFunction:
                 continue
             if after[0] == "[":
                 self._note_element(found, at)
+            elif after[0] == "=" and after[1:2] != ("=",) and at in self._steps:
+                found[self.path(at)].append(HostAssignment(at, ()))
             elif after[0] == "=" and after[1:2] != ("=",):
                 conditional = self._start(at) in _IN_HEADER and not self._is_declared(at)
                 found[self.path(at)].append(HostAssignment(at, self._assigned(at + 2), conditional))
@@ -70,6 +72,16 @@ class HostFunction:
             ):  # dim3 grid(n / 256);
                 found[word].append(HostAssignment(at, self.body[at + 1 : matching(self.body, at + 1) + 1]))
         return found
+
+    @cached_property
+    def _steps(self) -> frozenset[int]:
+        """The positions in what loops do after each pass: `i = 2 * i` in `for (int i = 1; i < n; i = 2 * i)`."""
+        found = set[int]()
+        for at in self._positions.get("for", ()):
+            end = matching(self.body, at + 1) if self.body[at + 1 : at + 2] == ("(",) else at
+            ends = [i for i in range(at, end) if self.body[i] == ";"]
+            found |= {*range(ends[1], end)} if len(ends) == 2 else set()
+        return frozenset(found)
 
     def _note_element(self, found: dict[str, list[HostAssignment]], at: int) -> None:
         """Note `size_t g[2] = {n, m}` as an assignment to g, and `g[0] = n` as one to g[0]."""
@@ -231,11 +243,19 @@ class HostProgram:
         ]
         self.file = _function("", {}, _plain(_without_bodies(every)))
         self._calls = dict[str, list[tuple[HostFunction, int, list[list[str]]]]]()
+        self._assigned = dict[str, bool]()
 
     def called(self, name: str, count: int) -> HostFunction | None:
         """The only function of this name with `count` parameters; None if there are none, or several."""
         found = [each for each in self.functions if each.name == name and len(each.parameters) == count]
         return found[0] if len(found) == 1 else None
+
+    def is_assigned(self, name: str) -> bool:
+        """Whether a function assigns to a variable of the file: then the number in its definition may be another."""
+        if name not in self._assigned:
+            own = (f for f in self.functions if name in f.body and name not in f.parameters and not f.declares(name))
+            self._assigned[name] = any(name in function.assignments for function in own)
+        return self._assigned[name]
 
     def callers(self, function: HostFunction) -> Iterator[tuple[HostFunction, int, list[list[str]]]]:
         """Each call of a function: the calling function, the position, and the arguments."""

@@ -54,13 +54,14 @@ class HostScope:
     ) -> None:
         self.program, self.notes, self.function, self.position = program, notes, function, position
         self.caller = caller
+        self.is_value = False  # whether the function only returns a value, which may differ from call to call
         self.given: Mapping[str, Sequence[str]] = dict(zip(function.parameters, given, strict=False))
         self.remainders, self.quotients = dict[str, tuple[Polynomial, Polynomial]](), notes.quotients
 
     def at(self, position: int) -> HostScope:
         """The same call of the function, at another position."""
         found = HostScope(self.program, self.notes, self.function, position, self.caller)
-        found.given = self.given
+        found.given, found.is_value = self.given, self.is_value
         return found
 
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
@@ -80,10 +81,10 @@ class HostScope:
         is_local = self.function.declares(base)
         if base in self.given and not is_local and self.caller is not None:
             return self._of_caller(name, base, member, depth)
-        if base not in self.function.parameters and not is_local:
+        if base not in self.function.parameters and not is_local and not self._is_dim3_of_file(base):
             return self._of_file(name, depth)
         is_dim3 = self.function.is_dim3(base) or "dim3" in self.function.parameters.get(base, ())
-        if member in AXES and is_dim3:
+        if member in AXES and (is_dim3 or self._is_dim3_of_file(base)):
             if (extents := self.extents([base])) is None:
                 return atom(f"{name} is unclear")
             padded: list[Polynomial] = [*extents, {(): 1}, {(): 1}]
@@ -124,7 +125,19 @@ class HostScope:
         (name,) = words
         if self.caller is not None and name in self.given and not self.function.declares(name):
             return self.caller.extents(self.given[name])
+        if self._is_dim3_of_file(name):
+            return None if self.program.is_assigned(name) else self._outside._dim3(name)
         return self._dim3(name) if self.function.is_dim3(name) else [self.polynomial(words)]
+
+    @property
+    def _outside(self) -> HostScope:
+        """The end of the file, where all its variables are known."""
+        return HostScope(self.program, self.notes, self.program.file, len(self.program.file.body))
+
+    def _is_dim3_of_file(self, name: str) -> bool:
+        """Whether a name is a dim3 that the file declares, and not this function."""
+        is_local = self.function.declares(name) or name in self.function.parameters
+        return not is_local and self.function is not self.program.file and self.program.file.is_dim3(name)
 
     def _dim3(self, name: str) -> list[Polynomial] | None:
         """The extents of a variable of the type dim3, which may be assigned one by one."""
@@ -228,6 +241,7 @@ class HostScope:
         body, start = found[0].body, found[0].body.index("return")
         end = next((at for at in range(start, len(body)) if body[at] == ";"), len(body))
         inside = HostScope(self.program, self.notes, found[0], start, self, given)
+        inside.is_value = True
         value = inside.polynomial(body[start + 1 : end], depth + 1)
         return value if self.is_clear(value) and not inside.is_own(value) else None
 
@@ -245,6 +259,8 @@ class HostScope:
         if self.function.last(name, self.position)[1]:
             return atom(f"{self.function.name}:{name}#{self.function.last(name, self.position)[1]}")
         plain = [word for word in given if word not in "&*"] if member else given
+        if self.is_value and set(value := self.caller.polynomial(plain, depth + 1)) <= {()}:
+            return value
         return self._expanded(own, [*plain, *([".", member] if member else [])], self.caller, depth)
 
     def _of_file(self, name: str, depth: int) -> Polynomial:
@@ -257,7 +273,7 @@ class HostScope:
             outside = HostScope(self.program, self.notes, self.program.file, 0)
             return self._expanded(own, self.program.sums[name], outside, depth)
         assigned = self.program.file.assignments.get(name, [])
-        if len(assigned) != 1 or self.function is self.program.file:
+        if len(assigned) != 1 or self.function is self.program.file or self.program.is_assigned(name):
             return atom(own)
         scope = HostScope(self.program, self.notes, self.program.file, assigned[0].position)
         return self._expanded(own, assigned[0].words, scope, depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.drafting.expansion import split_arguments
@@ -12,7 +12,7 @@ from tuner.drafting.host.launch_site import LaunchSite
 from tuner.drafting.host.launches import launches
 from tuner.drafting.host.program import HostProgram
 from tuner.drafting.host.scope import HostScope, Notes, chains
-from tuner.drafting.host.work_sizes import in_blocks
+from tuner.drafting.host.work_sizes import in_blocks, whole_axes
 from tuner.drafting.knobs.templates import is_type
 from tuner.drafting.polynomials import Polynomial
 from tuner.space.dtypes import DTYPES
@@ -38,7 +38,8 @@ ItemBytes = Callable[[Parameter], int | None]  # the size of an array's elements
 @dataclass(frozen=True)
 class Site:
     """A launch of a kernel, reached by one chain of calls. `arrays` and `local`, those in OpenCL's local memory, are
-    numbers of elements, by parameter; grid and block are None where they are unclear."""
+    numbers of elements, by parameter; grid and block are None where they are unclear. On the axes `whole`, OpenCL's
+    work-items are a multiple of the block that the host does not compute."""
 
     scope: HostScope
     scalars: Mapping[str, Polynomial]
@@ -46,6 +47,7 @@ class Site:
     local: Mapping[str, Polynomial]
     grid: list[Polynomial] | None
     block: list[Polynomial] | None
+    whole: Collection[int] = ()
 
     def number(self, name: str) -> int | None:
         """The number that a name of the host has."""
@@ -91,8 +93,9 @@ def _sites(
     for launch in whole or [each for each in found if len(each.arguments) < len(parameters)]:
         own = HostScope(program, notes, launch.function, launch.position)
         for scope in chains(program, notes, launch.function, launch.position) if with_callers else [own]:
+            of_grid = HostScope(program, notes, *launch.enqueued) if launch.enqueued else scope
             grid, block = (
-                in_blocks(scope, launch.grid, launch.block, launch.axes)
+                in_blocks(of_grid, launch.grid, launch.block, launch.axes)
                 if launch.axes
                 else (scope.extents(launch.grid), scope.extents(launch.block))
             )
@@ -101,8 +104,9 @@ def _sites(
                 {**_scalars(scope, step, launch, fields), **_template_values(scope, step, launch)},
                 _arrays(scope, step, launch, item_bytes),
                 _local(scope, step, launch, item_bytes),
-                grid,
+                None if {} in (grid or ()) else grid,  # no launch has an extent of 0
                 block,
+                whole_axes(of_grid, launch.grid, grid) if launch.axes else (),
             )
 
 

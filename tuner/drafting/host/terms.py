@@ -39,6 +39,7 @@ class Terms:
         self._block = [*zip(site.block or (), block, strict=False)]
         self._of_draft = block
         self._axis, self._is_grid, self._is_doubtful = 0, False, False
+        self._of_axes = dict[str, dict[int, Polynomial]]()  # block sizes by names of the host, for each axis
         self._sums = dict[str, Polynomial]()  # scalars that are sums of names
         self._multiples = dict[Monomial, list[tuple[str, int]]]()  # scalars that are a multiple of a product
         self._passed = dict[str, str]()  # the variables that are passed as sizes, by their bare names
@@ -50,8 +51,8 @@ class Terms:
                 ((only, factor),) = value.items()
                 if factor == len(only) == 1:
                     self._known.setdefault(only[0], {(name,): 1})
-        for extent, name in self._block:
-            self._add_block(name, extent)
+        for axis, (extent, name) in enumerate(self._block):
+            self._add_block(name, extent, axis)
 
     def _add(self, name: str, value: Polynomial) -> None:
         terms, number = bare(value), value.get((), 0)
@@ -78,15 +79,19 @@ class Terms:
             self._products.append((only, name))
 
     def _is_own(self, atom: str) -> bool:
-        """Whether a name of the host is a macro or constant of the kernel."""
+        """Whether a name of the host is a macro or constant that the kernel reads."""
         match = _NAME.fullmatch(atom)
-        return match is not None and atom.startswith(":") and match[1] in self._names.numbers
+        is_number = match is not None and atom.startswith(":") and match[1] in self._names.numbers
+        return match is not None and is_number and match[1] in self._names.read
 
-    def _add_block(self, name: str, extent: Polynomial) -> None:
-        """Note the name of the host that is the block size along an axis."""
+    def _add_block(self, name: str, extent: Polynomial, axis: int) -> None:
+        """Note the name of the host that is the block size along an axis, or along several."""
         (only, *more) = [*extent] or [()]
         if len(only) == 1 and not more and extent[only] == 1:
-            self._known.setdefault(only[0], {(): int(name)} if name.isdecimal() else {(name,): 1})
+            threads: Polynomial = {(): int(name)} if name.isdecimal() else {(name,): 1}
+            if only[0] not in self._known or only[0] in self._of_axes:
+                self._of_axes.setdefault(only[0], {})[axis] = threads
+            self._known.setdefault(only[0], threads)
 
     def blocks(self, value: Polynomial, axis: int) -> Polynomial | None:
         """The extent of a grid over the kernel's names; None if it cannot be said, or is right for one block only."""
@@ -100,6 +105,8 @@ class Terms:
             for name in self._names.sizes if host is not None and is_clear else ():
                 if self._site.scalars.get(name) == times(value, host or {}):
                     return {(f"ceil_div({name}, {draft})",): 1}
+        if self._is_one_item(value):
+            return None  # a block of the draft may have more than the only one
         self._is_grid, self._is_doubtful = True, False
         found = self.said(value, axis)
         self._is_grid = False
@@ -109,6 +116,12 @@ class Terms:
         is_of_block = not threads.isdisjoint(re.findall(r"\w+", written(found)))
         is_block = not threads.isdisjoint(re.findall(r"\w+", _dividends(written(found))))
         return None if is_block or (self._is_doubtful and not is_of_block) else found
+
+    def _is_one_item(self, value: Polynomial) -> bool:
+        """Whether a grid has one work-item along an axis, in a block of the driver's choice."""
+        (only, *more) = [*value] or [()]
+        items, threads = self._ceilings.get("".join(only), ({}, {})) if not more else ({}, {})
+        return self._site.number_of(items) == 1 and written(threads).startswith("any block")
 
     def said(self, value: Polynomial, axis: int = 0) -> Polynomial | None:
         """A polynomial of the host over the kernel's names; None if it cannot be said. `axis` is that of a grid."""
@@ -160,7 +173,7 @@ class Terms:
 
     def _atom(self, name: str) -> Polynomial | None:
         if name in self._known:
-            return self._known[name]
+            return self._of_axes.get(name, {}).get(self._axis, self._known[name])
         for table, is_up in ((self._ceilings, True), (self._quotients, False)):
             if name in table:
                 return self._quotient(*table[name], is_up)

@@ -12,7 +12,8 @@ from tuner.space.sources import includes
 from tuner.space.sources.prototype import definitions, words
 
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".hip", ".c", ".cc", ".cpp", ".cxx", ".inl"}
-_LAUNCHES = re.compile(r"<<<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
+_LAUNCHES = re.compile(r"<<\s*<|(?:cuda|hip|cu)Launch|clSetKernelArg|\bsetArg|EnqueueArgs")
+_HANDLE = re.compile(r"(\w+)\s*(?:\.|->)\s*(\w+)\s*=\s*clCreateKernel\s*\([^;]*\"(\w+)\"")
 _MAIN = re.compile(r"\bmain\s*\([^();]*\)\s*\{")
 _LITERAL, _OPTION = re.compile(r'"((?:\\.|[^"\\\n])*)"'), re.compile(r"-D\s*([A-Za-z_]\w*)")
 MOST_FILES, MOST_BYTES = 100, 400_000
@@ -43,12 +44,14 @@ def _launching(
     left = {file: text for file, text in left.items() if not (is_program and _MAIN.search(text))}  # another program
     for _ in range(MOST_ROUNDS):
         names |= _callers([*files.values()], names)
+        names |= {".".join(each) for text in files.values() for each in _handles(text, kernels)}
         for file in [file for file, text in left.items() if _mentions(text, names)]:
             for each in _with_headers(file, folders):
                 if each == file or each.parent == file.parent:
                     files[each] = left.pop(each, "") or _read(each)
     found = [*dict.fromkeys(files.values())]
-    return found if any(_mentions(text, kernels) and _LAUNCHES.search(text) for text in found) else []
+    launched = {*kernels, *(".".join(each) for text in found for each in _handles(text, kernels))}
+    return found if any(_mentions(text, launched) and _LAUNCHES.search(text) for text in found) else []
 
 
 def defined(found: Sequence[str]) -> list[set[str]]:
@@ -80,7 +83,10 @@ def _of_repository(source: Path, own: Collection[Path], kernels: Collection[str]
     files, known = [*_below(root)] if root else [], {file.resolve() for file in own}
     names = [name.encode() for name in kernels]
     named = [file for file in files if file not in known and any(name in _bytes(file) for name in names)]
-    return [] if any(_defines(_read(file), kernels) for file in named) else named
+    if any(_defines(_read(file), kernels) for file in named):
+        return []
+    handles = [last.encode() for file in named for _, last in _handles(_read(file), kernels)]
+    return [*named, *(f for f in files if handles and f not in named and any(each in _bytes(f) for each in handles))]
 
 
 def _below(root: Path) -> Iterator[Path]:
@@ -110,7 +116,14 @@ def _read(file: Path) -> str:
 
 
 def _mentions(text: str, names: Collection[str]) -> bool:
-    return re.search(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b", text) is not None
+    every = (re.escape(name).replace("\\.", r"\s*(?:\.|->)\s*") for name in sorted(names))
+    return re.search(rf"\b(?:{'|'.join(every)})\b", text) is not None
+
+
+def _handles(text: str, kernels: Collection[str]) -> list[tuple[str, str]]:
+    """The members that hold kernels of these names, as in `context->kernels.sum = clCreateKernel(program, "sum", 0)`,
+    each with the object it is in."""
+    return [(owner, last) for owner, last, kernel in _HANDLE.findall(text) if kernel in kernels]
 
 
 def _defines(text: str, kernels: Collection[str]) -> bool:

@@ -24,6 +24,18 @@ def in_blocks(
     return [_divided(scope, *each) for each in zip(sizes, threads, strict=False)], threads
 
 
+def whole_axes(scope: HostScope, items: Sequence[str], grid: Sequence[Polynomial] | None) -> list[int]:
+    """The axes on which a grid has a block for each started one of the work-items: their number is a multiple of the
+    block, which the host does not round up."""
+    sizes = work_sizes(scope, items, len(grid or ())) or []
+    return [
+        axis
+        for axis, (each, blocks) in enumerate(zip(sizes, grid or (), strict=False))
+        for (only, *more) in [[*blocks] or [()]]
+        if not more and scope.notes.ceilings.get("".join(only), ({}, {}))[0] == each
+    ]
+
+
 def work_sizes(scope: HostScope, words: Sequence[str], axes: int) -> list[Polynomial] | None:
     """The sizes along each axis; None if they are unclear, or if there are none."""
     words = _without_cast(words)
