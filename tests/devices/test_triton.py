@@ -291,6 +291,17 @@ def test_a_build_takes_no_more_than_it_may(space: Space, tmp_path: Path) -> None
 
 
 @needs_triton
+def test_a_module_beside_the_kernel_may_reserve_more_addresses_than_a_build_may(tmp_path: Path) -> None:
+    """As a GPU's driver does when such a module asks it for the GPU's name."""
+    file = written(tmp_path)
+    (tmp_path / "helper.py").write_text(
+        f"import mmap\nRESERVED = mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0)\n{HELPER}"
+    )
+    (made,) = build(compiler(Allowance(seconds=60, memory=2 << 30)), instance(catalog.load(str(file)))).builds.values()
+    assert made.needs
+
+
+@needs_triton
 def test_a_process_that_was_killed_is_started_again(space: Space) -> None:
     built(space, n=33, BLOCK=256, num_warps=2)
     process = SERVICE._process

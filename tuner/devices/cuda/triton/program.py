@@ -51,8 +51,8 @@ Json = dict[str, Any]
 def main() -> None:
     """Serve requests until the parent closes the pipe, or sends none for a while."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
-    for limit in (resource.RLIMIT_AS, resource.RLIMIT_CPU):  # a fork has its own
-        resource.setrlimit(limit, (resource.getrlimit(limit)[1],) * 2)
+    lift_limit(resource.RLIMIT_AS)  # a fork has its own
+    lift_limit(resource.RLIMIT_CPU)
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)  # whatever a module prints
         missing: Json | None = None
@@ -120,7 +120,7 @@ def serve_once(request: Json, folder: str, answer: Path, output: Path) -> None:
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        limit(request)
+        limit_time(request)
         answer.write_text(json.dumps(compiled(request, folder)))
         sys.stdout.flush()
         status = 0
@@ -131,14 +131,23 @@ def serve_once(request: Json, folder: str, answer: Path, output: Path) -> None:
         os._exit(status)
 
 
-def limit(request: Json) -> None:
-    """Limit the memory and the CPU time of this process to what a build may take."""
+def lift_limit(which: int) -> None:
+    """Lift a limit of this process as far as it may."""
+    resource.setrlimit(which, (resource.getrlimit(which)[1],) * 2)
+
+
+def limit_time(request: Json) -> None:
+    """Limit the CPU time of this process to what a build may take."""
+    if request["seconds"]:
+        resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def limit_memory(request: Json) -> None:
+    """Limit the memory of this process and of its children to what it has, and what a build may take."""
     if request["memory"]:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + request["memory"]
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    if request["seconds"]:
-        resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def compiled(request: Json, folder: str) -> Json:
@@ -182,7 +191,11 @@ def build(request: Json, folder: str) -> Json:
     from triton.compiler import ASTSource
     from triton.runtime.jit import JITFunction
 
+    lift_limit(
+        resource.RLIMIT_AS
+    )  # a module beside the kernel may ask a GPU's driver, which reserves a lot of addresses
     function = getattr(python_modules.loaded(request, folder), request["function"])
+    limit_memory(request)
     while not isinstance(function, JITFunction) and hasattr(function, "fn"):
         function = function.fn
     if not isinstance(function, JITFunction):
