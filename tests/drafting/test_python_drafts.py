@@ -277,3 +277,73 @@ def add("""
     text = PythonDraft(tmp_path / "rows.py", None, tmp_path / "rows.yaml").text()
     assert "  BLOCK: [64, 128]\n  num_stages: [2, 3]\n  num_warps: [4, 8]\ndefault: {BLOCK: 64, num_stages: 2," in text
     assert "@triton.autotune lists 2 of these 8 combinations" in text
+
+
+COMPUTED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gathered(OUT, X, AT, WEIGHT, LEVEL, rows, part, stride_xr, stride_xc, stride_or: tl.constexpr, C: tl.constexpr,
+             smooth: tl.constexpr, STAGES: tl.constexpr, WEIGHTED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.load(AT + tl.program_id(0)) % part
+    for begin in tl.range(0, C, BN, num_stages=STAGES):
+        columns = begin + tl.arange(0, BN)
+        x = tl.load(X + row * stride_xr + columns * stride_xc) * (1 - smooth)
+        x = x * (tl.load(WEIGHT + columns) if WEIGHTED else 1)
+        tl.store(OUT + tl.program_id(0) * stride_or + columns, x, mask=tl.arange(0, BM) < rows)
+    tl.store(LEVEL + tl.program_id(0), 1.0)
+
+
+def run(x, at, weight, starts=None, split=4, layout="rows", block=64, smooth=0.5):
+    n_rows = at.shape[0]
+    rows, columns = x.shape
+    if layout == "rows":
+        stride_r, stride_c = x.stride(0), x.stride(1)
+    else:
+        stride_r, stride_c = x.stride(1), x.stride(0)
+    out = torch.empty(x.shape, dtype=torch.int8)
+    level = torch.empty(n_rows, dtype=torch.float)
+    wide = triton.next_power_of_2(columns)
+    wide = max(16, min(128, wide))
+    parts = triton.cdiv(rows, split) if starts is None else len(starts)
+
+    def grid(META):
+        \"\"\"The grid.\"\"\"
+        return n_rows, triton.cdiv(parts, META["BN"])
+
+    gathered[grid](out, x, at, weight, level, rows, rows // 8, stride_r, stride_c, out.stride(0), columns, smooth + 0,
+                   STAGES=2 * split, WEIGHTED=weight is not None, BM=wide, BN=block)
+    grid = (1,)
+    gathered[grid](out)
+"""
+
+
+def test_what_the_host_computes_is_followed_to_the_launch(tmp_path: Path) -> None:
+    """Through assignments, branches of which the first counts, and functions; a name that follows changes nothing."""
+    text = drafted(tmp_path, COMPUTED.replace("triton.cdiv(rows, split)", "triton.cdiv(rows, 4)"))
+    data = yaml.safe_load(text)
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert data["grid"] == ["n_rows", "ceil_div(ceil_div(rows, 4), BN)"]
+    assert data["derived"] == {"BM": "max(16, min(128, next_power_of_2(C)))", "stride_or": "C"}
+    assert {n: arguments[n]["value"] for n in ("part", "stride_xr", "stride_xc")} == {
+        "part": "rows // 8",
+        "stride_xr": "stride(X, 0)",
+        "stride_xc": "stride(X, 1)",
+    }
+    assert (arguments["OUT"]["shape"], arguments["OUT"]["dtype"]) == (["rows", "C"], "int8")
+    assert (arguments["LEVEL"]["shape"], arguments["LEVEL"]["dtype"]) == (["n_rows"], "float32")
+    assert "{name: AT, dtype: int32, shape: [n_rows], role: in}  # ? the extents of AT? int32 or int64? what do" in text
+    assert "WEIGHT" not in arguments
+    assert (data["operation"]["sizes"], data["operation"]["options"]) == (
+        {"rows": None, "C": None, "n_rows": None},
+        {"smooth": 1.0},
+    )
+    assert data["parameters"]["BN"] == [64]
+    assert data["parameters"]["STAGES"] == [2, 3, 4]
+    assert "grid: [1]  # ?" in drafted(tmp_path, COMPUTED)  # the kernel gets no `split`
+    blocks = yaml.safe_load(drafted(tmp_path, COMPUTED.replace("torch.empty(n_rows,", "torch.empty((n_rows, block),")))
+    assert "BN" in blocks["operation"]["sizes"]  # a shape depends on it, so it cannot be tuned
+    assert "BN" not in blocks["parameters"]

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from tuner.drafting.python.host_names import filled
+
 MOST_VALUES = 1000
 # Functions of host code that expressions of a space have, too.
 CALLS = {"cdiv": "ceil_div", "min": "min", "max": "max", "next_power_of_2": "next_power_of_2"}
@@ -209,7 +211,7 @@ class _Configs:
         try:
             if isinstance(node, ast.Call) and _name(node.func) == "range":
                 return range(*(self._value(each, names) for each in node.args))
-            return ast.literal_eval(_Filled(names).visit(ast.parse(ast.unparse(node), mode="eval")))
+            return ast.literal_eval(filled(node, {name: ast.Constant(value) for name, value in names.items()}))
         except (ValueError, TypeError, SyntaxError):
             return self._computed(node, names)
 
@@ -237,16 +239,6 @@ def _bound(target: ast.expr, value: Any) -> dict[str, Any]:
 
 def _reads(node: ast.AST, name: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
-
-
-class _Filled(ast.NodeTransformer):
-    """Replaces names by their values."""
-
-    def __init__(self, names: Mapping[str, Any]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(self.names[node.id]) if node.id in self.names else node
 
 
 def _name(node: ast.expr) -> str:

@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tuner.drafting.python import configs, launches, program_grid
+from tuner.drafting.python import configs, launches, program_grid, usage
+from tuner.drafting.python.host_names import filled
 from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.pointers import Pointers
 from tuner.drafting.yaml_text import asked, word
@@ -23,6 +24,7 @@ from tuner.space.jit.function import JitFunction, JitParameter
 USUAL = {"num_warps": (2, 4, 8), "num_stages": (2, 3, 4)}  # values of a kernel without any
 BLOCKS = (64, 128, 256)  # of a constant without any
 FLAG = (False,)  # of a constant that is a condition
+MOST_NESTED = 4  # computed numbers in computed numbers
 MOST_PRUNING = 24  # lines of the function that leaves out configurations
 
 
@@ -43,7 +45,8 @@ class PythonDraft:
         self.told = configs.of(self.function.node, self.tree)
         self.launch = launches.of(self.tree, self.function.name, [p.name for p in self.function.parameters])
         self.absent = absent(self.function.node)
-        self.shapes = HostShapes(self.launch, self.arrays) if self.launch is not None else None
+        self.grid = launches.PythonGrid(self.launch, self.absent.all) if self.launch is not None else None
+        self.shapes = HostShapes(self.launch, self.arrays, self.grid) if self.launch and self.grid else None
 
     def _chosen(self, known: dict[str, JitFunction], entry: str | None) -> JitFunction:
         """The kernel to draft: the only one that no other kernel calls, unless `entry` names one."""
@@ -96,8 +99,8 @@ class PythonDraft:
     @cached_property
     def sizes(self) -> list[str]:
         """The numbers that are sizes: those that Triton tunes again for, and those that bound indices."""
-        numbers = [p.name for p in self.scalars]
-        bounding = _compared(self.function.node) | _divisors(self.function.node)
+        numbers = [p.name for p in self.scalars if p.name not in self.computed]
+        bounding = usage.compared(self.function.node) | usage.divisors(self.function.node)
         if self.shapes is not None:
             bounding |= {n for n in numbers if self.shapes.is_extent(n)}
         found = [n for n in numbers if (n in self.told.key or n in bounding) and not n.startswith("stride")]
@@ -109,30 +112,53 @@ class PythonDraft:
     @cached_property
     def kinds(self) -> list[str]:
         """The constants that are types: `x.to(KIND)`."""
-        used = _types(self.function.node)
+        used = usage.types(self.function.node)
         return [c.name for c in self.function.constants if c.name in used and not c.has_default]
 
     def _constant_sizes(self, bounding: set[str]) -> list[str]:
         """The constants that are sizes."""
         chosen = {*self.told.values, *self.told.heuristics, *self.deduced}
         constants = [c.name for c in self.function.constants if c.name not in chosen and not _is_stride(c)]
-        flags, bounds = _conditions(self.function.node), _bounds(self.function.node)
-        return [n for n in constants if (n in self.told.key or n in bounding & bounds) and n not in flags]
+        flags, bounding = usage.conditions(self.function.node), bounding & usage.bounds(self.function.node)
+        whole = (usage.divisors(self.function.node) | self.pointers.addressing) - usage.extents(self.function.node)
+        in_shapes = set[str]() if self.shapes is None else {*self.shapes.names()}
+        told = {n for n in constants if self.shapes is not None and (n in in_shapes or self.shapes.is_extent(n))}
+        return [n for n in constants if n in {*self.told.key, *bounding, *whole, *told} and n not in flags]
 
     @cached_property
     def deduced(self) -> dict[str, str]:
         """The constants that the host computes from other parameters of the kernel, as `next_power_of_2(n)`."""
-        if self.launch is None:
+        return self._computed({c.name for c in self.function.constants} - {*self.told.values})
+
+    @cached_property
+    def computed(self) -> dict[str, str]:
+        """The numbers that the host computes from other parameters of the kernel, as `rows // groups`, but those of
+        which shapes are made."""
+        in_shapes = set[str]() if self.shapes is None else {*self.shapes.names()}
+        return self._computed({p.name for p in self.scalars if not _is_stride(p)} - in_shapes)
+
+    def _computed(self, names: set[str]) -> dict[str, str]:
+        if self.launch is None or self.grid is None:
             return {}
-        grid, names = launches.PythonGrid(self.launch), {c.name for c in self.function.constants}
-        found = {name: grid.computed(name) for name in self.launch.passed if name in names - {*self.told.values}}
+        found = {name: self.grid.computed(name) for name in self.launch.passed if name in names}
         return {name: text for name, text in found.items() if text is not None and " is " not in text}
 
-    @property
+    def _in_sizes(self, text: str) -> str:
+        """An expression with the values of computed numbers in the place of their names."""
+        values = {name: ast.parse(value, mode="eval").body for name, value in self.computed.items()}
+        expression = ast.parse(text, mode="eval").body
+        for _ in range(MOST_NESTED):
+            expression = filled(expression, values)
+        return ast.unparse(expression)
+
+    @cached_property
     def options(self) -> list[JitParameter]:
-        """The numbers that are real: `eps`, `alpha`."""
-        reals = [c for c in self.function.constants if c.name.startswith("eps") and c.name not in self.told.values]
-        return [*(p for p in self.scalars if p.name not in self.sizes and not _is_stride(p)), *reals]
+        """The numbers that are real: `eps`, `alpha`, and constants that are neither extents nor conditions."""
+        function, others = self.function.node, {*self.sizes, *self.computed}
+        chosen = {*self.told.values, *self.told.heuristics, *self.deduced, *self.kinds, *others, *usage.texts(function)}
+        chosen |= usage.conditions(function) | usage.extents(function) | usage.stages(function)
+        reals = [c for c in self.function.constants if c.name not in chosen and not _is_stride(c) and not c.has_default]
+        return [*(p for p in self.scalars if p.name not in others and not _is_stride(p)), *reals]
 
     def _sizes(self) -> Iterator[str]:
         is_told = self.sizes != ["n"] or any(p.name == "n" for p in self.scalars)
@@ -160,14 +186,27 @@ class PythonDraft:
                 fill = ", fill: zeros" if name in self.told.zeroed else ""
                 remark = "  # set to zero before each launch" if fill else ""
                 told = self.shapes and self.shapes.shape(name)
-                about = " `dtype: real` is the type above" if first else ""
-                ask = "" if told else asked(f"the extents of {name}?{about}")
-                shape = ", ".join(word(each) for each in told or self.sizes[:1] * self._least_axes(name))
-                fields = f"name: {word(name)}, dtype: real, shape: [{shape}], role: {role}{fill}"
-                yield f"    - {{{fields}}}{ask}{remark}"
+                shape = ", ".join(word(each) for each in told or self._likely_shape(name))
+                dtype, question = self._dtype(name)
+                about = " `dtype: real` is the type above" if first and not told else ""
+                asks = [f"the extents of {name}?{about}"] * (not told) + [question] * bool(question)
+                fields = f"name: {word(name)}, dtype: {dtype}, shape: [{shape}], role: {role}{fill}"
+                yield f"    - {{{fields}}}{asked(' '.join(asks)) if asks else ''}{remark}"
                 first = False
             elif parameter.default is not None:
                 yield f"    - {self._scalar(parameter)}"
+
+    def _dtype(self, array: str) -> tuple[str, str]:
+        """The type of an array, and a question about it."""
+        told = None if self.shapes is None else self.shapes.dtype(array)
+        if array in self.pointers.indices:
+            ask = "what do these indices hold? such as `fill: {integers: [0, n - 1]}`"
+            return told or "int32", ask if told else f"int32 or int64? {ask}"
+        return told or "real", ""
+
+    def _likely_shape(self, array: str) -> list[str]:
+        named = (self.shapes and self.shapes.likely_shape(array)) or []
+        return [*named, *self.sizes[:1] * (self._least_axes(array) - len(named))]
 
     def _least_axes(self, array: str) -> int:
         """How many axes an array has at least, since the kernel gets strides of it."""
@@ -181,6 +220,10 @@ class PythonDraft:
             return f"{{name: {name}, dtype: int32}}"
         if self.shapes is not None and (stride := self.shapes.stride(parameter.name)) is not None:
             return f"{{name: {name}, dtype: int32, value: {word(f'stride({stride[0]}, {stride[1]})')}}}"
+        if parameter.name in self.computed:
+            text = self._in_sizes(self.computed[parameter.name])
+            dtype = "float32" if _is_real(text) else "int32"
+            return f"{{name: {name}, dtype: {dtype}, value: {word(text)}}}"
         if _is_stride(parameter):
             told = None if self.shapes is None else self.shapes.number(parameter.name)
             ask = asked("the elements from one index to the next, in terms of sizes?") if told is None else ""
@@ -194,8 +237,8 @@ class PythonDraft:
         return [f"  reference: none{asked(ask)}"]
 
     def _grid(self) -> str:
-        if self.launch is not None and (extents := launches.PythonGrid(self.launch).extents()) is not None:
-            return f"[{', '.join(f'{word(each)}' for each in extents)}]"
+        if self.grid is not None and (extents := self.grid.extents(self.sizes)) is not None:
+            return f"[{', '.join(word(self._in_sizes(each)) for each in extents)}]"
         likely = program_grid.guessed(self.function.node)
         each = ", ".join(map(word, likely or ["1"]))
         return f"[{each}]{asked('how many programs in x, y, z? such as ceil_div(n, BLOCK)')}"
@@ -204,17 +247,17 @@ class PythonDraft:
         values: dict[str, Any] = dict(self.told.values)
         known = {*values, *self.sizes, *self.told.heuristics, *self.deduced, *self.kinds}
         known |= {o.name for o in self.options}
-        compared = _texts(self.function.node)
-        conditions = _conditions(self.function.node)
-        passed = {} if self.launch is None else self.launch.passed
+        compared = usage.texts(self.function.node)
+        conditions = usage.conditions(self.function.node)
+        stages = usage.stages(self.function.node)
         for constant in self.function.constants:
-            given = passed.get(constant.name)
-            if constant.name in known or _is_stride(constant) or (constant.has_default and given is None):
+            is_passed = self.launch is not None and constant.name in self.launch.passed
+            if constant.name in known or _is_stride(constant) or (constant.has_default and not is_passed):
                 continue
-            literal = given.value if isinstance(given, ast.Constant) else None
+            literal = None if self.launch is None else self.launch.literal(constant.name)
             usual: tuple[Any, ...] = FLAG if constant.name in conditions else BLOCKS
-            usual = compared.get(constant.name, usual)
-            values[constant.name] = usual if literal is None else (literal,)
+            usual = USUAL["num_stages"] if constant.name in stages else compared.get(constant.name, usual)
+            values[constant.name] = (literal,) if isinstance(literal, bool | int | float | str) else usual
         yield "parameters:"
         for name, each in values.items():
             is_guess = name not in self.told.values
@@ -259,86 +302,24 @@ class PythonDraft:
                 yield f"  {word(name)}: 0  # {self.absent.tested[name]} is left out; with it under `arguments:`, 1"
                 continue
             ask = "" if text else asked("its value, as @triton.heuristics computes it?")
-            yield f"  {word(name)}: {word(text or '0')}{ask}"
+            yield f"  {word(name)}: {word(self._in_sizes(text or '0'))}{ask}"
         for name in strides:
-            yield f"  {word(name)}: 1{asked('the elements from one index to the next, in terms of sizes?')}"
+            told = self._constant_stride(name)
+            ask = "" if told else asked("the elements from one index to the next, in terms of sizes?")
+            yield f"  {word(name)}: {word(told or '1')}{ask}"
+
+    def _constant_stride(self, name: str) -> str | None:
+        """The stride of an array whose shape is told, as an expression of sizes."""
+        stride = self.shapes.stride(name) if self.shapes is not None else None
+        shape = self.shapes.shape(stride[0]) if self.shapes is not None and stride is not None else None
+        if stride is None or shape is None or not -len(shape) <= stride[1] < len(shape):
+            return None
+        inner = shape[stride[1] % len(shape) + 1 :]
+        return " * ".join(each if each.isidentifier() else f"({each})" for each in inner) or "1"
 
 
 def _is_stride(parameter: JitParameter) -> bool:
     return parameter.name.startswith("stride") or parameter.name.endswith("stride") or "_stride_" in parameter.name
-
-
-def _compared(node: ast.FunctionDef) -> set[str]:
-    """The names in comparisons, and in the first argument of cdiv and the bounds of range."""
-    found = set[str]()
-    for each in ast.walk(node):
-        within: list[ast.expr] = []
-        if isinstance(each, ast.Compare):
-            within = [each.left, *each.comparators]
-        elif isinstance(each, ast.Call):
-            name = each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
-            within = each.args[:1] if name == "cdiv" else each.args if name == "range" else []
-        found |= {n.id for part in within for n in ast.walk(part) if isinstance(n, ast.Name)}
-    return found
-
-
-def _types(node: ast.FunctionDef) -> set[str]:
-    """The names to which something is converted: `x.to(KIND)`, `dtype=KIND`."""
-    found = set[str]()
-    for each in ast.walk(node):
-        match each:
-            case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id=name), *_]):
-                found.add(name)
-            case ast.keyword(arg="dtype", value=ast.Name(id=name)):
-                found.add(name)
-    return found
-
-
-def _texts(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
-    """The texts with which each name is compared."""
-    found: dict[str, tuple[str, ...]] = {}
-    for each in ast.walk(node):
-        match each:
-            case ast.Compare(left=ast.Name(id=name), comparators=[ast.Constant(value=str(text))]):
-                found[name] = (*found.get(name, ()), text)
-    return {name: tuple(dict.fromkeys(texts)) for name, texts in found.items()}
-
-
-def _divisors(node: ast.FunctionDef) -> set[str]:
-    """The names by which whole numbers are divided: `row // groups`, `i % width`."""
-    found = set[str]()
-    for each in ast.walk(node):
-        match each:
-            case ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=ast.Name(id=name)):
-                found.add(name)
-    return found
-
-
-def _conditions(node: ast.FunctionDef) -> set[str]:
-    """The names that are conditions by themselves: `if REVERSE`, `a if not LAST else b`."""
-    found = set[str]()
-    tests = [each.test for each in ast.walk(node) if isinstance(each, ast.If | ast.IfExp)]
-    while tests:
-        match tests.pop():
-            case ast.Name(id=name):
-                found.add(name)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                tests.append(operand)
-            case ast.BoolOp(values=values):
-                tests += values
-    return found
-
-
-def _bounds(node: ast.FunctionDef) -> set[str]:
-    """The names that something is compared with which is no literal, by < or >: `columns < n`."""
-    found = set[str]()
-    for each in ast.walk(node):
-        match each:
-            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Name(id=name)]) if not isinstance(
-                left, ast.Constant
-            ):
-                found.add(name)
-    return found
 
 
 def _usual(parameter: JitParameter, told: float | None) -> str:
@@ -348,6 +329,13 @@ def _usual(parameter: JitParameter, told: float | None) -> str:
     if told is None:
         told = 1e-5 if parameter.name.startswith("eps") else 1.0
     return format(Decimal(repr(told)), "f")
+
+
+def _is_real(text: str) -> bool:
+    """Whether an expression has a real value: it has a quotient, a root or a real number."""
+    nodes = [*ast.walk(ast.parse(text, mode="eval"))]
+    has_real = any(isinstance(each, ast.Constant) and isinstance(each.value, float) for each in nodes)
+    return has_real or any(isinstance(each, ast.Div) for each in nodes)
 
 
 def _value(value: Any) -> str:

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tuner.drafting.python.configs import CALLS
+from tuner.drafting.python.host_names import HostNames, defaults
 
 
 @dataclass(frozen=True)
 class PythonLaunch:
-    """A launch of a kernel: its grid, and what is passed for each parameter. `around` is the function that has it."""
+    """A launch of a kernel: its grid, and what is passed for each parameter. `around` is the function that has it, in
+    `line`."""
 
     grid: ast.expr
     passed: Mapping[str, ast.expr]
     around: ast.AST
+    line: int
 
-    def real(self, name: str) -> float | None:
-        """The real number that is passed for a parameter: one that is written there, or the default of the function
-        around the launch; None if it is anything else."""
+    def literal(self, name: str) -> Any:
+        """The literal that is passed for a parameter: one that is written there, or the default of the function around
+        the launch; None if it is anything else."""
         node = self.passed.get(name)
-        if isinstance(node, ast.Name) and isinstance(self.around, ast.FunctionDef):
-            node = _defaults(self.around.args).get(node.id)
+        if isinstance(node, ast.Name):
+            node = defaults(self.around).get(node.id)
         try:
-            number = None if node is None else ast.literal_eval(node)
+            return None if node is None else ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError):
             return None
+
+    def real(self, name: str) -> float | None:
+        """The real number that is passed for a parameter; None if it is anything else."""
+        number = self.literal(name)
         return number if isinstance(number, float) and math.isfinite(number) else None
-
-
-def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    plain, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
-    found = {each.arg: value for each, value in zip(plain[::-1], defaults[::-1], strict=False)}
-    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return found | {each.arg: value for each, value in pairs if value is not None}
 
 
 def of(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> PythonLaunch | None:
@@ -49,7 +50,7 @@ def _launches(node: ast.AST, around: ast.AST, kernel: str, parameters: Sequence[
             whole = next((n for n, each in enumerate(args) if isinstance(each, ast.Starred)), len(args))
             passed = dict(zip(parameters, args[:whole], strict=False))
             passed |= {k.arg: k.value for k in node.keywords if k.arg is not None and k.arg in parameters}
-            yield PythonLaunch(grid, passed, around)
+            yield PythonLaunch(grid, passed, around, node.lineno)
     for child in ast.iter_child_nodes(node):
         inner = child if isinstance(child, ast.FunctionDef) else around
         yield from _launches(child, inner, kernel, parameters)
@@ -63,19 +64,27 @@ def _is(node: ast.expr, kernel: str) -> bool:
 
 
 class PythonGrid:
-    """The grid of a launch in the words of its kernel."""
+    """The grid of a launch, and what else the host computes, in the words of its kernel."""
 
-    def __init__(self, launch: PythonLaunch) -> None:
+    def __init__(self, launch: PythonLaunch, left_out: Collection[str]) -> None:
+        """`left_out` are the parameters that are left out."""
         self._launch = launch
         self._known = {ast.unparse(value): name for name, value in launch.passed.items()}
+        absent = {ast.unparse(value) for name, value in launch.passed.items() if name in left_out}
+        usual = defaults(launch.around)
+        absent |= {n for n, v in usual.items() if isinstance(v, ast.Constant) and v.value is None} - self._known.keys()
+        self._names = HostNames(launch.around, launch.line, absent)
+        self.value = self._names.value
 
-    def extents(self) -> list[str] | None:
-        """The number of blocks along each axis as expressions of a space; None if one is none."""
+    def extents(self, sizes: Collection[str]) -> list[str] | None:
+        """The number of blocks along each axis as expressions of a space; None if one is none. `sizes` are those of the
+        draft, of which the kernel may get no number."""
         grid, meta = self.value(self._launch.grid), ""
         if isinstance(grid, ast.Lambda):
             meta, grid = grid.args.args[0].arg if grid.args.args else "", grid.body
         axes = grid.elts if isinstance(grid, ast.Tuple | ast.List) else [grid]
-        translated = [self._translated(axis, meta) for axis in axes]
+        own = {name: name for name in sizes if name not in self._launch.passed}
+        translated = [self._translated(axis, {**own, **self._known}, meta) for axis in axes]
         return None if None in translated else [each for each in translated if each is not None]
 
     def computed(self, name: str) -> str | None:
@@ -83,31 +92,21 @@ class PythonGrid:
         value = self.value(self._launch.passed[name])
         if value is self._launch.passed[name] and not isinstance(value, ast.Call | ast.BinOp):
             return None
-        translator = _Translator({text: each for text, each in self._known.items() if each != name}, "")
-        changed = translator.visit(ast.parse(ast.unparse(value), mode="eval"))
-        is_plain = translator.is_plain and any(isinstance(each, ast.Name) for each in ast.walk(changed))
-        return ast.unparse(ast.fix_missing_locations(changed)) if is_plain else None
+        own = ast.unparse(self._launch.passed[name])
+        text = self._translated(value, {text: each for text, each in self._known.items() if text != own})
+        is_plain = text is not None and any(isinstance(each, ast.Name) for each in ast.walk(ast.parse(text)))
+        return text if is_plain else None
 
     def word(self, node: ast.expr) -> str | None:
         """An extent in the words of the kernel; a name of the host alone stays as it is, unless the kernel has another
         number of that name. None for anything else."""
-        if (known := self._translated(node, "")) is not None:
-            return known
-        return node.id if isinstance(node, ast.Name) and node.id not in self._launch.passed else None
+        while isinstance(node, ast.Name) and isinstance(value := self.value(node), ast.Name) and value is not node:
+            node = value  # another name of it
+        is_own = isinstance(node, ast.Name) and node.id not in self._launch.passed
+        return self._translated(node, {**({ast.unparse(node): ast.unparse(node)} if is_own else {}), **self._known})
 
-    def value(self, node: ast.expr) -> ast.expr:
-        """What a name of the function around the launch stands for."""
-        if isinstance(node, ast.Name):
-            for each in ast.walk(self._launch.around):
-                match each:
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == node.id:
-                        return value
-                    case ast.FunctionDef(name=name, body=[ast.Return(value=ast.expr() as value)]) if name == node.id:
-                        return ast.Lambda(each.args, value)
-        return node
-
-    def _translated(self, node: ast.expr, meta: str) -> str | None:
-        translator = _Translator(self._known, meta)
+    def _translated(self, node: ast.expr, known: Mapping[str, str], meta: str = "") -> str | None:
+        translator = _Translator(known, meta, self._names)
         changed = translator.visit(ast.parse(ast.unparse(node), mode="eval"))
         return ast.unparse(ast.fix_missing_locations(changed)) if translator.is_plain else None
 
@@ -115,8 +114,9 @@ class PythonGrid:
 class _Translator(ast.NodeTransformer):
     """Puts the names of a kernel in the place of what the host passes for them."""
 
-    def __init__(self, known: Mapping[str, str], meta: str) -> None:
-        self._known, self._meta, self.is_plain = known, meta, True
+    def __init__(self, known: Mapping[str, str], meta: str, names: HostNames) -> None:
+        self._known, self._meta, self._names, self.is_plain = known, meta, names, True
+        self._followed: list[str] = []  # the names whose values are being translated
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.expr) and (name := self._known.get(ast.unparse(node))) is not None:
@@ -125,6 +125,19 @@ class _Translator(ast.NodeTransformer):
         return changed
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        value = self._names.value(node)
+        if value is node or node.id in self._followed:
+            self.is_plain = False
+            return node
+        self._followed.append(node.id)
+        changed = self.visit(value)
+        self._followed.pop()
+        return changed
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        chosen = self._names.value(node)
+        if chosen is not node:
+            return self.visit(chosen)
         self.is_plain = False
         return node
 

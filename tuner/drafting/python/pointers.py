@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 
 _READS = ("load", "load_tensor_descriptor")
 _WRITES = ("store", "store_tensor_descriptor")
+# Functions whose result is an address if an argument is.
+_KEEPING = ("to", "where", "minimum", "maximum", "multiple_of", "max_contiguous", "broadcast_to", "expand_dims")
 _MAKERS = ("make_block_ptr", "make_tensor_descriptor", "advance", "cast", "multiple_of", "max_contiguous")
 
 
@@ -23,6 +25,8 @@ class Pointers:
                 case ast.AugAssign(target=ast.Name(id=name), value=value):
                     self._assigned.setdefault(name, []).append(value)
         self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
+        self.indices = set[str]()  # what they hold is a part of addresses
+        self.addressing = set[str]()  # all names that addresses read
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
                 self._call(node)
@@ -46,6 +50,8 @@ class Pointers:
         if isinstance(call.func, ast.Attribute) and name in ("load", "store") and self._is_descriptor(call.func.value):
             first = call.func.value
         found = self._begins(first) if first is not None else set[str]()
+        if name in (*_READS, *_WRITES) and first is not None:
+            self.indices |= self._loaded(first)
         if name in _READS:
             self.read |= found
         elif name in _WRITES:
@@ -57,6 +63,25 @@ class Pointers:
         elif name not in _MAKERS and isinstance(call.func, ast.Name):
             for each in call.args:
                 self.passed |= self._begins(each)
+
+    def _loaded(self, address: ast.expr) -> set[str]:
+        """The parameters from which numbers in an address are loaded. What other functions make of numbers, as argmax
+        does, is no part of an address by itself."""
+        found, known, queue = set[str](), set[str](), list[ast.AST]([address])
+        while queue:
+            match node := queue.pop():
+                case ast.Name(id=name) if name not in known:
+                    known.add(name)
+                    queue += self._assigned.get(name, [])
+                case ast.Call(func=ast.Attribute(attr=name, value=value), args=args) if name in _KEEPING:
+                    queue += [value, *args]
+                case ast.Call(func=ast.Attribute(attr="load") | ast.Name(id="load"), args=[first, *_]):
+                    found |= self._begins(first)
+                    queue.append(first)
+                case ast.BinOp() | ast.UnaryOp() | ast.IfExp() | ast.Subscript():
+                    queue += ast.iter_child_nodes(node)
+        self.addressing |= known
+        return found
 
     def _is_descriptor(self, node: ast.expr) -> bool:
         """Whether a call is a method of a descriptor of a tensor, not a function of a module."""

@@ -4,7 +4,7 @@ constant is true."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -34,9 +34,9 @@ def absent(node: ast.FunctionDef) -> Absent:
     outside = set(_outside(node.body, flags))
     inside: dict[str, set[str]] = {}
     for each in ast.walk(node):
-        if isinstance(each, ast.If) and (guarded := _branches(each, flags)) is not None:
-            read = {n.id for part in guarded[1] for n in ast.walk(part) if isinstance(n, ast.Name)}
-            inside.setdefault(guarded[0], set()).update(read & names - outside - constants)
+        if isinstance(each, ast.If | ast.IfExp) and (branches := _branches(each, flags)) is not None:
+            read = set(_outside(branches[1], flags))
+            inside.setdefault(branches[0], set()).update(read & names - outside - constants)
     flagged = {flag: frozenset(found) for flag, found in inside.items() if found}
     return Absent(tested, flagged, frozenset(tested.values()).union(*flagged.values()))
 
@@ -60,24 +60,25 @@ def _tested(node: ast.FunctionDef) -> Iterator[tuple[str, str]]:
                     yield constant, name
 
 
-def _branches(node: ast.If, flags: Collection[str]) -> tuple[str, list[ast.stmt], list[ast.stmt]] | None:
-    """The flag that a branch tests, the statements that run where it is true, and those that run where it is false."""
+def _branches(
+    node: ast.If | ast.IfExp, flags: Collection[str]
+) -> tuple[str, Sequence[ast.AST], Sequence[ast.AST]] | None:
+    """The flag that a branch tests, what runs where it is true, and what runs where it is false."""
+    first, second = (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
     match node.test:
         case ast.Name(id=name) if name in flags:
-            return name, node.body, node.orelse
+            return name, first, second
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)) if name in flags:
-            return name, node.orelse, node.body
+            return name, second, first
     return None
 
 
-def _outside(body: list[ast.stmt], flags: Collection[str]) -> Iterator[str]:
+def _outside(nodes: Iterable[ast.AST], flags: Collection[str]) -> Iterator[str]:
     """The names that are read where no flag need be true."""
-    for each in body:
-        if isinstance(each, ast.If) and (branches := _branches(each, flags)) is not None:
+    for each in nodes:
+        if isinstance(each, ast.If | ast.IfExp) and (branches := _branches(each, flags)) is not None:
             yield from _outside(branches[2], flags)
-        elif isinstance(each, ast.If | ast.For | ast.While):
-            head = each.iter if isinstance(each, ast.For) else each.test
-            yield from (n.id for n in ast.walk(head) if isinstance(n, ast.Name))
-            yield from _outside([*each.body, *each.orelse], flags)
+        elif isinstance(each, ast.Name):
+            yield each.id
         else:
-            yield from (n.id for n in ast.walk(each) if isinstance(n, ast.Name))
+            yield from _outside(ast.iter_child_nodes(each), flags)
