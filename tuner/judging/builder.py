@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from tuner.devices import forkable_packages
 from tuner.devices.builds.allowance import Allowance
 from tuner.devices.program import Built, build
-from tuner.errors import GeometryError, LaunchError, ResourceError, TrialError, WorkerDied
+from tuner.errors import GeometryError, LaunchError, ResourceError, SpaceError, TrialError, WorkerDied
 from tuner.judging.verdict import Refusal
 from tuner.measure.process.compile_workers import CompileWorkers
 from tuner.quoting import shown
 from tuner.space import launch_form, snapshot
 from tuner.space.instance import Instance
+from tuner.space.sources import agreement, source_text
 from tuner.space.values.forms import NoReference
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ class Builder:
         """`timeout` is in seconds per build. Raises EnvironmentTrouble."""
         self._device, self._timeout = device, timeout
         self._workers = CompileWorkers(timeout, forkable_packages(device.id) or (), ())
+
+    def check(self, space: Space) -> None:
+        """Raise Refusal if a text proves that its kernel takes other parameters than the space's."""
+        try:
+            texts = {path: source_text.device(space, path) for path in space.sources}
+        except SpaceError as error:
+            raise Refusal("compile", _named(str(error), space)) from None
+        for fault in agreement.faults(space, texts):
+            if fault.fatal or fault.where[:2] == ("operation", "arguments"):
+                raise Refusal("signature", _named(fault.message, space))
 
     def built(self, space: Space, config: Config, scope: Scope) -> Built:
         """The build of a configuration, which says nothing of answers. Raises Refusal."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RUNNER = "tuner.judging.runner"
 START_SECONDS = 120.0  # for a process to open its device, and to load a build, which some drivers compile then
 STOP_SECONDS = 3.0  # for a process to stop
-AWAKE_NS = 100_000  # of processor time while it is stopped: more than the system needs to stop it
+AWAKE_NS = 20_000  # of processor time while it is stopped: more than the system needs to stop it
 # Reasons of the engine's errors, by the codes of verdicts.
 CODES = {"resources": "resources", "too many resources": "resources", "timeout": "timeout", "crash": "crash"}
 
@@ -39,8 +39,10 @@ class CandidateProcess:
     kernels cannot reach a process, `run` returns the time of the device's own events.
     """
 
-    def __init__(self, device: Device, size: int, timeout: float) -> None:
-        """`size` is the bytes of memory, `timeout` the seconds of a launch. Raises EnvironmentTrouble."""
+    def __init__(self, device: Device, size: int, timeout: float, is_judged: bool = True) -> None:
+        """`size` is the bytes of memory, `timeout` the seconds of a launch. Unless it `is_judged`, nobody looks for
+        what only a candidate would do. Raises EnvironmentTrouble."""
+        self._is_judged = is_judged
         self.on_processor, self._timeout = device.on_processor, timeout
         self.memory = SharedMemory(size)
         goes, self._go = os.pipe()
@@ -64,7 +66,7 @@ class CandidateProcess:
             raise
         self.memory.close()
         self.isolation: list[str] = reply["isolation"]
-        self._is_loaded, self._spent = False, 0
+        self._is_loaded, self._spent = False, dict[str, tuple[int, int]]()
 
     def load(self, built: Built) -> None:
         """Load a build in place of the one before. Raises Refusal if that fails."""
@@ -102,7 +104,14 @@ class CandidateProcess:
 
     def check_stopped(self) -> None:
         """Raise Refusal if the process has run since it was stopped last."""
-        if self.on_processor and not (self._has_stopped() and self._processor_ns() - self._spent <= AWAKE_NS):
+        if not self.on_processor or not self._is_judged:
+            return
+        now, before = self._schedules(), self._spent
+        woken = [task for task in now.keys() & before.keys() if now[task][1] != before[task][1]]
+        has_run = any(
+            now[task][1] - before[task][1] > 1 or now[task][0] - before[task][0] > AWAKE_NS for task in woken
+        )  # a thread may be interrupted once on its way to a stop
+        if has_run or now.keys() - before.keys() or (woken and now.keys() != before.keys()) or not self._has_stopped():
             raise Refusal("runs_while_stopped", "its process ran while it was stopped")
 
     def wait(self, seconds: float) -> None:
@@ -140,7 +149,8 @@ class CandidateProcess:
                 raise
             raise Refusal("crash", str(error)) from None
         except (TrialError, WorkerDied) as error:
-            raise Refusal(code_of(error), str(error)) from None
+            is_missing = "load" in request and "the source has no kernel" in str(error)
+            raise Refusal("signature" if is_missing else code_of(error), str(error)) from None
         except TunerError as error:
             raise Refusal("launch", str(error)) from None
 
@@ -161,36 +171,37 @@ class CandidateProcess:
         while not self._has_stopped():
             if time.monotonic() > deadline:
                 raise Refusal("runs_while_stopped", "its process does not stop")
-        self._spent = self._processor_ns()
+        self._spent = self._schedules()
 
     def _check_alone(self) -> None:
         """Raise Refusal if the process has started another one, which is not stopped."""
-        if self.on_processor and self._is_loaded and self._has_company():
+        if self.on_processor and self._is_loaded and self._is_judged and self._has_company():
             raise Refusal("left_processes", "its process has started another one, which goes on when it is stopped")
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):  # it has ended, which the next question tells
             os.kill(self._process.child, number)
 
-    def _tasks(self, file: str) -> list[str]:
-        """What the system says of each thread of the process."""
-        texts = list[str]()
+    def _tasks(self, file: str) -> dict[str, str]:
+        """What the system says of each thread of the process, by the thread's number."""
+        texts = dict[str, str]()
         with contextlib.suppress(OSError):
             for task in os.scandir(f"/proc/{self._process.child}/task"):
                 with contextlib.suppress(OSError):
-                    texts.append(Path(task.path, file).read_text(encoding="utf-8", errors="replace"))
+                    texts[task.name] = Path(task.path, file).read_text(encoding="utf-8", errors="replace")
         return texts
 
     def _has_stopped(self) -> bool:
-        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in self._tasks("stat"))
+        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in self._tasks("stat").values())
 
-    def _processor_ns(self) -> int:
-        if not self.on_processor:
-            return 0
-        return sum(int(text.split()[0]) for text in self._tasks("schedstat") if text.split())
+    def _schedules(self) -> dict[str, tuple[int, int]]:
+        """The processor time of each thread in ns, and how often it was given a processor; empty where the system does
+        not tell."""
+        parts = {task: text.split() for task, text in self._tasks("schedstat").items()}
+        return {task: (int(each[0]), int(each[2])) for task, each in parts.items() if len(each) > 2}
 
     def _has_company(self) -> bool:
-        return any(text.split() for text in self._tasks("children")) or self._process.has_orphans()
+        return any(text.split() for text in self._tasks("children").values()) or self._process.has_orphans()
 
 
 def code_of(error: TrialError | WorkerDied) -> str:

@@ -32,6 +32,7 @@ from tuner.version import VERSION
 
 JUDGE = "tuner.judging.judge"
 PATIENCE_SECONDS = 1800.0  # without news of a judge
+FORMAT = "tuner-evaluation-1"  # of receipts
 GROUP = 8  # candidates that are timed in the same rounds
 HIDDEN, ROUNDS = 3, 11  # sizes that candidates are not told, and timed runs at each that they may know
 MOST_SEED = 2**32 - 1
@@ -69,9 +70,6 @@ class Verdicts:
         """Whether no candidate is refused."""
         return all(verdict.is_accepted for verdict in self.verdicts)
 
-    def to_json(self) -> dict[str, Any]:
-        return self.receipt
-
 
 def evaluate(
     candidates: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -90,7 +88,7 @@ def evaluate(
     seed: int | None = None,
     noted: Callable[[str], None] = lambda _: None,
 ) -> Verdicts:
-    """CandidateJudge kernels that somebody else wrote, as `tune evaluate` does: one verdict for each.
+    """Judge kernels that somebody else wrote, as `tune evaluate` does: one verdict for each.
 
     Args:
         candidates: The file of a kernel's text (.cu, .cl or .c, as the space takes it), or several.
@@ -197,12 +195,13 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
     verdicts = {(each.candidate, each.sha256): each for _, found in results for each in found}
     ordered = [verdicts[str(each.path), each.sha256] for each in candidates]
     receipt = {
-        "format": "tuner-evaluation-1",
+        "format": FORMAT,
         "version": VERSION,
         "against": space.name,
+        "path": str(space.files[0]) if space.files else "",
         "space": _digest(task["space"]),
         "kernel": {path.name: hashlib.sha256(snapshot.read(path)).hexdigest() for path in space.sources},
-        "request": {name: value for name, value in task.items() if name != "space"},
+        "request": {"device": request.device, **{name: value for name, value in task.items() if name != "space"}},
         "judged_on": [about for about, _ in results],
         "verdicts": [each.to_json() for each in ordered],
     }

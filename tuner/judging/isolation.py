@@ -1,4 +1,4 @@
-"""Confinement of a process that runs code which nobody trusts: what it may see and do, as far as the system allows it.
+"""Isolation of a process that runs code which nobody trusts: what it may see and do, as far as the system allows it.
 
 `apart` comes before the process has threads, `lowered` before it runs such code.
 """
@@ -23,7 +23,7 @@ _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NETWORK = 0x20000, 0x8000000, 0x10000000,
 _PRIVATE, _RECURSIVE, _NO_SUID, _NO_DEVICES = 1 << 18, 1 << 14, 2, 4  # of mount
 _SET_DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38  # of prctl
 _FIRST_USER, _USERS = 1 << 30, 1 << 20  # numbers of users that no machine has
-_MOST_WRITTEN = 256 << 20  # bytes of a file
+_MOST_WRITTEN = 64 << 20  # bytes of a file
 _OWN = "/dev/shm"  # noqa: S108  # which an empty one replaces: no program keeps its own files there
 # Beginnings of the names of environment variables that drivers and runtimes of kernels read; a kernel sees no others.
 _KEPT = ("PATH", "LANG", "LC_", "LD_", "OMP_", "GOMP_", "KMP_", "POCL_", "OCL_", "PYOPENCL_", "TUNER_CUDA")

@@ -89,7 +89,9 @@ class CandidateJudge:
         self._sets = {number: self._verifying(number) for number in range(len(self._problems))}
         self._builder = Builder(device, max(self._timeout, TIMEOUT))
         self._baseline = self._own_kernel()
-        self._empty = CandidateProcess(device, self._size, self._timeout) if device.on_processor else None
+        self._empty = (
+            CandidateProcess(device, self._size, self._timeout, is_judged=False) if device.on_processor else None
+        )
 
     def about(self) -> dict[str, Any]:
         """The device, and what is fixed for all candidates."""
@@ -163,7 +165,7 @@ class CandidateJudge:
     def _own_kernel(self) -> Entrant:
         """The space's own kernel, verified as candidates are. Problems that it does not solve are left out."""
         own = Entrant("baseline", "", self._space, self._config)
-        own.contender = CandidateProcess(self._device, self._size, self._timeout)
+        own.contender = CandidateProcess(self._device, self._size, self._timeout, is_judged=False)
         for number in list(self._sets):
             problem = self._problems[number]
             try:
@@ -180,6 +182,7 @@ class CandidateJudge:
     def _begin(self, entrant: Entrant) -> None:
         """Build, load and verify an entrant, for all problems. Raises Refusal."""
         self._noted(f"{entrant.name}: verifying")
+        self._builder.check(entrant.space)
         entrant.contender = CandidateProcess(self._device, self._size, self._timeout)
         entrant.isolation = entrant.contender.isolation
         if self._task["tune"]:

@@ -47,7 +47,7 @@ def places(arrays: Mapping[str, int], chance: random.Random) -> dict[str, ArrayP
 
 
 class SharedMemory:
-    """SharedMemory of `size` bytes that several processes map."""
+    """Memory of `size` bytes that several processes map."""
 
     def __init__(self, size: int, descriptor: int | None = None) -> None:
         """`descriptor` is that of another process's memory; without one, new memory is made. Raises OSError."""

@@ -16,7 +16,7 @@ from tuner.devices.base import Array
 from tuner.errors import SpaceError, WrongResult
 from tuner.judging.verdict import Errors, Refusal
 from tuner.measure.answers import python_calls
-from tuner.measure.answers.poison import NAN, NUMBER, scrambled
+from tuner.measure.answers.poison import NAN, NUMBER
 from tuner.measure.answers.referee import Referee
 from tuner.measure.verify import input_sets
 from tuner.measure.verify.comparison import CHUNK, Tally, compare, element_name, error_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
     from tuner.space.values.elements import Elements
 
-STALE = -1  # a poison: the answers of other inputs
+STALE, RANDOM = -1, -2  # poisons: the answers of other inputs, and random bits
 PRECISION = 64.0  # times the error of the space's own kernel: single for half precision is 8192 times
 EXPLAINED = 0.99  # of the variance of the answers, which outputs must explain
 
@@ -91,7 +91,7 @@ class JudgedProblem:
         self.nominal = nominal(space, self.scope)
         self.arrays = {a.name: operation.nbytes(a, self.nominal) for a in self.op.arrays}
         self.outputs = frozenset(a.name for a in self.op.outputs)
-        self._latest: dict[str, Array] = {}  # answers, as the poison of another set
+        self._known: dict[int, dict[str, Array]] = {}  # answers by seed, as the poison of other sets
 
     @property
     def size(self) -> dict[str, int]:
@@ -119,19 +119,29 @@ class JudgedProblem:
             if name in drawn.inputs.write_only:
                 content = poisons[name] = self._poison(name, drawn)
             memory.array(place)[:] = content
-        for name, answer in drawn.inputs.answers.items():
-            if name in self.outputs and not drawn.inputs.contents[name].element.foreign:
-                self._latest[name] = _as_stored(answer, drawn.inputs.contents[name])
+        if drawn.seed not in self._known:
+            self._known = {**dict([*self._known.items()][-1:]), drawn.seed: self._stale(drawn)}
         return poisons
 
+    def _stale(self, drawn: DrawnSet) -> dict[str, Array]:
+        """The answers of a set of inputs, as a kernel would have left them in its outputs."""
+        return {
+            name: _as_stored(answer, drawn.inputs.contents[name])
+            for name, answer in drawn.inputs.answers.items()
+            if name in self.outputs and not drawn.inputs.contents[name].element.foreign
+        }
+
     def _poison(self, name: str, drawn: DrawnSet) -> Array:
-        content, answer = drawn.inputs.contents[name], drawn.inputs.answers.get(name)
-        if content.element.is_exact:
-            base = _as_stored(answer, content) if answer is not None else np.zeros(content.size, content.dtype)
-            return _bytes(scrambled(base, secrets.randbits(31)))
-        kinds = [NAN, NUMBER, *([STALE] if name in self._latest else [])]
-        kind = secrets.choice(kinds)
-        return _bytes(self._latest[name]) if kind == STALE else np.full(content.nbytes, kind, np.uint8)
+        """What an output holds before a run. It tells nothing of the answers of this set of inputs."""
+        content = drawn.inputs.contents[name]
+        others = [known[name] for seed, known in self._known.items() if seed != drawn.seed and name in known]
+        kinds = [RANDOM] if content.element.is_exact else [NAN, NUMBER]
+        kind = secrets.choice([*kinds, *([STALE] if others else [])])
+        if kind == STALE:
+            return _bytes(secrets.choice(others))
+        if kind == RANDOM:
+            return np.frombuffer(np.random.default_rng(secrets.randbits(128)).bytes(content.nbytes), np.uint8)
+        return np.full(content.nbytes, kind, np.uint8)
 
     def judge(
         self,

@@ -121,7 +121,7 @@ def timed(
     sets: Iterator[DrawnSet],
     rounds: int,
 ) -> dict[str, list[float]]:
-    """JudgedTimes in ms by name, of those that are right in each round.
+    """Times in ms by name, of those that are right in each round.
 
     Each round has a new set of inputs, on which all run in random order. `empty` is a process whose launch does
     nothing: what that takes is what questions to a process take. Who is wrong is refused.

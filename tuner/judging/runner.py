@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 GO, DONE, FAILED = b"g", b"d", b"f"
 # What loading and launching import only when they need it, which is after the files are hidden.
-LATER = ("numpy.ctypeslib", "numpy.ma", "tuner.devices.misfits", "tuner.space.loops", "tuner.space.schedule")
+LATER = (
+    "numpy.ctypeslib", "numpy.ma", "tuner.devices.misfits", "tuner.space.loops", "tuner.space.schedule",
+    "tuner.space.sources.prototype",
+)  # fmt: skip
 WAKE_MS = 50.0  # of work before a timed launch on a GPU, which lowers its clock when it has nothing to do
 SPACER = 1 << 16  # bytes; memory of a GPU moves by a multiple of it from run to run
 

@@ -73,7 +73,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class JudgedTimes:
-    """JudgedTimes at one size, in ms, each run being on inputs that the process had never had.
+    """Times at one size, in ms, each run being on inputs that the process had never had.
 
     `interval` holds the median `time_ms` with a probability of 99 % (fewer than eight rounds: less, see the page
     Measuring). `speedup` is `baseline_ms` over `time_ms`: the low end of its interval, the median, the high end.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_KERNEL, DEVICES, JSON, SET, TYPES, Whole, with_kept_files
+from tuner.cli.options import COMPLETE_KERNEL, DEVICES, JSON, SET, TYPES, Whole, check_file, with_kept_files
+from tuner.errors import RequestError
 from tuner.measure.method import MOST_COMPARED_RUNS, TIMEOUT
 
 if TYPE_CHECKING:
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("candidates", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("candidates", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--against",
     metavar="KERNEL",
-    required=True,
     shell_complete=COMPLETE_KERNEL,
     help="The space that says what is computed.",
 )
@@ -48,24 +48,55 @@ if TYPE_CHECKING:
     help="Of hidden sizes and inputs, drawn by default; keep it secret.",
 )
 @click.option("--sanitize", is_flag=True, help="Also launch each under compute-sanitizer, on CUDA.")
+@click.option("--receipt", type=click.Path(path_type=Path), metavar="FILE", help="Write what the verdicts rest on.")
+@click.option(
+    "--verify-receipt",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Judge again what a receipt names, with its seed; tell what differs.",
+)
 @DEVICES
 @SET
 @TYPES
 @JSON
 @with_kept_files
-def command(candidates: tuple[Path, ...], as_json: bool, tune: int | None, **options: Any) -> int:
-    """CandidateJudge CANDIDATES, files with the text of a kernel, against a space.
+def command(
+    candidates: tuple[Path, ...],
+    as_json: bool,
+    against: str | None,
+    tune: int | None,
+    receipt: Path | None,
+    verify_receipt: Path | None,
+    **options: Any,
+) -> int:
+    """Judge CANDIDATES, files with the text of a kernel, against a space.
 
-    Each gets one verdict: accepted, or refused with the reasons. Exit status 1 means that one is refused.
+    Each gets one verdict: accepted, or refused with the reasons. Exit status 1 means that one is refused, or that a
+    receipt's verdicts were not found again.
 
     Example: tune evaluate mine.c --against sgemm/01_host_blocked --sizes 256 --json
     """
     from tuner.judging import evaluation
+    from tuner.judging import receipt as receipts
 
-    request = evaluation.Request(candidates, tune=tune or 0, **options)
-    judged = evaluation.evaluated(request, output.say)
-    output.answer(as_json, judged.to_json(), "\n".join(map(_text, judged.verdicts)))
-    return 0 if judged.are_accepted else 1
+    if receipt is not None:
+        check_file("--receipt", receipt)
+    if verify_receipt is not None:
+        if candidates or against is not None:
+            raise RequestError("--verify-receipt: the receipt names candidates and space; leave them out")
+        judged, differing = receipts.repeated(receipts.read(verify_receipt), options["device"], output.say)
+        text = "\n".join(differing) or "the same verdicts again"
+        output.answer(as_json, {"differences": differing, "now": judged.receipt}, text)
+    else:
+        if not candidates or against is None:
+            what = "CANDIDATES: name a file with the text of a kernel" if against else "--against: name a space"
+            raise RequestError(f"{what}; see `tune evaluate --help`")
+        judged = evaluation.evaluated(evaluation.Request(candidates, against, tune=tune or 0, **options), output.say)
+        differing = []
+        output.answer(as_json, judged.receipt, "\n".join(map(_text, judged.verdicts)))
+    if receipt is not None:
+        receipts.write(receipt, judged)
+    return int(bool(differing)) if verify_receipt is not None else int(not judged.are_accepted)
 
 
 def _text(verdict: CandidateVerdict) -> str:

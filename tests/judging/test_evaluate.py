@@ -1,0 +1,103 @@
+"""`tune evaluate` on honest kernels and on requests that are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers.processes import Tune
+
+FOLDER = Path(__file__).parent / "cheats"
+SPACE = FOLDER / "blend_host.yaml"
+OWN = FOLDER / "blend_host.c"
+FEW = ("--rounds", "5", "--hidden", "2", "--verify", "10")
+
+
+@pytest.mark.slow
+def test_a_receipt_has_all_that_its_verdicts_rest_on_and_they_are_found_again(tmp_path: Path, tune: Tune) -> None:
+    names = ("same", "wrong", "broken", "other", "fewer")
+    same, wrong, broken, other, fewer = (tmp_path / f"{name}.c" for name in names)
+    same.write_text(OWN.read_text())
+    wrong.write_text(OWN.read_text().replace("0.25f", "0.26f"))
+    broken.write_text(OWN.read_text().replace("0.25f", ""))
+    other.write_text("void other(float *z) { z[0] = 0; }")
+    fewer.write_text("void blend(float *z, const float *x) { z[0] = x[0]; }")
+    receipt = tmp_path / "receipt.json"
+    files = (same, wrong, broken, other, fewer)
+    asked = ("--against", SPACE, "--sizes", "300", "--sizes", "700", *FEW, "--device", "host")
+    done = tune("evaluate", *files, *asked, "--json", "--receipt", receipt)
+    assert done.status == 1
+    found = done.json
+    assert found == json.loads(receipt.read_text())
+    own, *refused = found["verdicts"]
+    assert (own["verdict"], own["reasons"], own["right"], own["bits_repeat"]) == ("accepted", [], True, True)
+    assert [times["size"] for times in own["times"]] == [{"n": 300}, {"n": 700}]
+    for times in own["times"]:
+        assert times["rounds"] == 5
+        assert 0 < times["interval"][0] <= times["time_ms"] <= times["interval"][1]
+        assert times["speedup"] == sorted(times["speedup"])
+    assert own["errors"]["wrong"] == 0 < own["errors"]["elements"]
+    assert re.fullmatch(r"z\[\d+\]", own["errors"]["where"])
+    codes = [reason["code"] for each in refused for reason in each["reasons"]]
+    assert codes == ["wrong", "compile", "signature", "signature"]
+    assert [each["compiles"] for each in refused] == [True, False, True, False]
+    assert refused[0]["errors"]["wrong"] > 0
+    hidden = [each["size"] for each in found["judged_on"][0]["hidden"]]
+    assert len(hidden) == 2
+    assert not [size for size in hidden if size in ({"n": 300}, {"n": 700})]
+    assert found["judged_on"][0]["hidden"][-1]["options"] != {"alpha": 1.0}
+
+    again = tune("evaluate", "--verify-receipt", receipt, "--json")
+    assert not [text for text in again.json["differences"] if " ms then, " not in text]  # times, on a busy machine
+    assert [each["reasons"] for each in again.json["now"]["verdicts"]] == [
+        each["reasons"] for each in found["verdicts"]
+    ]
+    wrong.write_text(OWN.read_text())
+    changed = tune("evaluate", "--verify-receipt", receipt)
+    assert changed.status == 1
+    assert "wrong.c: another text: its hash differs" in changed.out
+    assert "reasons: wrong then, none now" in changed.out
+
+
+@pytest.mark.slow
+def test_the_fastest_of_several_configurations_is_judged(tmp_path: Path) -> None:
+    file = tmp_path / "slow.c"
+    file.write_text(
+        "#include <unistd.h>\n" + OWN.read_text().replace("    for", "    if (chunk == 16) usleep(90000);\n    for", 1)
+    )
+    [verdict] = tuner.evaluate(file, SPACE, 300, device="host", rounds=5, hidden=1, verify=5, tune=2).verdicts
+    assert (verdict.codes, verdict.config) == ([], {"chunk": 64})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absent.c", "--against", str(SPACE), "--sizes", "9"), "absent.c: cannot be read"),
+        (("mine.cl", "--against", str(SPACE), "--sizes", "9"), "in a file that ends in .c"),
+        (("mine.c", "--sizes", "9"), "--against: name a space"),
+        (("--against", str(SPACE)), "CANDIDATES: name a file"),
+        (("mine.c", "--against", str(SPACE)), "SIZE is missing"),
+        (("mine.c", "--against", str(SPACE), "--sizes", "0"), "size"),
+        (("mine.c", "--against", "gallery/texture", "--sizes", "9"), "no candidate can be evaluated|takes the text"),
+        (("mine.c", "--against", str(SPACE), "--sizes", "9", "--timeout", "0"), "--timeout 0: must be"),
+        (("mine.c", "--against", str(SPACE), "--sizes", "9", "--rounds", "1"), "--rounds"),
+        (("--verify-receipt", "mine.c"), "mine.c: is no receipt"),
+        (("--verify-receipt", "absent.json"), "absent.json: cannot be read"),
+        (("mine.c", "--verify-receipt", "absent.json"), "leave them out"),
+        (("mine.c", "--against", str(SPACE), "--sizes", "9", "--receipt", "no/folder.json"), "there is no folder"),
+    ],
+)
+def test_a_wrong_request_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tune: Tune, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.c", "mine.cl"):
+        Path(name).write_text(OWN.read_text())
+    done = tune("evaluate", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert re.search(message, done.err), done.err
+    assert done.err.count("\n") == 1
