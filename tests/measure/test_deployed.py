@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.catalog import catalog
 from tuner.devices import Device
+from tuner.devices.host.device import HostDevice
+from tuner.devices.work import Work
 from tuner.errors import RequestError
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
@@ -133,6 +136,44 @@ def test_a_program_that_asks_for_another_one_is_told() -> None:
             call()
     with pytest.raises(RequestError, match="drop one of the two"):
         tuner.dispatch("sgemm", as_="graph", one_class=True)
+
+
+class Gpu(HostDevice):
+    """The host in the place of a device with graphs, which repeat the launch; notes how many launches each has."""
+
+    asynchronous = True
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.graphs = list[int]()
+
+    def occupy(self, ms: float) -> None:
+        pass
+
+    def bind_graph(self, work: Work, handles: Sequence[Any], count: int) -> Callable[[], None]:
+        call = self.bind(work, handles)
+
+        def launch() -> None:
+            for _ in range(count):
+                call()
+
+        self.graphs.append(count)
+        return launch
+
+
+@pytest.mark.parametrize("deployment", ["graph", "eager", "stream"])
+def test_candidates_are_verified_and_timed_as_deployed_also_in_the_finals(deployment: Any, stage: Stage) -> None:
+    device = Gpu()
+    space = catalog.load(str(stage(c_kernel("plain", MULTIPLY), "plain", "{mode: [0, 1]}", more="default: {mode: 0}")))
+    bench = Bench(device, space, scope_of(space, device, "8"), Method(deployment=deployment))
+    assert bench.measure({"mode": 0}).failure is None
+    (final,) = bench.finals([{"mode": 0}], 0.05).candidates
+    assert final.failure is None
+    assert len(final.times) >= 5
+    assert set(device.graphs) == ({LAUNCHES} if deployment == "graph" else set())
+    count = len(device.graphs)
+    bench.finals([{"mode": 0}], 0.05)
+    assert len(device.graphs) - count in (0, 1), "a graph is made once for all rounds"
 
 
 @pytest.mark.gpu
