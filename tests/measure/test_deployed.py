@@ -135,6 +135,8 @@ def test_a_program_that_asks_for_another_one_is_told() -> None:
         with pytest.raises(RequestError, match=r"as_='warm'.: write one of isolated, graph, stream, eager, cold"):
             call()
     with pytest.raises(RequestError, match="drop one of the two"):
+        tuner.load("sgemm/00_host_simple", 8, as_="stream", config={"openmp": 0})
+    with pytest.raises(RequestError, match="drop one of the two"):
         tuner.dispatch("sgemm", as_="graph", one_class=True)
 
 

@@ -110,6 +110,8 @@ def load(
     if same_bits_as is not None and (config is not None or binaries is not None):
         raise RequestError("load(same_bits_as=...): `config` and `binaries` replace the look-up; drop one of the two")
     deployment = deployments.of_program("load", as_)
+    if as_ is not None and (config is not None or binaries is not None):
+        raise RequestError("load(as_=...): `config` and `binaries` replace the look-up; drop one of the two")
     if same_bits_as is not None and deployment != ISOLATED:
         raise RequestError("load(same_bits_as=..., as_=...): bits are known of isolated launches; drop one of the two")
     space = _space(kernel)

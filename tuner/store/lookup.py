@@ -202,7 +202,7 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
         for rank, config in enumerate(fit.record.configs):
             if config_key(config) in keys or not space.valid(config, scope):
                 continue
-            if not keys and fit.match == "nearest_size":
+            if not keys and fit.match == "nearest_size" and not _is_usual_one(fit, query):
                 for predicted in itertools.islice(_predicted(fits, query), MOST_PREDICTED):
                     keys.add(config_key(predicted.config))
                     yield predicted
@@ -215,6 +215,12 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
     default = first_valid(space, scope)
     if config_key(default) not in keys:
         yield Candidate(default, "default")
+
+
+def _is_usual_one(fit: Fit, query: Query) -> bool:
+    """Whether a record is no exact match only because the caller launches in another way than most."""
+    is_here = fit.record.sizes == dict(query.scope.sizes) and not fit.conditions and not fit.variant
+    return query.deployment != ISOLATED and is_here and fit.record.is_plain
 
 
 def comparable(records: Iterable[Record], query: Query) -> list[Record]:
