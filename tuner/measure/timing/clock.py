@@ -213,8 +213,9 @@ class Stopwatch:
         if call is not self._call:
             may_repeat = self._deployment in REPEATED and self._conditions.may_repeat()
             self._call, self._deployed = call, Deployed(call, self._deployment, may_repeat)
-        further = self._deployed.launches - 1
-        in_graph = further if self._deployed.is_graph else max(0, getattr(call, "launches", 1) - 1 - MOST_ENQUEUED)
+        each, count = getattr(call, "launches", 1), self._deployed.count
+        further = each * count - 1
+        in_graph = further if self._deployed.is_graph else count * max(0, each - 1 - MOST_ENQUEUED)
         self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (further - in_graph) + GRAPH_MS * in_graph
         self._conditions.expect(call)
         return self._deployed.call

@@ -14,14 +14,13 @@ Call = Callable[[], None]
 class Deployed:
     """A call as a program makes it: `call` enqueues `count` launches, one by one or as a graph, which one time covers.
 
-    The device waits for the host if it `is_eager`. `launches` is how many kernels are enqueued in all.
+    The device waits for the host if it `is_eager`.
     """
 
     def __init__(self, call: Call, deployment: Deployment, may_repeat: bool) -> None:
         """`may_repeat`: whether a launch leaves what the next one reads as it was. Raises LaunchError if the call
         cannot be a graph."""
         self.count = LAUNCHES if may_repeat and deployment in REPEATED else 1
-        self.launches = getattr(call, "launches", 1) * self.count
         self.is_eager, graph = deployment == "eager", getattr(call, "graph", None)
         self.is_graph = deployment == "graph" and graph is not None
         self.call = graph(self.count) if self.is_graph and graph else _repeated(call, self.count)
