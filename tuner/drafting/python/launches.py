@@ -83,8 +83,8 @@ class PythonGrid:
         if isinstance(grid, ast.Lambda):
             meta, grid = grid.args.args[0].arg if grid.args.args else "", grid.body
         axes = grid.elts if isinstance(grid, ast.Tuple | ast.List) else [grid]
-        own = {name: name for name in sizes if name not in self._launch.passed}
-        translated = [self._translated(axis, {**own, **self._known}, meta) for axis in axes]
+        own = {name: name for name in sizes if name not in self._launch.passed} | self._known
+        translated = [self._translated(axis, self._known, meta) or self._translated(axis, own, meta) for axis in axes]
         return None if None in translated else [each for each in translated if each is not None]
 
     def computed(self, name: str) -> str | None:
@@ -100,10 +100,12 @@ class PythonGrid:
     def word(self, node: ast.expr) -> str | None:
         """An extent in the words of the kernel; a name of the host alone stays as it is, unless the kernel has another
         number of that name. None for anything else."""
+        if (text := self._translated(node, self._known)) is not None:
+            return text
         while isinstance(node, ast.Name) and isinstance(value := self.value(node), ast.Name) and value is not node:
             node = value  # another name of it
         is_own = isinstance(node, ast.Name) and node.id not in self._launch.passed
-        return self._translated(node, {**({ast.unparse(node): ast.unparse(node)} if is_own else {}), **self._known})
+        return node.id if is_own and isinstance(node, ast.Name) else None
 
     def _translated(self, node: ast.expr, known: Mapping[str, str], meta: str = "") -> str | None:
         translator = _Translator(known, meta, self._names)
