@@ -92,6 +92,30 @@ PROGRAMS = {
         "y[i] = 1; } void run() { float *y; cudaMalloc(&y, N * 4); f<<<grid, block>>>(y); }",
         ["grid: [(N // block_size_x)]\n", '{that: "N % block_size_x == 0", because: the host launches whole blocks'],
     ),
+    "as many blocks of one thread as elements": (
+        f"__global__ void f(float *y, float c) {{ {INDEX} y[i] = c; }}"
+        "void run(int n) { float *y; cudaMalloc(&y, n * 4); f<<<n, 1>>>(y, 1.0f); }",
+        [ASKED],
+    ),
+    "a divisor that is the block's number by a macro of 1": (
+        "#define T 32\n#define EACH 1\n__global__ void f(float *y, int n) { for (int k = 0; k < EACH; k++)"
+        "y[(blockIdx.x * EACH + k) * T + threadIdx.x] = n; }"
+        "\nvoid run(float *y, int n) { f<<<n / (T * EACH), T>>>(y, n); }",
+        ["grid: [(n // (EACH * T))]\n"],
+    ),
+    "elements of each of the host's threads": (
+        f"__global__ void f(float *y, int n, int each) {{ {INDEX} for (int k = i * each; k < (i + 1) * each; k++)"
+        "if (k < n) y[k] = 1; } void run(float *y, int n) { int total = 80 * 256, each = (n + total - 1) / total;"
+        "f<<<80, 256>>>(y, n, each); }",
+        [ASKED],
+    ),
+    "launches that differ in one axis": (
+        "__global__ void f(float *y, int w, int h) { int x = blockIdx.x * blockDim.x + threadIdx.x;"
+        "int r = blockIdx.y * blockDim.y + threadIdx.y; if (r < h) y[x * h + r] = w; }"
+        "void run(float *y, int w, int h) { f<<<dim3(w / 16, h / 16), dim3(16, 16)>>>(y, w, h);"
+        "f<<<dim3(w / 16, w / 16), dim3(16, 16)>>>(y, w, h); }",
+        [ASKED],
+    ),
 }  # fmt: skip
 
 

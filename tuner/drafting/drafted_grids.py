@@ -30,6 +30,9 @@ class DraftedGrids:
     def proved(self, step: int) -> list[str | None]:
         """The grid of a step, without what is right for the host's blocks or for arrays of other extents only."""
         every = [*itertools.zip_longest(self._indexed(step), self._said_without_new(step))]
+        is_partly_known = None in self._said.grids[step] and any(one for one, _ in every)
+        if is_partly_known:  # launches differ: with which of them one axis goes is not known
+            every = [(one, other if one else None) for one, other in every]
         indexed = [
             None if one and self._is_of_arrays(step, at, one, other) else one for at, (one, other) in enumerate(every)
         ]
@@ -139,9 +142,11 @@ class DraftedGrids:
             return False
         if blocks == "1" and self._facts.threads_of_single_block(self._facts.steps[step], axis):
             return False  # the block follows from the sizes
-        words = {*names_in(block[0])}
-        if not any(p.is_pointer for p in self._facts.steps[step].parameters or ()):
+        words, parameters = {*names_in(block[0])}, self._facts.steps[step].parameters or ()
+        if not any(p.is_pointer for p in parameters) or any(p.stars > 1 for p in parameters):
             return True  # no array shows what its threads do
+        if self._facts.launched.passes_parts_of_threads(step):
+            return True
         if self._facts.grids.of_blocks_of_threads(step, axis):
             return True  # an array has as many elements as there are threads
         of_threads = self._facts.grids.of_threads(step, axis)

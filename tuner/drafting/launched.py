@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,17 @@ class HostLaunches:
             counts = {name for count in site.arrays.values() for name in _names(count)}
             if any(site.number(name) is None and not name.startswith("any block") for name in names & counts):
                 return True
+        return False
+
+    def passes_parts_of_threads(self, step: int) -> bool:
+        """Whether a launch passes how often the threads of its blocks fit into a number, as a scalar."""
+        for site in self._sites[step]:
+            threads = math.prod(site.threads(each) or 0 for each in site.block or ())
+            for table in (site.scope.notes.ceilings, site.scope.quotients):
+                parts = [table[name] for value in site.scalars.values() for name in _names(value) if name in table]
+                divisors = [site.number_of(divisor) or 0 for _, divisor in parts]
+                if threads > 1 and any(each and each % threads == 0 for each in divisors):
+                    return True
         return False
 
     def has_unclear_block(self, step: int, axis: int) -> bool:

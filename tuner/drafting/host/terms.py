@@ -100,8 +100,8 @@ class Terms:
         if draft and not draft.isdecimal():
             is_clear = host is not None and self._site.scope.is_clear(host)
             is_known = self._site.number_of(host) is not None if host is not None else number == 1
-            if number is not None and not is_known:
-                return None
+            if (number is not None and not is_known) or (self._site.number_of(host or {}) == 1 != number):
+                return None  # of a block of one thread, blocks and threads are the same
             for name in self._names.sizes if host is not None and is_clear else ():
                 if self._site.scalars.get(name) == times(value, host or {}):
                     return {(f"ceil_div({name}, {draft})",): 1}
@@ -258,7 +258,12 @@ class Terms:
         own = self._block[self._axis : self._axis + 1]
         same = [name for extent, name in [*own, *self._block] if extent == divisor and set(extent) != {()}]
         number, least = self._site.number_of(divisor) or 0, 2 if self._is_grid else LEAST_BLOCK
-        same += [name for extent, name in own if least <= number == self._site.number_of(extent)]
+        macros = {name.strip(":").partition("#")[0] for name in _atoms(divisor) if self._is_own(name)}
+        same += [
+            name
+            for extent, name in own
+            if least <= number == self._site.number_of(extent) and macros <= {*re.findall(r"\w+", name)}
+        ]
         found = next(iter(same), "")
         if found:
             return {(): int(found)} if found.isdecimal() else {(found,): 1}
