@@ -165,3 +165,15 @@ int main() {{ run(y, 64, 3.f); }}
     data, text = drafted(tmp_path, tune, code)
     assert data["operation"]["options"] == {"a": -0.125, "b": 0.0025, "c": 3.0, "d": 1.0, "e": 1e-6}
     assert "as the host passes them; write the usual values of d" in text
+
+
+def test_a_loop_whose_passes_have_memory_of_their_own_is_over_problems(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    __global__ void f(float *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] += i; }
+    int main() { for (int n = 1024; n <= 4096; n *= 2) { float *y; cudaMalloc((void **)&y, n * sizeof(float));
+        f<<<(n + 255) / 256, 256>>>(y, n); cudaFree(y); } }
+    """
+    _, text = drafted(tmp_path, tune, code)
+    assert "whose passes have memory of their own: one pass is the operation" in text
+    _, text = drafted(tmp_path, tune, code.replace("float *y; cudaMalloc", "cudaMemset(y, 0, 4); cudaCalloc"))
+    assert "is the whole loop the operation?" in text

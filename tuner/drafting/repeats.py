@@ -30,6 +30,7 @@ class Repeats:
                 if len(words) == 1 and words[0].isidentifier():
                     self._given.setdefault(words[0], parameter.name)
         self._measuring: HostLoop | None = None
+        self._of_problems: HostLoop | None = None  # each pass has memory of its own
         every = [(number, tuple(self._loops(number))) for number in range(len(self._sites))]
         self._items: list[Item] = every if any(found for _, found in every) else []
 
@@ -42,8 +43,18 @@ class Repeats:
             is_named = any(_MEASURES.search(word) for word in loop.header)
             if loop.word == "for" and is_named and not is_read and not any(loop.swaps()):
                 self._measuring = self._measuring or loop
+            elif self._is_of_problems(number, loop):
+                self._of_problems = self._of_problems or loop
             else:
                 yield loop
+
+    def _is_of_problems(self, number: int, loop: HostLoop) -> bool:
+        """Whether all arrays that a step may write are allocated anew in each pass of a loop."""
+        step, site = self._facts.steps[number], self._sites[number]
+        roles, own = self._facts.roles_in(step), loop.allocated() if loop.function is site.function else set[str]()
+        passed = zip(step.parameters or (), site.arguments, strict=False)
+        written = [words for parameter, words in passed if roles.get(parameter.name, "in") != "in"]
+        return bool(written) and all(len(words) == 1 and words[0] in own for words in written)
 
     @property
     def question(self) -> str:
@@ -60,10 +71,11 @@ class Repeats:
     def remark(self) -> str:
         """A remark about a loop that only repeats what it did, or that measures; empty if there is none."""
         outer = next((found[0] for _, found in self._items if found), None) if self._is_same() else None
-        loop = outer or self._measuring
+        loop = outer or self._measuring or self._of_problems
         if loop is None or self.question:
             return ""
         why = "which measures by its names" if self._feeds_back() else "which repeats the same"
+        why = "whose passes have memory of their own" if loop is self._of_problems else why
         what = "it in" if len(self._sites) == 1 else "them in"
         return f"  # the host launches {what} `{loop}`, {why}: one pass is the operation"
 
@@ -81,7 +93,7 @@ class Repeats:
 
     def _feeds_back(self) -> bool:
         """Whether a pass reads what an earlier one wrote: an array that is not cleared or copied anew in each."""
-        around = [loop for _, found in self._items for loop in found] + [self._measuring] * bool(self._measuring)
+        around = [*(loop for _, found in self._items for loop in found), self._measuring, self._of_problems]
         restored = {self._given.get(name, name) for loop in around if loop for name in loop.restored()}
         anew = set[str]()  # what an earlier step of the same pass has written
         for number, of in enumerate(self._roles):

@@ -80,6 +80,12 @@ class HostLoop:
         """The variables of the device that its body clears or copies to."""
         return {*re.findall(r"\b\w*(?:Memset|Memcpy|memset|memcpy)\w* \( (\w+) ,", " ".join(self.body))}
 
+    def allocated(self) -> set[str]:
+        """The variables of the device that its body allocates."""
+        text = " ".join(self.body)
+        made = re.findall(r"\b(?:cuda|hip)Malloc\w* (?:< .{1,40}? > )?\( (?:\( [^()]*\) )?& (\w+)\b", text)
+        return {*made, *re.findall(r"\b(\w+) = clCreateBuffer\b", text)}
+
     def flag(self) -> str:
         """The variable of the device that its body copies to the only variable of the header; empty if none is."""
         names = [word for word in self.header if _NAME.fullmatch(word) and word not in ("true", "false")]
