@@ -7,6 +7,7 @@ import contextlib
 import os
 import pickle
 import select
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -42,7 +43,7 @@ class CandidateProcess:
     def __init__(self, device: Device, size: int, timeout: float, is_judged: bool = True) -> None:
         """`size` is the bytes of memory, `timeout` the seconds of a launch. Unless it `is_judged`, nobody looks for
         what only a candidate would do. Raises EnvironmentTrouble."""
-        self._is_judged = is_judged
+        self._is_judged, self._folder = is_judged, ""
         self.on_processor, self._timeout = device.on_processor, timeout
         self.memory = SharedMemory(size)
         goes, self._go = os.pipe()
@@ -66,6 +67,7 @@ class CandidateProcess:
             raise
         self.memory.close()
         self.isolation: list[str] = reply["isolation"]
+        self._folder = reply["folder"]
         self._is_loaded, self._spent = False, dict[str, tuple[int, int]]()
 
     def load(self, built: Built) -> None:
@@ -132,6 +134,8 @@ class CandidateProcess:
             with contextlib.suppress(OSError):
                 os.close(end)
         self._go = self._done = -1
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _is_done(self) -> bool:
         poll = select.poll()

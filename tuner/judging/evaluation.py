@@ -189,9 +189,22 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
     ]
     shares = [asked[place :: len(names)] for place in range(len(names))]
     working = [(name, share) for name, share in zip(names, shares, strict=True) if share]
-    with ThreadPoolExecutor(len(working)) as pool:
-        jobs = [pool.submit(_judged, {**task, "device": name}, share, space, noted) for name, share in working]
-        results = [job.result() for job in jobs]
+    judges = [Process(JUDGE) for _ in working]
+    try:
+        with ThreadPoolExecutor(len(working)) as pool:
+            jobs = [
+                pool.submit(_judged, judge, {**task, "device": name}, share, space, noted)
+                for judge, (name, share) in zip(judges, working, strict=True)
+            ]
+            try:
+                results = [job.result() for job in jobs]
+            except BaseException:
+                for judge in judges:  # else the others would go on to their ends
+                    judge.stop()
+                raise
+    finally:
+        for judge in judges:
+            judge.close()
     verdicts = {(each.candidate, each.sha256): each for _, found in results for each in found}
     ordered = [verdicts[str(each.path), each.sha256] for each in candidates]
     receipt = {
@@ -209,10 +222,9 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
 
 
 def _judged(
-    task: dict[str, Any], asked: Sequence[dict[str, Any]], space: Space, noted: Callable[[str], None]
+    judge: Process, task: dict[str, Any], asked: Sequence[dict[str, Any]], space: Space, noted: Callable[[str], None]
 ) -> tuple[dict[str, Any], list[CandidateVerdict]]:
     """What a judge on one device says of itself, and its verdicts."""
-    judge = Process(JUDGE)
 
     def heard(news: dict[str, Any]) -> None:
         if "call" in news:
@@ -232,8 +244,6 @@ def _judged(
         return about, found
     except WorkerDied as died:
         raise EnvironmentTrouble(f"{task['device']}: the judge has ended: {died}") from None
-    finally:
-        judge.close()
 
 
 def _digest(data: Any) -> str:

@@ -13,7 +13,6 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.children import reaper
@@ -32,11 +31,12 @@ _LIBRARIES = ("libm.so.6", "libgomp.so.1", "libomp.so.5", "libiomp5.so", "libstd
 
 
 class Confinement:
-    """What this process has of its own: the names in `got`. `folder` is the empty folder in which it may write."""
+    """What this process has of its own: the names in `got`. `folder` is the empty folder in which it may write; `made`
+    is its path if it is not in memory, so that somebody must delete it."""
 
     def __init__(self) -> None:
         self.got: list[str] = []
-        self.folder = Path(_OWN)
+        self.folder, self.made = Path(_OWN), ""
         self._is_root = sys.platform.startswith("linux") and os.geteuid() == 0
 
     def apart(self) -> None:
@@ -51,6 +51,7 @@ class Confinement:
                 self.got.append(FOLDER)
         if FOLDER not in self.got:
             self.folder = Path(tempfile.mkdtemp(prefix="tuner-"))
+            self.made = str(self.folder)
         for name in [name for name in os.environ if not name.startswith(_KEPT)]:
             del os.environ[name]
         self._live_in(self.folder)
@@ -116,15 +117,3 @@ def _drop_capabilities() -> None:
     """Give up what this process may do in its own namespaces, such as leaving its root folder."""
     header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     _call("capset", header, data)
-
-
-@contextlib.contextmanager
-def removed(folder: Path | None) -> Iterator[None]:
-    """A block after which a folder is deleted that a process without namespaces had made."""
-    try:
-        yield
-    finally:
-        if folder is not None:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)

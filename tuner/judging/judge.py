@@ -18,7 +18,7 @@ from tuner.errors import SpaceError
 from tuner.judging import memory, rounds, sanitizer
 from tuner.judging.builder import Builder
 from tuner.judging.contender import CandidateProcess
-from tuner.judging.isolation import FILES, USER, hide_memory
+from tuner.judging.isolation import USER, hide_memory
 from tuner.judging.problem import ComparedRuns, JudgedProblem, check_precision, hidden
 from tuner.judging.rounds import Entrant
 from tuner.judging.verdict import ACCEPTED, REFUSED, CandidateVerdict, Errors, Refusal
@@ -89,6 +89,7 @@ class CandidateJudge:
         self._sets = {number: self._verifying(number) for number in range(len(self._problems))}
         self._builder = Builder(device, max(self._timeout, TIMEOUT))
         self._baseline = self._own_kernel()
+        self._cost = math.inf  # ms, of a launch that does nothing
         self._empty = (
             CandidateProcess(device, self._size, self._timeout, is_judged=False) if device.on_processor else None
         )
@@ -223,14 +224,17 @@ class CandidateJudge:
             self._attempt(entrant, functools.partial(Entrant.load, number=number))
         sets = self._drawing(problem)
         everybody = [self._baseline, *(entrant for entrant in entrants if entrant.is_in)]
-        times = rounds.timed(self._device, everybody, self._empty, number, problem, sets, count)
+        times = rounds.timed(self._device, everybody, number, problem, sets, count)
         if (reason := self._baseline.reason) is not None:
             raise SpaceError(f"{self._space.name}: its own kernel is refused in a timed run: {reason.message}")
+        if self._empty is not None:  # the least ever, so that no time is understated
+            self._cost = min(self._cost, rounds.least_ms(self._empty, problem, self._sets[number][0]))
+        cost = 0.0 if self._empty is None else self._cost
         with turns.taken(self._device.place):
             library, floor = self._library(bench), self._floor(bench, problem)
         for entrant in entrants:
             if entrant.is_in:
-                own = rounds.result(problem, times[entrant.name], times[self._baseline.name], library, floor)
+                own = rounds.result(problem, times[entrant.name], times[self._baseline.name], cost, library, floor)
                 entrant.times.append(own)
                 self._attempt(entrant, self._check_time)
 
@@ -345,7 +349,7 @@ class CandidateJudge:
             config=dict(entrant.config),
             runs=entrant.runs,
             isolation=got,
-            trusted_code_only=self._device.on_processor and not {FILES, USER} & {*got},
+            trusted_code_only=self._device.on_processor and USER not in got,
         )
 
     def _errors(self, entrant: Entrant) -> Errors | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 import secrets
 import time
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 WARM_UP = 2  # rounds that are verified and do not count
 LINGER_SECONDS = 0.05  # after a wrong run, to see whether threads go on
+EMPTY_RUNS = 40
+DECISIVE_ROUNDS = 8  # fewer give no interval of 99 %
 LEAST_MS = 1e-4  # of a run: less cannot be told from the cost of a question to a process
 _CHANCE = random.SystemRandom()
 
@@ -115,7 +118,6 @@ def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, 
 def timed(
     device: Device,
     entrants: Sequence[Entrant],
-    empty: CandidateProcess | None,
     number: int,
     problem: JudgedProblem,
     sets: Iterator[DrawnSet],
@@ -123,11 +125,9 @@ def timed(
 ) -> dict[str, list[float]]:
     """Times in ms by name, of those that are right in each round.
 
-    Each round has a new set of inputs, on which all run in random order. `empty` is a process whose launch does
-    nothing: what that takes is what questions to a process take. Who is wrong is refused.
+    Each round has a new set of inputs, on which all run in random order. Who is wrong is refused.
     """
     times: dict[str, list[float]] = {entrant.name: [] for entrant in entrants}
-    empties = list[float]()
     for count in range(WARM_UP + rounds):
         drawn = next(sets)
         running = [entrant for entrant in entrants if entrant.is_in]
@@ -141,24 +141,34 @@ def timed(
                 continue
             if count >= WARM_UP:
                 times[entrant.name].append(time_ms)
-        if empty is not None:
-            places = memory.places(problem.arrays, _CHANCE)
-            empties.append(empty.run(places, functools.partial(problem.fill, places=places, drawn=drawn)))
-    cost = min(empties, default=0.0)  # so that no time is understated
-    return {name: [max(LEAST_MS, each - cost) for each in series] for name, series in times.items()}
+    return times
+
+
+def least_ms(empty: CandidateProcess, problem: JudgedProblem, drawn: DrawnSet) -> float:
+    """The shortest time in ms of launches that do nothing: what a question to a process takes at least."""
+    shortest = math.inf
+    for _ in range(EMPTY_RUNS):
+        places = memory.places(problem.arrays, _CHANCE)
+        shortest = min(shortest, empty.run(places, functools.partial(problem.fill, places=places, drawn=drawn)))
+    return shortest
 
 
 def result(
     problem: JudgedProblem,
     own: Sequence[float],
     baseline: Sequence[float],
+    cost: float,
     library: tuple[str, float] | None,
     floor: float | None,
 ) -> JudgedTimes:
-    """The times of a candidate beside those of the space's own kernel in the same rounds."""
+    """The times of a candidate beside those of the space's own kernel in the same rounds, of which each is `cost`
+    less."""
+    own, baseline = ([max(LEAST_MS, each - cost) for each in series] for series in (own, baseline))
     found, ratio = verdicts.interval(own), verdicts.ratio(own, baseline)
     margin = max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / found.middle)
     decision = FASTER if ratio.low > 1 + margin else SLOWER if ratio.high < 1 - margin else UNDECIDED
+    if len(own) < DECISIVE_ROUNDS:
+        decision = UNDECIDED
     name, library_ms = library or (None, None)
     return JudgedTimes(
         size=problem.size,

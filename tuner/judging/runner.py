@@ -62,7 +62,7 @@ def main() -> None:
                 importlib.import_module(module)
             isolation.lowered(hides_files=device.runs_in_process)
             device.builds_folder = isolation.folder
-        channel.reply({"isolation": isolation.got, "folder": str(isolation.folder)})
+        channel.reply({"isolation": isolation.got, "folder": isolation.made})
     for request in requests:
         channel.reply(replies.attempt(functools.partial(launches.answer, request)))
         if "bind" in request:
