@@ -7,7 +7,6 @@ import ctypes
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from helpers import commands
+from helpers.commands import Command, hears
 
 PATIENCE_SECONDS = 600.0  # however busy the machine is, what takes longer hangs
 
@@ -37,22 +39,24 @@ class Done:
 Tune = Callable[..., Done]
 
 
-def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
-    may write: beyond, writing fails as on a full disk. `limits` are options of prlimit."""
-    command = [sys.executable, "-m", "tuner", *arguments]
+def start(
+    *arguments: str, limit: int | None = None, limits: Sequence[str] = (), alone: bool = False
+) -> subprocess.Popen[str] | Command:
+    """The `tune` command in a process of its own.
+
+    It has short finals, and is forked from a process that has imported what it needs, unless it is `alone`, which is
+    how a shell starts it. So it is with limits: `limit` is the largest file in bytes that it may write, beyond which
+    writing fails as on a full disk; `limits` are options of prlimit.
+    """
     if limit is not None:
         limits = [f"--fsize={limit}"]
+    if not limits and not alone:
+        return commands.start(*arguments)
+    command = [sys.executable, "-m", "tuner", *arguments]
     if limits:
         command = ["prlimit", *limits, *command]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ.copy(), preexec_fn=_hears)
-
-
-def _hears() -> None:
-    """A terminal that goes away and Ctrl-C are heard, also where these tests run under nohup or in the background."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ.copy(), preexec_fn=hears)
 
 
 def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -63,7 +67,7 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
 
 
 def wait_until(
-    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, pause: float = 0.05
+    condition: Callable[[], object], process: subprocess.Popen[str] | Command | None = None, pause: float = 0.05
 ) -> None:
     """Returns when `condition` holds, or `process` has ended; asks with a `pause` in seconds between."""
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -131,7 +135,7 @@ def of_this_test() -> list[str]:
     ours = fork_servers(os.getpid())
     marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
     marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
-    found = []
+    found = [" ".join(["tune", *command.arguments]) for command in commands.running()]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if int(process.name) not in (os.getpid(), *ours) and marks & _states(int(process.name)):
@@ -142,8 +146,12 @@ def of_this_test() -> list[str]:
 
 
 def _states(pid: int) -> set[bytes]:
-    """What the environment with which a process has started says of TUNER_STATE."""
-    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    """What the environment with which a process has started says of TUNER_STATE; nothing where it cannot be read, as
+    that of the parent in a container."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return set()
     return {variable for variable in variables if variable.startswith(b"TUNER_STATE=")}
 
 

@@ -43,7 +43,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     opened.close()
 
 
-def study(folder: Path, trials: int = 2000) -> Path:
+def study(folder: Path, trials: int = 500) -> Path:
     """A recording of so many configurations of a real space, some of which have failed."""
     whole = recording.read(RECORDED)
     rows = list(whole.entries)[:: len(whole.entries) // trials][:trials]
@@ -67,7 +67,7 @@ class Reported:
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The report of 2000 trials: the page and the document."""
+    """The report of 500 trials: the page and the document."""
     recorded = study(tmp_path_factory.mktemp("study"))
     file = recorded.with_name("study.html")
     with pytest.MonkeyPatch.context() as patched:
@@ -95,7 +95,7 @@ def check_tables(tab: Browser, width: int) -> None:
     assert max(tab.value(f"{cut}.flatMap(each => {heights})"), default=0) < 60
 
 
-def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(page: Path, tab: Browser) -> None:
+def test_a_study_of_500_trials_is_right_on_a_telephone_and_a_wide_screen(page: Path, tab: Browser) -> None:
     assert page.stat().st_size < MOST_BYTES
     colours = set()
     for width, dark in ((NARROW, False), (WIDE, True)):
@@ -235,7 +235,7 @@ def test_what_a_page_says_is_what_was_measured(reported: Reported) -> None:
     assert found["command"] == "tune record sgemm/12_warptiled 4096 --device cuda"
     assert not {"its search", "its finals", "verified"} & found["environment"].keys(), "those are of another search"
     assert "of another search: " in found["environment"]["the store's record"]
-    assert (found["trials"], found["succeeded"]) == (2000, len(times))
+    assert (found["trials"], found["succeeded"]) == (500, len(times))
     assert found["best"] == dict(zip(whole.parameters, best, strict=True))
     assert sum(count for _, _, count in found["distribution"]["bins"]) == len(times)
     assert found["distribution"]["within_5_percent"] == sum(t <= 1.05 * times[best] for t in times.values())

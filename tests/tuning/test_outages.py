@@ -10,6 +10,7 @@ from threading import Timer
 import pytest
 from optuna.trial import TrialState
 
+from helpers.commands import Command
 from helpers.databases import Server, measured, workers_of
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
@@ -28,7 +29,7 @@ SECRET = "s3cr3t"
 KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
 
 
-def line_with(text: str, process: subprocess.Popen[str]) -> str:
+def line_with(text: str, process: subprocess.Popen[str] | Command) -> str:
     """The next line on standard error that says `text`."""
     assert process.stderr is not None
     said = []
@@ -48,7 +49,7 @@ def gated(stage: Stage, gate: Path) -> tuple[str, ...]:
 
 def test_a_database_that_is_killed_and_comes_back_costs_nothing(server: Server, stage: Stage, tmp_path: Path) -> None:
     request, url = gated(stage, tmp_path / "gate"), server.database("outage", SECRET)
-    processes = [start(*request, "--storage", url) for _ in range(2)]
+    processes = [start(*request, "--storage", url, alone=alone) for alone in (True, False)]
     try:
         wait_until(lambda: len(workers_of(url, TrialState.RUNNING)) == 2, processes[0], pause=0.5)
         server.kill()

@@ -1,0 +1,90 @@
+"""The process from which `helpers.commands` forks commands: it has imported what they need, and has no threads."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from typing import Any
+
+from tuner.children import reaper
+from tuner.tuning.finals import final_round, selection
+
+# Nothing that a command sets up when it is imported, and nothing that starts a thread.
+MODULES = (
+    "tuner.__main__", "tuner.cli.app", "tuner.cli.verbs.tune", "tuner.cli.verbs.best", "tuner.tuning.driver",
+    "tuner.search.listing", "tuner.search.strategies", "tuner.store.store", "tuner.devices.host.compiler",
+    "tuner.space.file.sample", "optuna", "optuna.storages.journal",
+)  # fmt: skip
+LONGEST_REQUEST = 1 << 20  # bytes
+
+
+def serve(control: socket.socket) -> dict[str, Any] | None:
+    """Fork a process for each request. Returns the request there; here None, when nobody is left to ask."""
+    ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    lines = dict[int, socket.socket]()  # to whoever waits for the process with this id
+    with selectors.DefaultSelector() as selector:
+        selector.register(control, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj == ended:
+                    os.read(ended, 4096)
+                    for pid, status in reaper.reap().items():
+                        with contextlib.suppress(OSError), lines.pop(pid) as line:
+                            line.send(str(os.waitstatus_to_exitcode(status)).encode())
+                    continue
+                text, files, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 5)
+                if not text:
+                    return None
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for number, file in enumerate(files[:3]):
+                        os.dup2(file, number)
+                    os.fchdir(files[3])
+                    os.closerange(3, max(*files, wakeup, *(line.fileno() for line in lines.values())) + 1)
+                    request: dict[str, Any] = json.loads(text)
+                    return request
+                for file in files[:4]:
+                    os.close(file)
+                lines[pid] = socket.socket(fileno=files[4])
+                lines[pid].send(str(pid).encode())
+
+
+def become(request: dict[str, Any], server: int) -> None:
+    """Be a new process with the environment and arguments of the request, which ends with the server."""
+    reaper.end_with_parent(signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = request["arguments"]
+    gc.enable()
+
+
+def main() -> None:
+    gc.disable()
+    for module in MODULES:
+        importlib.import_module(module)
+    gc.freeze()  # else a garbage collection in a command would write to, and so copy, every shared page
+    final_round.FINAL_SECONDS, selection.COMPARED_RUNS = 0.1, 30  # as `short_finals` of conftest.py
+    control, server = socket.socket(fileno=os.dup(0)), os.getpid()
+    request = serve(control)
+    if request is not None:
+        become(request, server)
+        sys.modules["tuner.__main__"].main()
+
+
+if __name__ == "__main__":
+    main()
