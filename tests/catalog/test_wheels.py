@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,6 @@ CONTENTS = {
     "fast_scaling/spaces/plain.yaml": SPACE.format(factor=5, source="").replace("source: \n", ""),
     POINTS: "[tuner.spaces]\nscaling = fast_scaling\n",
 }
-
-Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def installed(folder: Path, **contents: str) -> Path:
@@ -56,18 +53,12 @@ def site(tmp_path: Path, tune: Tune) -> Path:
 
 
 @pytest.fixture
-def shell(site: Path, tmp_path: Path) -> Shell:
-    """Runs a program of Python, or the `tune` command, where the wheel is installed beside nothing that was tuned."""
+def elsewhere(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel is installed, beside nothing that was tuned, and the current folder is another one."""
     (tmp_path / "elsewhere").mkdir()
-    here = {"PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]), "TUNER_STATE": str(tmp_path / "fresh")}
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *(["-m", "tuner"] if arguments[0] != "-c" else []), *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, env={**os.environ, **here}, cwd=tmp_path / "elsewhere"
-        )
-
-    return run
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("TUNER_STATE", str(tmp_path / "fresh"))
 
 
 LAUNCH = """
@@ -82,32 +73,33 @@ print(kernel.match, "fast_scaling" in sys.modules)
 """
 
 
-def test_kernels_of_a_wheel_are_listed_after_ours_and_launched_with_its_records(shell: Shell, site: Path) -> None:
-    rows = json.loads(shell("list", "--json").stdout)
+@pytest.mark.usefixtures("elsewhere")
+def test_kernels_of_a_wheel_are_listed_after_ours_and_launched_with_its_records(tune: Tune, site: Path) -> None:
+    rows = tune("list", "--json").json
     assert rows[0]["origin"] == "tuner"
     names = {row["kernel"]: row["origin"] for row in rows if row["origin"] != "tuner"}
     assert names == dict.fromkeys(["scaling/plain", "scaling/vector/double"], "wheel mine")
     assert rows[-1]["origin"] == "wheel mine"
     for kernel in ("scaling/vector/double", "vector/double", str(site / "fast_scaling/spaces/vector/double.yaml")):
-        best = shell("best", kernel, "--device", "host", "--json")
-        assert best.returncode == 0, best.stderr
-        assert [json.loads(best.stdout)[key] for key in ("kernel", "match", "stale")] == [
-            "scaling/vector/double", "exact", False,
-        ]  # fmt: skip
-    launched = shell("-c", LAUNCH)
+        best = tune("best", kernel, "--device", "host", "--json")
+        assert best.status == 0, best.err
+        assert [best.json[key] for key in ("kernel", "match", "stale")] == ["scaling/vector/double", "exact", False]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
+    launched = subprocess.run([sys.executable, "-c", LAUNCH], capture_output=True, text=True, check=False, env=here)
     assert (launched.stdout, launched.stderr) == ("exact False\n", "")
-    assert "| scaling/vector/double |" in shell("report", "--device", "host").stdout
+    assert "| scaling/vector/double |" in tune("report", "--device", "host").out
 
 
-def test_the_users_own_records_lie_over_those_of_a_wheel(shell: Shell, site: Path) -> None:
+@pytest.mark.usefixtures("elsewhere")
+def test_the_users_own_records_lie_over_those_of_a_wheel(tune: Tune, site: Path) -> None:
     shipped = site / "fast_scaling/results/scaling/vector/double.jsonl"
     before = shipped.read_bytes()
-    tuned = shell("vector/double", "--device", "host", "--fresh", "--json")
-    assert tuned.returncode == 0, tuned.stderr
-    assert json.loads(tuned.stdout)["stored"]
+    tuned = tune("vector/double", "--device", "host", "--fresh", "--json")
+    assert tuned.status == 0, tuned.err
+    assert tuned.json["stored"]
     (own,) = paths.user_results().rglob("double.jsonl")
     assert own == paths.user_results() / "scaling/vector/double.jsonl"
-    best = json.loads(shell("best", "vector/double", "--device", "host", "--json").stdout)
+    best = tune("best", "vector/double", "--device", "host", "--json").json
     assert best["record"]["date"] == json.loads(own.read_text().splitlines()[1])["date"]
     assert shipped.read_bytes() == before
     assert not (site / "fast_scaling/results/scaling/vector/double.lock").exists()

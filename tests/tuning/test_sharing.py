@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from optuna.trial import TrialState
 
+from helpers import commands
 from helpers.databases import Server, measured, workers_of
 from helpers.kernels import Stage
 from helpers.ledgers import asked_for
@@ -100,10 +99,8 @@ def test_a_storage_that_cannot_be_is_one_message(tune: Tune, tmp_path: Path) -> 
 
 def on_two_devices(names: str, *request: str) -> tuple[int, str, str]:
     """The `tune` command where PoCL shows the processor as the devices `names`."""
-    environment = {**os.environ, "POCL_DEVICES": names}
-    command = [sys.executable, "-m", "tuner", *request]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    return done.returncode, done.stdout, done.stderr
+    out, err = (command := commands.start(*request, environment={**os.environ, "POCL_DEVICES": names})).communicate()
+    return command.wait(), out, err
 
 
 @pytest.mark.slow
