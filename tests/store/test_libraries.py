@@ -20,6 +20,24 @@ def known(kernel: str, device: str, results: Path, size: int = 64) -> libraries.
     return libraries.known(catalog.load(kernel), device, sizes(size), options, {}, results)
 
 
+@pytest.mark.parametrize("device", ["Fast", 'Fast "é\\"'])
+def test_a_device_of_any_name_has_the_time_of_another_stage(device: str, tmp_path: Path) -> None:
+    Store("sgemm/06_tiled", tmp_path).add(record(**{**MEASURED, "device": device}))
+    assert known("sgemm/03_naive", device, tmp_path) == ("cuBLAS 1", 1.0)
+
+
+def test_of_stages_without_a_record_of_the_device_no_space_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, loaded = catalog.load("sgemm/03_naive"), list[str]()
+    Store("sgemm/06_tiled", tmp_path).add(record(**MEASURED))
+    Store("sgemm/07_tiled_1xn", tmp_path).add(record(**{**MEASURED, "device": "Slow"}))
+    load = catalog.load
+    monkeypatch.setattr(catalog, "load", lambda name: loaded.append(name) or load(name))
+    assert libraries.known(space, "Fast", sizes(64), record().options, {}, tmp_path) == ("cuBLAS 1", 1.0)
+    assert loaded == ["sgemm/06_tiled"]
+
+
 @pytest.mark.slow
 def test_the_time_beside_another_stage_of_the_same_operation_counts(tmp_path: Path) -> None:
     assert known("sgemm/03_naive", "Fast", tmp_path) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ def known(
     if space.operation.library is None:
         return None
     problem = dict(sizes), dict(options), dict(types)
-    for records in _records(space, results):
+    for records in _records(space, device, results):
         measured = [
             record
             for record in records
@@ -49,16 +50,26 @@ def known(
     return None
 
 
-def _records(space: Space, results: Path | None) -> Iterator[list[Record]]:
-    """The records of this kernel, then those of each other kernel of its family with the same operation."""
+def _records(space: Space, device: str, results: Path | None) -> Iterator[list[Record]]:
+    """The records of this kernel, then those of each other kernel of its family that has some of this device and the
+    same operation."""
     yield Store.of(space, results).records
     family = space.name.rpartition("/")[0]
-    folders = [root / family for root in (results or paths.user_results(), paths.shipped("results"))]
-    names = {f"{family}/{file.stem}" for folder in folders for file in folder.glob("*.jsonl")} if family else set()
-    for name in sorted(names - {space.name}):
+    folders = [root / family for root in (results or paths.user_results(), paths.shipped("results"))] if family else []
+    files = (file for folder in folders for file in folder.glob("*.jsonl"))
+    for name in sorted({f"{family}/{file.stem}" for file in files if _may_name(file, device)} - {space.name}):
         try:
             other = catalog.load(name).operation
         except TunerError:
             continue
         if replace(other, extent=space.operation.extent) == space.operation:  # the extent does not matter to a library
             yield Store(name, results, passes_over=True).records
+
+
+def _may_name(file: Path, device: str) -> bool:
+    """Whether a file of records may have some of this device. Reading its bytes takes a hundredth of the time that
+    reading its records takes, and most files are of other devices."""
+    try:
+        return json.dumps(device) != f'"{device}"' or device.encode() in file.read_bytes()
+    except OSError:
+        return True
