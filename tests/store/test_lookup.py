@@ -71,6 +71,19 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
     assert found.config == (expected.config if expected else SPACE.default)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "opencl"}, {"device": H100}, {"sizes": sizes(1024)}, {"options": {"alpha": 1.0, "beta": 1.0}},
+        {"types": {"real": "float16"}}, {"conditions": {"CUDA_FORCE_PTX_JIT": 1}},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_a_record_is_of_a_query_with_its_problem_device_and_conditions_alone(change: dict[str, Any]) -> None:
+    assert query().is_of(at(4096, architecture="sm_90", signature="another", config={}))
+    assert not query().is_of(at(4096, **change))
+
+
 def test_what_failed_verification_here_comes_last_with_a_note_even_where_a_record_has_it(tmp_path: Path) -> None:
     assert SPACE.default != config(8)
     of_near = [at(8192).config, SPACE.default]

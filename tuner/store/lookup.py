@@ -56,6 +56,13 @@ class Query:
         about = device.name, device.kind, device.architecture, version, device.units, cache, device.conditions
         return Query(space, scope, *about)
 
+    def is_of(self, record: Record) -> bool:
+        """Whether a record is of this problem, on this device in its conditions."""
+        scope = self.scope
+        about = record.kind, record.device, record.sizes, record.options, record.types, Conditions(record.conditions)
+        asked = dict(scope.sizes), dict(scope.options), dict(scope.types)
+        return about == (self.kind, self.device, *asked, self.conditions)
+
 
 @dataclass(frozen=True)
 class Candidate:

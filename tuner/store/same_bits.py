@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tuner.devices.conditions import Conditions
 from tuner.errors import RequestError
 from tuner.quoting import quoted
 from tuner.space.config import Config, config_key
@@ -53,12 +52,9 @@ def candidates(
 
 def _tells(record: Record, query: Query, toolchain: str) -> bool:
     """Whether a record tells of the bits of this problem."""
-    scope = query.scope
-    about = record.kind, record.device, record.toolchain, record.signature, Conditions(record.conditions)
-    asked = query.kind, query.device, toolchain, query.version.signature, query.conditions
-    is_problem = (record.sizes, record.options, record.types) == (scope.sizes, scope.options, scope.types)
+    is_same_code = (record.toolchain, record.signature) == (toolchain, query.version.signature)
     is_usual = (record.objective, record.caches) == ("time", "warm")
-    return about == asked and is_problem and is_usual and record.is_verified and bool(record.bits)
+    return query.is_of(record) and is_same_code and is_usual and record.is_verified and bool(record.bits)
 
 
 def _target(query: Query, asked: str | Mapping[str, Value], plain: Record | None) -> Config:

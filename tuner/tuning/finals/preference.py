@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.devices.conditions import Conditions
 from tuner.devices.deployments import CACHES
 from tuner.space.default import declared_or_first
 from tuner.store import rejected
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from tuner.measure.method import Method
     from tuner.space.config import Config
     from tuner.store.lookup import Query
-    from tuner.store.record import Record
     from tuner.store.store import Store
 
 
@@ -43,7 +41,8 @@ class Preference:
         present = [
             record
             for record in store.records
-            if _is_of(record, query, method)
+            if query.is_of(record)
+            and (record.objective, record.caches) == (method.objectives[0], CACHES[method.deployment])
             and record.signature == signature
             and query.space.valid(record.config, query.scope)
             and rejections.reason(record.config) is None
@@ -59,12 +58,3 @@ class Preference:
 
 
 NO_PREFERENCE = Preference()
-
-
-def _is_of(record: Record, query: Query, method: Method) -> bool:
-    """Whether a record is of this problem, device and method."""
-    scope = query.scope
-    about = record.kind, record.device, record.sizes, record.options, record.types, Conditions(record.conditions)
-    asked = query.kind, query.device, dict(scope.sizes), dict(scope.options), dict(scope.types), query.conditions
-    is_alike = (record.objective, record.caches) == (method.objectives[0], CACHES[method.deployment])
-    return about == asked and is_alike
