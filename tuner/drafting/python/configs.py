@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from tuner.drafting.python.host_names import filled
+from tuner.drafting.python.syntax import filled, last_word, names_in, translated
 
 MOST_VALUES = 1000
-# Functions of host code that expressions of a space have, too.
-CALLS = {"cdiv": "ceil_div", "min": "min", "max": "max", "next_power_of_2": "next_power_of_2"}
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 Config = dict[str, Any]
@@ -45,7 +43,7 @@ class Autotuned:
 
 def of(function: ast.FunctionDef, tree: ast.Module) -> Autotuned:
     """What the decorators of a kernel say; `tree` is its file."""
-    calls = {_name(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
+    calls = {last_word(each.func): each for each in function.decorator_list if isinstance(each, ast.Call)}
     heuristics = dict(_heuristics(calls.get("heuristics")))
     call = next((each for name, each in calls.items() if name.endswith("autotune")), None)  # also a project's own
     if call is None:
@@ -81,54 +79,23 @@ def _pruning(given: ast.expr | None, tree: ast.Module) -> tuple[str | None, bool
         return ast.unparse(given), False
     by = {k.value: v for k, v in zip(given.keys, given.values, strict=True) if isinstance(k, ast.Constant)}
     pruner = by.get("early_config_prune")
-    name = "" if pruner is None else _name(pruner)
+    name = "" if pruner is None else last_word(pruner)
     defined = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
     function = next(defined, pruner)
     return None if function is None else ast.unparse(function), "perf_model" in by or "top_k" in by
 
 
 def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
-    return isinstance(node, ast.Assign) and any(_name(target) == name for target in node.targets)
+    return isinstance(node, ast.Assign) and any(last_word(target) == name for target in node.targets)
 
 
 def _heuristics(call: ast.Call | None) -> Iterator[tuple[str, str | None]]:
     table = call.args[0] if call is not None and call.args else None
     for key, value in zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ():
         if isinstance(key, ast.Constant) and isinstance(value, ast.Lambda) and value.args.args:
-            yield str(key.value), expression(value.body, value.args.args[0].arg)
+            yield str(key.value), translated(value.body, {}, value.args.args[0].arg)
         elif isinstance(key, ast.Constant):
             yield str(key.value), None
-
-
-class _Subscripts(ast.NodeTransformer):
-    """Replaces `args["N"]` by `N`, and `triton.cdiv` and `math.ceil(a / b)` by functions of a space."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.is_plain = name, True
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.value, ast.Name) and node.value.id == self.name and isinstance(node.slice, ast.Constant):
-            return ast.Name(str(node.slice.value), ast.Load())
-        self.is_plain = False
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = CALLS.get(_name(node.func))
-        if name is None or node.keywords:
-            self.is_plain = False
-            return node
-        return ast.Call(ast.Name(name, ast.Load()), [self.visit(each) for each in node.args], [])
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.is_plain = False
-        return node
-
-
-def expression(node: ast.expr, name: str) -> str | None:
-    """An expression of a launch, which reads arguments from `name`, as one of a space; None if it is none."""
-    transformer = _Subscripts(name)
-    changed = transformer.visit(ast.parse(ast.unparse(node), mode="eval"))
-    return ast.unparse(ast.fix_missing_locations(changed)) if transformer.is_plain else None
 
 
 class _Configs:
@@ -148,7 +115,7 @@ class _Configs:
     def read(self, node: ast.AST, names: Mapping[str, Any] | None = None, depth: int = 0) -> Iterator[Config]:
         """The configurations in an expression; `names` are the values of its variables."""
         names = names or {}
-        if isinstance(node, ast.Call) and _name(node.func) == "Config":
+        if isinstance(node, ast.Call) and last_word(node.func) == "Config":
             config = self._config(node, names)
             if config is not None:
                 yield config
@@ -156,7 +123,7 @@ class _Configs:
             for each in self._loops(node.generators, names):
                 yield from self.read(node.elt, each, depth)
         elif isinstance(node, ast.Name) or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            name = node.id if isinstance(node, ast.Name) else _name(node.func)
+            name = node.id if isinstance(node, ast.Name) else last_word(node.func)
             for definition in self._definitions.get(name, ()) if depth < 8 else ():
                 yield from self.read(definition, {}, depth + 1)
             for argument in node.args if isinstance(node, ast.Call) else ():  # `filter(keep, configs)`
@@ -186,7 +153,7 @@ class _Configs:
         table = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
         pairs = [*zip(table.keys, table.values, strict=True)] if isinstance(table, ast.Dict) else []
         named = [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant)]
-        if isinstance(table, ast.Call) and _name(table.func) == "dict":
+        if isinstance(table, ast.Call) and last_word(table.func) == "dict":
             named += [(keyword.arg, keyword.value) for keyword in table.keywords if keyword.arg is not None]
         named += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _OPTIONS]
         named += zip(("num_warps", "num_stages"), call.args[1:], strict=False)
@@ -205,11 +172,11 @@ class _Configs:
         if isinstance(node, ast.Name) and node.id not in names:
             # A list of configurations may replace the list of numbers from which it is made.
             known = [
-                d for d in self._definitions.get(node.id, ()) if isinstance(d, ast.expr) and not _reads(d, node.id)
+                d for d in self._definitions.get(node.id, ()) if isinstance(d, ast.expr) and node.id not in names_in(d)
             ]
             return self._value(known[0], {}) if len(known) == 1 else node
         try:
-            if isinstance(node, ast.Call) and _name(node.func) == "range":
+            if isinstance(node, ast.Call) and last_word(node.func) == "range":
                 return range(*(self._value(each, names) for each in node.args))
             return ast.literal_eval(filled(node, {name: ast.Constant(value) for name, value in names.items()}))
         except (ValueError, TypeError, SyntaxError):
@@ -235,15 +202,6 @@ def _bound(target: ast.expr, value: Any) -> dict[str, Any]:
             if all(isinstance(each, ast.Name) for each in elements):
                 return {e.id: v for e, v in zip(elements, value, strict=True) if isinstance(e, ast.Name)}
     return {}
-
-
-def _reads(node: ast.AST, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
-
-
-def _name(node: ast.expr) -> str:
-    """The last word of a dotted name."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _names(node: ast.expr | None) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.drafting.python import configs, launches, program_grid, usage
-from tuner.drafting.python.host_names import filled
 from tuner.drafting.python.host_shapes import HostShapes
 from tuner.drafting.python.pointers import Pointers
+from tuner.drafting.python.syntax import filled
 from tuner.drafting.yaml_text import asked, word
 from tuner.errors import RequestError
 from tuner.lockless import cached_property

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
+
+from tuner.drafting.python.syntax import filled, names_in
 
 _COMPOUND = (ast.FunctionDef, ast.If, ast.With, ast.For, ast.While, ast.Try)
 
@@ -99,14 +101,13 @@ class HostNames:
         """Assign to several targets at once: none of the values sees a new one."""
         before = dict(self._known)
         for target, value in pairs:
-            names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
+            names = names_in(target)
             self._changed.update(names)
             for name in names:
                 self._known.pop(name, None)
             if not isinstance(target, ast.Name):
                 continue
-            reads_itself = any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(value))
-            if not reads_itself:
+            if target.id not in names_in(value):
                 self._known[target.id] = value
             elif target.id in before:
                 self._known[target.id] = filled(value, {target.id: before[target.id]})
@@ -121,17 +122,3 @@ def defaults(function: ast.AST) -> dict[str, ast.expr]:
     found = {each.arg: value for each, value in zip(plain[::-1], arguments.defaults[::-1], strict=False)}
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return found | {each.arg: value for each, value in pairs if value is not None}
-
-
-def filled(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
-    """An expression with values in the place of names."""
-    changed: ast.Expression = _Filled(values).visit(ast.parse(ast.unparse(node), mode="eval"))
-    return changed.body
-
-
-class _Filled(ast.NodeTransformer):
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self._values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return self._values.get(node.id, node)

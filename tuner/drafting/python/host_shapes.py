@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.drafting.python.launches import PythonGrid, PythonLaunch
+from tuner.drafting.python.syntax import last_word, names_in
 from tuner.space.dtypes import DTYPES
 
 _LIKE = ("empty_like", "zeros_like", "ones_like", "rand_like", "randn_like", "full_like")
@@ -48,8 +49,8 @@ class HostShapes:
         elif isinstance(target, ast.Name) and isinstance(value, ast.Name):
             self._same.setdefault(target.id, value.id)
         elif isinstance(target, ast.Name) and isinstance(value, ast.Call):
-            name = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
-            if target.id in {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}:
+            name = last_word(value.func)
+            if target.id in names_in(value):
                 return  # it is its former self: `x = x.contiguous()`
             if name in (*_LIKE, *_MADE) and (dtype := _dtype(value)) is not None:
                 self._dtypes.setdefault(target.id, dtype)
@@ -95,8 +96,7 @@ class HostShapes:
     def _words(self, extents: Sequence[ast.expr] | None) -> list[str] | None:
         """Extents in the words of the kernel; None unless all are told."""
         for each in extents or ():
-            names = {n.id for n in ast.walk(each) if isinstance(n, ast.Name)}
-            if isinstance(each, ast.Starred) or names & self._changed:
+            if isinstance(each, ast.Starred) or names_in(each) & self._changed:
                 return None
         words = [self._grid.word(each) for each in extents or ()]
         return None if not words or None in words else [each for each in words if each is not None]
@@ -150,7 +150,7 @@ class HostShapes:
         """The names of the host in the shapes of the kernel's arrays."""
         for array in self._arrays.values():
             for word in self.shape(array) or self.likely_shape(array) or ():
-                yield from (n.id for n in ast.walk(ast.parse(word, mode="eval")) if isinstance(n, ast.Name))
+                yield from sorted(names_in(ast.parse(word)))
 
 
 def _shape_of(node: ast.expr) -> str | None:

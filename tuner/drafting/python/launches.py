@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.drafting.python.configs import CALLS
 from tuner.drafting.python.host_names import HostNames, defaults
+from tuner.drafting.python.syntax import names_in, translated
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class PythonGrid:
         absent = {ast.unparse(value) for name, value in launch.passed.items() if name in left_out}
         usual = defaults(launch.around)
         absent |= {n for n, v in usual.items() if isinstance(v, ast.Constant) and v.value is None} - self._known.keys()
-        self._names = HostNames(launch.around, launch.line, absent)
-        self.value = self._names.value
+        self.value = HostNames(launch.around, launch.line, absent).value
 
     def extents(self, sizes: Collection[str]) -> list[str] | None:
         """The number of blocks along each axis as expressions of a space; None if one is none. `sizes` are those of the
@@ -84,8 +83,8 @@ class PythonGrid:
             meta, grid = grid.args.args[0].arg if grid.args.args else "", grid.body
         axes = grid.elts if isinstance(grid, ast.Tuple | ast.List) else [grid]
         own = {name: name for name in sizes if name not in self._launch.passed} | self._known
-        translated = [self._translated(axis, self._known, meta) or self._translated(axis, own, meta) for axis in axes]
-        return None if None in translated else [each for each in translated if each is not None]
+        found = [self._translated(axis, self._known, meta) or self._translated(axis, own, meta) for axis in axes]
+        return None if None in found else [each for each in found if each is not None]
 
     def computed(self, name: str) -> str | None:
         """What is passed for a parameter as an expression of other parameters; None if it is something else."""
@@ -94,8 +93,7 @@ class PythonGrid:
             return None
         own = ast.unparse(self._launch.passed[name])
         text = self._translated(value, {text: each for text, each in self._known.items() if text != own})
-        is_plain = text is not None and any(isinstance(each, ast.Name) for each in ast.walk(ast.parse(text)))
-        return text if is_plain else None
+        return text if text is not None and names_in(ast.parse(text)) else None
 
     def word(self, node: ast.expr) -> str | None:
         """An extent in the words of the kernel; a name of the host alone stays as it is, unless the kernel has another
@@ -108,56 +106,4 @@ class PythonGrid:
         return node.id if is_own and isinstance(node, ast.Name) else None
 
     def _translated(self, node: ast.expr, known: Mapping[str, str], meta: str = "") -> str | None:
-        translator = _Translator(known, meta, self._names)
-        changed = translator.visit(ast.parse(ast.unparse(node), mode="eval"))
-        return ast.unparse(ast.fix_missing_locations(changed)) if translator.is_plain else None
-
-
-class _Translator(ast.NodeTransformer):
-    """Puts the names of a kernel in the place of what the host passes for them."""
-
-    def __init__(self, known: Mapping[str, str], meta: str, names: HostNames) -> None:
-        self._known, self._meta, self._names, self.is_plain = known, meta, names, True
-        self._followed: list[str] = []  # the names whose values are being translated
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.expr) and (name := self._known.get(ast.unparse(node))) is not None:
-            return node if isinstance(node, ast.Constant) else ast.Name(name, ast.Load())
-        changed: ast.AST = super().visit(node)
-        return changed
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        value = self._names.value(node)
-        if value is node or node.id in self._followed:
-            self.is_plain = False
-            return node
-        self._followed.append(node.id)
-        changed = self.visit(value)
-        self._followed.pop()
-        return changed
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        chosen = self._names.value(node)
-        if chosen is not node:
-            return self.visit(chosen)
-        self.is_plain = False
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.value, ast.Name) and node.value.id == self._meta and isinstance(node.slice, ast.Constant):
-            return ast.Name(str(node.slice.value), ast.Load())
-        self.is_plain = False
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.is_plain = False
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        name = CALLS.get(called)
-        if name is None or node.keywords:
-            self.is_plain = False
-            return node
-        arguments = [changed for each in node.args if isinstance(changed := self.visit(each), ast.expr)]
-        return ast.Call(ast.Name(name, ast.Load()), arguments, [])
+        return translated(node, known, meta, self.value)

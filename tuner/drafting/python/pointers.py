@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from tuner.drafting.python.syntax import last_word
+
 _READS = ("load", "load_tensor_descriptor")
 _WRITES = ("store", "store_tensor_descriptor")
 # Functions whose result is an address if an argument is.
@@ -43,7 +45,7 @@ class Pointers:
         return "inout" if name in self.read else "out"
 
     def _call(self, call: ast.Call) -> None:
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        name = last_word(call.func)
         first = call.args[0] if call.args else None
         if isinstance(call.func, ast.Attribute) and not isinstance(call.func.value, ast.Name):
             first = call.func.value if first is None else first

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+
+from tuner.drafting.python.syntax import last_word, names_in
 
 _BLOCKED = ("arange", "range", "static_range", "zeros", "full", "cdiv", "reshape", "view", "broadcast_to")  # of Triton
 
@@ -16,9 +17,9 @@ def compared(node: ast.FunctionDef) -> set[str]:
         if isinstance(each, ast.Compare):
             within = [each.left, *each.comparators]
         elif isinstance(each, ast.Call):
-            name = each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
+            name = last_word(each.func)
             within = each.args[:1] if name == "cdiv" else each.args if name == "range" else []
-        found |= {n.id for part in within for n in ast.walk(part) if isinstance(n, ast.Name)}
+        found |= names_in(*within)
     return found
 
 
@@ -66,19 +67,15 @@ def extents(node: ast.FunctionDef) -> set[str]:
             ):
                 assigned.setdefault(name, []).append(value)
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args) if name in _BLOCKED:
-                found |= _names_in(args[:1] if name == "full" else args)
+                found |= names_in(*(args[:1] if name == "full" else args))
             case ast.Call(func=ast.Name(), args=args, keywords=keywords):
                 passed |= {n.id for n in (*args, *(k.value for k in keywords)) if isinstance(n, ast.Name)}
     queue = [*found]
     while queue:
-        names = _names_in(assigned.pop(queue.pop(), ())) - found
+        names = names_in(*assigned.pop(queue.pop(), ())) - found
         queue += names
         found |= names
     return found | passed
-
-
-def _names_in(nodes: Iterable[ast.AST]) -> set[str]:
-    return {n.id for each in nodes for n in ast.walk(each) if isinstance(n, ast.Name)}
 
 
 def stages(node: ast.FunctionDef) -> set[str]:
