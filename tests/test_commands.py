@@ -35,8 +35,8 @@ LAUNCHING = {"kernel", "run", "record", "cover"}  # verbs whose device is one of
 WRONG = {"sgemm/03_naive 128 --device host"}  # its page says that it is an error
 PLACEHOLDER = re.compile(r"[A-Z_/]{3,}")
 ALONE = {"list", "devices", "report", "schema"}  # verbs that need no argument
-LONG = {"cover", "missed", "record", "reproduce"}  # verbs that take minutes
-DEMANDING = {"--measure", "--counters", "--sustained", "--storage", "--flush", "--devices", "--write"}
+LONG = {"check", "cover", "missed", "record", "reproduce"}  # verbs that take minutes, or need a repository
+DEMANDING = {"--measure", "--counters", "--sustained", "--storage", "--flush", "--devices", "--write", "--fail-above"}
 DRAWN = ("report --recording", "report sgemm/13", "report sgemm/07", "compare sgemm/13")  # as are pages in tests/report
 SMALL = {  # what runs in place of a command that a GPU would run, or that takes seconds
     "sgemm/03_naive 128 --device opencl --budget 10": "sgemm/03_naive 16 --device opencl --budget 2",
@@ -72,7 +72,7 @@ def why_not(line: str) -> str:
     if not words and verb not in ALONE:
         return "a sentence names the verb"
     if DEMANDING & {*words} or any(word.startswith("cuda:") for word in words):
-        return "it needs GPUs or a server, or writes the documents"
+        return "it needs GPUs, a server or a record, or writes the documents"
     if (
         verb in LONG
         or {"dispatch", "patch"} & {*words}
@@ -99,7 +99,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for text in blocks(TEXTS[page], "c", "cuda", "cpp", "yaml"):
             if named := re.match(r"(?://|#) (\w+\.\w+)\n", text):
                 (folder / named[1]).write_text(text)
+    (folder / "kernels").mkdir()
     for suffix in (".cu", ".yaml"):
+        shutil.copy(folder / f"twice{suffix}", folder / "kernels")
         text = (folder / f"scale{suffix}").read_text()
         (folder / f"my_kernel{suffix}").write_text(text.replace("scale.cu", "my_kernel.cu"))
     recorded = ROOT / "results/recordings/06_tiled-4096.json.gz"

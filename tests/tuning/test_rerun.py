@@ -30,7 +30,7 @@ def test_a_time_far_from_the_record_is_said(changes: dict[str, Any], is_said: bo
     store = Store.of(catalog.load(str(file)))
     (record,) = store.records
     store.paths[0].unlink()
-    Store.of(catalog.load(str(file))).add(replace(record, **changes))
+    Store.of(catalog.load(str(file))).add(replace(record, interval=[], **changes))
     done = tune("run", file, "100000", "--device", "host", "--json")
     assert done.status == 0, done.err
     time_ms, recorded_ms = done.json["time_ms"], changes["time_ms"]
@@ -39,3 +39,17 @@ def test_a_time_far_from_the_record_is_said(changes: dict[str, Any], is_said: bo
     assert done.json["recorded_ms"] == (None if "code" in changes else recorded_ms)
     if is_said:
         assert said in done.err
+    against = done.json["vs_record"]
+    assert (against is None) == ("code" in changes)
+    if against is not None:
+        assert against["middle"] == time_ms / recorded_ms
+        assert against["low"] <= against["middle"] <= against["high"]
+    gate = tune("run", file, "100000", "--device", "host", "--fail-above", "1.05")
+    if against is None:
+        assert gate.status == 2
+        assert "--fail-above 1.05: " in gate.err
+        assert "has no record of this configuration" in gate.err
+    else:
+        assert gate.status == (1 if changes["time_ms"] < 1 and is_said else 0)
+        assert ("as long as in its record; allowed: 1.05 x" in gate.err) == (gate.status == 1)
+        assert " x its record (" in gate.out

@@ -1,6 +1,6 @@
 """The names of the verbs of `tune`, besides `tune KERNEL SIZE`."""
 
 VERBS = (
-    "best", "compare", "cover", "devices", "evaluate", "explain", "export", "failures", "history", "import", "list",
-    "merge", "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
+    "best", "check", "compare", "cover", "devices", "evaluate", "explain", "export", "failures", "history", "import",
+    "list", "merge", "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
 )  # fmt: skip

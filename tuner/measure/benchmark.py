@@ -1,6 +1,9 @@
 """Build, load, verify and time configurations, in the worker process that holds the device."""
 
+from __future__ import annotations
+
 import contextlib
+import copy
 import functools
 import math
 import time
@@ -32,8 +35,10 @@ from tuner.measure.results import (
     Verified,
     check_is_own,
 )
+from tuner.measure.rivals import Rivals
 from tuner.measure.timing.clock import (
     FINAL_SECONDS,
+    MAX_ROUNDS,
     START_UP_MS,
     StageWatch,
     Stopwatch,
@@ -239,6 +244,8 @@ class Bench:
         sustained: float | None = None,
         quick: bool = False,
         found_wrong: FoundWrong = lambda *_: None,
+        rivals: Rivals | None = None,
+        most_rounds: int = MAX_ROUNDS,
     ) -> Finals:
         """Verify and time the configurations again, interleaved with the vendor library's default and best algorithm.
 
@@ -246,19 +253,24 @@ class Bench:
         they take leading dimensions. A configuration that fails has a Final with a `failure`. `found_wrong` is called
         at once for each one whose result is wrong.
 
-        `seconds` is the time for all rounds. `quick` runs only the library's default algorithm. If `sustained` is
-        given, the best configuration and the library then run back to back, in periods of that many seconds.
+        `seconds` is the time for all rounds, of which there are at most `most_rounds`. `quick` runs only the library's
+        default algorithm. If `sustained` is given, the best configuration and the library then run back to back, in
+        periods of that many seconds. The `rivals` take part, on the same arrays; their Finals follow the others.
         """
         self.renew()
         self._floor.prepare()
+        entrants = [(self, config) for config in configs]
+        if rivals is not None:
+            other = self._of_rivals(rivals)
+            entrants += [(other, config) for config in rivals.configs]
         contestants: dict[int, Kept] = {}  # by position in `configs`; the vendor library is in `libraries`
         with contextlib.ExitStack() as stack:
-            failures = FailedConfigs(len(configs), found_wrong)
-            vacates = self._must_vacate(len(configs))
-            for position, config in enumerate(configs):
+            failures = FailedConfigs(len(entrants), found_wrong)
+            vacates = self._must_vacate(len(entrants))
+            for position, (bench, config) in enumerate(entrants):
                 try:
                     contestants[position] = self.device.isolation.keep(
-                        functools.partial(self._contestant, config, vacates)
+                        functools.partial(bench._contestant, config, vacates)
                     )
                     stack.callback(contestants[position].close)
                 except TrialError as error:
@@ -268,7 +280,7 @@ class Bench:
             algorithms = self._anchors.fastest if default is not None and not quick else ()
             libraries = [] if default is None else [default, *algorithms]
             contest = Contest(self._instruments, self.method, contestants, libraries, failures)
-            finals = contest.finals(seconds, sustained)
+            finals = contest.finals(seconds, sustained, most_rounds)
             return replace(
                 finals,
                 launch_ms=self.launch_ms() if finals.shortest_ms < SHORT_MS else None,
@@ -276,6 +288,17 @@ class Bench:
                 skipped_mutants=[*self._skipped_mutants, *self._precision.untried],
                 accepted_mutants=self._precision.accepted,
             )
+
+    def _of_rivals(self, rivals: Rivals) -> Bench:
+        """This bench for another source of the kernel, with the same arrays and answers.
+
+        Raises SpaceError if that source has other arrays.
+        """
+        if not self.workbench.admits(rivals.space):
+            raise SpaceError(f"{rivals.space.origin}: its arrays are not those of {self.space.origin}")
+        bench = copy.copy(self)
+        bench.space = rivals.space
+        return bench
 
     def _contestant(self, config: Config, vacates: bool) -> Contestant:
         call, own = self._prepare_verified(config, self._options_bench)

@@ -46,7 +46,7 @@ class Contest:
     def _kept(self, library: Library) -> Kept:
         return self._with.device.isolation.keep(functools.partial(Contestant, self._with, library))
 
-    def finals(self, seconds: float, sustained: float | None) -> Finals:
+    def finals(self, seconds: float, sustained: float | None, most_rounds: int) -> Finals:
         """Measure all contestants in rounds of about `seconds` in all, and verify the candidates once more.
 
         If `sustained` is given, the best candidate and the library then run back to back in periods of that many
@@ -59,6 +59,7 @@ class Contest:
             [*self._contestants.values()],
             seconds,
             lambda i, error: self._failures.add(positions[i], error),
+            most_rounds,
         )
         times = dict(zip(positions, rounds.times, strict=True))
         energies = self._energies(times)

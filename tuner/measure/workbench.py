@@ -211,6 +211,19 @@ class Workbench:
             return False
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
+    def admits(self, space: Space) -> bool:
+        """Whether kernels of another source of the space may run on these arrays, and be compared with its answers.
+
+        Arrays, constants, sizes and options must agree.
+        """
+        own, op = self._referee.space, space.operation
+        pairs = ((self.op.arrays, op.arrays), (self.op.constants, op.constants), ([*self.op.sizes], [*op.sizes]))
+        if any(one != other for one, other in pairs) or self.op.options != op.options:
+            return False
+        if own.varying & self.buffers.keys() and (own.parameters, own.derived) != (space.parameters, space.derived):
+            return False
+        return self._kernels.add([argument.name for argument in op.arguments])
+
     def with_other_options(self) -> Workbench | None:
         """A workbench on the same arrays with other option values, and with the contents of `also:`; None if neither
         differs.

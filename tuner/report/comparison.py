@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
 from tuner import devices
-from tuner.catalog import catalog, folders
+from tuner.catalog import catalog
+from tuner.catalog.matching import matching
 from tuner.devices.conditions import Conditions
 from tuner.errors import ExpressionError, RequestError
 from tuner.quoting import quoted, shown
@@ -143,7 +143,7 @@ def compare(
     """
     records = _records(stores, say)
     known = dict.fromkeys(kernel for _, kernel, _, _ in records)
-    chosen = {name: None for text in kernels for name in _matching_kernels(text, list(known))}
+    chosen = {name: None for text in kernels for name in matching(text, list(known))}
     _check_filters([(kernel, record, options) for _, kernel, record, options in records if kernel in chosen], sizes, on)
     ceilings = StoredCeilings(stores[0] if stores else None)
     latest: dict[tuple[str, ...], Competitor] = {}
@@ -198,25 +198,6 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
     found.sort(key=lambda item: (item[1], item[2].device, tuple(item[2].sizes.values())))
     defaults = stored.default_options(catalog.every()[0], {kernel for _, kernel, record in found if record.options})
     return [(*item, stored.changed_options(*item[1:], defaults)) for item in found]
-
-
-def _matching_kernels(text: str, names: list[str]) -> list[str]:
-    """The kernels that `text` denotes: by name, pattern, family or part of a name, whichever matches first.
-
-    Raises RequestError if there are none.
-    """
-    if Path(text).suffix in folders.SUFFIXES:
-        text = catalog.find(text)[1]
-    matchers: Iterable[Callable[[str], bool]] = (
-        lambda name: name == text,
-        lambda name: fnmatch.fnmatchcase(name, text),
-        lambda name: name.rpartition("/")[0] == text,
-        lambda name: bool(text) and text in name,
-    )
-    for is_match in matchers:
-        if matching := [name for name in names if is_match(name)]:
-            return matching
-    raise RequestError(f"kernel {quoted(text)}: the store has no record of such a kernel; `tune report` shows all")
 
 
 def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str], on: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ from tuner.store import rates, rejected, verdicts
 from tuner.store.ceilings_file import StoredCeilings
 from tuner.store.lookup import Candidate, Query
 from tuner.store.record import Record
+from tuner.store.verdicts import Interval
 
 SAME = 0.02  # relative difference of two times that needs no explanation
+MOST_TOLD = 1000.0  # times its record that an interval reaches at least, where the record is all noise
 SECONDS = 600.0  # timeout of each request to the child process; the reference of a huge size takes minutes
 
 
@@ -42,7 +44,7 @@ class Rerun:
     """The result of `tune run`: times in ms and rates, or the `reason` of the failure.
 
     `verified_by` is the reference's kind; if it is `none`, nothing was compared. `error` is the largest error. `wrong`
-    counts wrong elements, if the tolerance allows some.
+    counts wrong elements, if the tolerance allows some. `interval` holds the true median time, as in a record.
     """
 
     kernel: str
@@ -56,6 +58,7 @@ class Rerun:
     verified_by: str | None = None
     time_ms: float | None = None
     spread: float | None = None
+    interval: list[float] = field(default_factory=list)
     gflops: float | None = None
     peak: str | None = None
     vs_peak: float | None = None
@@ -74,6 +77,20 @@ class Rerun:
         candidate, record = self.candidate, self.candidate.record
         is_same = record is not None and candidate.is_exact and not candidate.stale
         return record if record is not None and is_same and record.config == candidate.config else None
+
+    @property
+    def vs_record(self) -> Interval | None:
+        """The time over the record's, and the interval of it, which takes in those of both; None without a record.
+
+        The two were measured at different times, so clocks, drivers and other programs may differ.
+        """
+        if (record := self.recorded) is None or self.time_ms is None:
+            return None
+        known = verdicts.of_median(record.time_ms, record.spread)  # older records have no interval
+        low, high = record.interval or (known.low, known.high)
+        own_low, own_high = self.interval
+        low = max(low, record.time_ms / MOST_TOLD)  # a spread may be larger than the time
+        return Interval(own_low / high, self.time_ms / record.time_ms, own_high / low)
 
     @property
     def difference(self) -> str:
@@ -218,6 +235,7 @@ def _measure(
         wrong=verdict.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
+        interval=[*verdicts.interval(own.times)[::2]],
         **vars(rates.of(space, scope, own.time_ms, ceilings)),
         library=library.name if library else None,
         vs_library=others[0].time_ms / own.time_ms if library else None,

@@ -17,7 +17,8 @@ from tuner.measure.process.channel import Process
 from tuner.measure.process.preparation import WORKER
 from tuner.measure.process.task import START_TIMEOUT, Task, explained, uncomputed
 from tuner.measure.results import Finals, FoundWrong, Outcome, Repeated, Verified
-from tuner.measure.timing.clock import FINAL_SECONDS, LONGER
+from tuner.measure.rivals import Rivals
+from tuner.measure.timing.clock import FINAL_SECONDS, LONGER, MAX_ROUNDS
 from tuner.space.config import Config
 from tuner.space.values.function_object import FunctionObject
 
@@ -147,17 +148,21 @@ class Supervisor:
         sustained: float | None = None,
         quick: bool = False,
         found_wrong: FoundWrong = lambda *_: None,
+        rivals: Rivals | None = None,
+        most_rounds: int = MAX_ROUNDS,
     ) -> Finals:
         """Measure the configurations again, as `Bench.finals` does with these arguments.
 
         Raises WorkerDied if one of them crashes or hangs the worker.
         """
         self._renew()
-        limit = LONGER * seconds + 2 * self.task.timeout * (len(configs) + 1)
-        limit += MOST_PERIODS * (1 + len(configs)) * (sustained or 0.0)
+        count = len(configs) + (0 if rivals is None else len(rivals.configs))
+        limit = LONGER * seconds + 2 * self.task.timeout * (count + 1)
+        limit += MOST_PERIODS * (1 + count) * (sustained or 0.0)
         request = {
             "finals": self._completed(configs), "seconds": seconds, "with_library": with_library,
-            "sustained": sustained, "quick": quick,
+            "sustained": sustained, "quick": quick, "most_rounds": most_rounds,
+            "rivals": None if rivals is None else rivals.to_json(),
         }  # fmt: skip
         return self._ask(Finals.from_json, request, limit, found_wrong)
 

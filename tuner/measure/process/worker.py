@@ -33,6 +33,7 @@ from tuner.measure.answers import function_objects
 from tuner.measure.method import Method
 from tuner.measure.process import replies, warmth
 from tuner.measure.process.workbench_cache import WorkbenchCache
+from tuner.measure.rivals import Rivals
 from tuner.space import launch_form, snapshot
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.values.function_object import FunctionObject
@@ -180,7 +181,9 @@ def _answer(bench: Bench, request: dict[str, Any], channel: replies.Channel) -> 
         if "launch" in request:
             return {"ms": bench.launch_ms()}
         if "finals" in request:
-            options = {name: request[name] for name in ("seconds", "with_library", "sustained", "quick")}
-            finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
+            names = ("seconds", "with_library", "sustained", "quick", "most_rounds")
+            options = {name: request[name] for name in names}
+            rivals = None if request["rivals"] is None else Rivals.from_json(request["rivals"])
+            finals = bench.finals(request["finals"], **options, found_wrong=found_wrong, rivals=rivals)
             return finals.to_json()
         return bench.measure(request["measure"], request["best"]).to_json()

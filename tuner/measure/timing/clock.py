@@ -117,10 +117,11 @@ def interleave(
     calls: Sequence[Call],
     seconds: float = FINAL_SECONDS,
     went_wrong: Callable[[int, WrongResult], None] = lambda *_: None,
+    most_rounds: int = MAX_ROUNDS,
 ) -> Rounds:
     """Time every call once per round, after a warm-up round.
 
-    There are MIN_ROUNDS to MAX_ROUNDS rounds in about `seconds`. They end early once the median times of the fastest
+    There are MIN_ROUNDS to `most_rounds` rounds in about `seconds`. They end early once the median times of the fastest
     call and its rivals are precise. While the fastest call's times are noise, there may be LONGER times as many.
 
     Interleaved calls all run at the device's working clocks; a call timed alone after a compilation finds an idle
@@ -138,7 +139,10 @@ def interleave(
     def normalised() -> dict[int, tuple[float, ...]]:
         return {position: normalised_by_input(series[1:], input_sets[1:]) for position, series in times.items()}
 
-    while times and (rounds <= MIN_ROUNDS or _continues(normalised(), rounds, (time.perf_counter() - began) / seconds)):
+    def continues() -> bool:
+        return _continues(normalised(), rounds, (time.perf_counter() - began) / seconds, most_rounds)
+
+    while times and (rounds <= MIN_ROUNDS or continues()):
         input_sets.append(stopwatch.pin_inputs(len(times)))
         for position in list(times):
             try:
@@ -170,11 +174,11 @@ def normalised_by_input(times: Sequence[float], input_sets: Sequence[int]) -> tu
     return tuple(time_ms * middle / medians[used] for time_ms, used in zip(times, input_sets, strict=True))
 
 
-def _continues(times: Mapping[int, Sequence[float]], rounds: int, elapsed: float) -> bool:
+def _continues(times: Mapping[int, Sequence[float]], rounds: int, elapsed: float, most_rounds: int) -> bool:
     """Whether another round follows `rounds`; `elapsed` is the time so far as a fraction of the intended time."""
     fastest = min(times.values(), key=median)
     longer = LONGER if spread(fastest) > NOISE else 1
-    if rounds > longer * MAX_ROUNDS or elapsed >= longer:
+    if rounds > longer * most_rounds or elapsed >= longer:
         return False
     rivals = (series for series in times.values() if median(series) <= RIVAL * median(fastest))
     return rounds <= STEADY_ROUNDS or not all(map(_is_precise, rivals))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.measure.results import Outcome
     from tuner.search.strategies import Search
     from tuner.space.config import Config
+    from tuner.space.model import Space
     from tuner.tuning.ledger.ledger import Ledger
 
 END_SECONDS = 5.0  # that threads have to end; a thread that still waits for a server is left running
@@ -133,6 +134,14 @@ class Crew:
         """Start building the first of these configurations."""
         assert self._compile_pool is not None
         self._compile_pool.prepare(None, configs)
+
+    def build(self, config: Config, space: Space | None = None) -> None:
+        """Build a configuration, of another source of the kernel if `space` is given. Raises as `CompilePool.wait`."""
+        assert self._compile_pool is not None
+        space = space or self.task.space
+        compiler = self.lead.compiler if space.compiler == self.task.space.compiler else None
+        self._compile_pool.switch_to(space, self.scope, self.device, compiler)
+        self._compile_pool.wait(config)
 
     def measured(self, config: Config) -> Outcome:
         """The outcome of a configuration on the first device, beside any search. Raises as `CompilePool.wait` and

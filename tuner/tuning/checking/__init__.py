@@ -1,0 +1,1 @@
+"""`tune check`: records, beside an earlier source or another store."""
