@@ -18,7 +18,7 @@ import tuner
 from helpers.scripts_of_kernel_tuner import PARAMETERS, SCALE, add, scale, vectors
 from tuner.door import run_kernel, tune_kernel
 from tuner.door.results import WrongResultConfig
-from tuner.errors import NoConfiguration, RequestError
+from tuner.errors import ExpressionError, NoConfiguration, RequestError
 
 pytestmark = pytest.mark.slow
 BEST = {"unroll": 4, "width": 0}
@@ -235,9 +235,22 @@ def test_inputs_that_a_kernel_does_not_declare_constant_hold_what_they_held_wher
     assert not any("__error__" in row for row in rows)
 
 
-def test_what_cannot_be_sent_to_the_worker_is_one_message(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w") as log, pytest.raises(RequestError, match="verify: the function cannot be sent"):
-        scale(verify=lambda answer, result: log.write("x") > 0)
+class Bound(BenchmarkObserver):
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def get_results(self) -> dict[str, Any]:
+        return {}
+
+
+def test_what_cannot_be_sent_to_the_worker_or_fails_in_the_script_is_one_message(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        with pytest.raises(RequestError, match="verify: the function cannot be sent"):
+            scale(verify=lambda answer, result: log.write("x") > 0)
+        with pytest.raises(RequestError, match="observers: Bound cannot be sent to another process: Cannot pickle"):
+            scale(observers=[Bound(log)])
+    with pytest.raises(ExpressionError, match=r"it raises ZeroDivisionError: .* by zero at unroll=1 width=.;"):
+        scale(restrictions=lambda config: 1 // (config["unroll"] - 1) > 0)
 
 
 class Runs(BenchmarkObserver):
@@ -586,3 +599,34 @@ def test_a_function_that_accepts_everything_verifies_nothing_and_ends_nothing() 
     assert "__error__" not in rows[0]
     with pytest.raises(RequestError, match="iterations: 0: write a whole number"):
         scale(iterations=0)
+
+
+LIES = {
+    0: "",
+    1: "exit(0);",
+    2: "y[n] = 1;",
+    3: "free((void *)x);",
+    4: "((float *)x)[0] = 5;",
+    5: "static int runs = 0; if (++runs % 3 == 0) n--;",
+    6: "time = 0;",
+}
+
+
+def test_kernels_that_lie_are_rows_and_what_is_right_beside_them_is_kept() -> None:
+    lies = "\n".join(f"#if lie == {lie}\n{body}\n#endif" for lie, body in LIES.items())
+    source = f"""
+    #include <stdlib.h>
+    extern "C" float twice(float *y, float *x, int n) {{
+        float time = 1;
+        {lies}
+        for (int i = 0; i < n; i++) y[i] = 2 * x[i];
+        return time;
+    }}
+    """
+    y, x, _ = vectors()
+    arguments, answer = [y, x, np.int32(len(x))], [2 * x, None, None]
+    rows, env = tune_kernel("twice", source, len(x), arguments, {"lie": [*LIES]}, lang="C", answer=answer, quiet=True)
+    errors = {row["lie"]: type(row.get("__error__")).__name__ for row in rows}
+    wrong, failed = dict.fromkeys((2, 4, 5), "WrongResultConfig"), dict.fromkeys((1, 3, 6), "RuntimeFailedConfig")
+    assert errors == {0: "NoneType", **wrong, **failed}
+    assert env["best_config"]["time"] == 1.0

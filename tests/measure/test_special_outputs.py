@@ -86,7 +86,7 @@ def test_the_clock_times_a_function_that_returns_something_else(tmp_path: Path, 
     assert 0.5 not in outcome.times
 
 
-@pytest.mark.parametrize("time", ["-1", "0.0f / 0.0f", "1.0f / 0.0f"])
+@pytest.mark.parametrize("time", ["0", "-1", "0.0f / 0.0f", "1.0f / 0.0f"])
 def test_what_is_no_time_fails_the_configuration(time: str, tmp_path: Path, host: Device) -> None:
     outcome = outcome_of(space(tmp_path, time=time), host, scale=1)
     assert "as its time in ms" in outcome.log

@@ -114,7 +114,7 @@ class HostDevice(Device):
 
         def call(*values: Any) -> None:
             milliseconds = function.handle(*values)
-            if not 0 <= milliseconds < math.inf:
+            if not 0 < milliseconds < math.inf:
                 raise LaunchError(f"{function.kernel} returned {milliseconds:g} as its time in ms; return its time")
             self._returned_ms.append(milliseconds)
 
