@@ -84,6 +84,7 @@ template <typename T> __global__ void start(T *between, int *once, int *each, co
 SECOND = """
 __constant__ float filter[4];
 extern "C" __global__ void finish(float *parts, const word *between) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
     parts[blockIdx.x] = between[blockIdx.x] + filter[1];
 }
 """
@@ -111,7 +112,7 @@ SPACE = {
         },
         {
             "kernel": "finish", "source": "second.cu", "arguments": ["parts", "between"],
-            "grid": ["blocks"], "block": [1], "cluster": [16],
+            "grid": ["blocks"], "block": [1], "cluster": [16], "programmatic": True,
         },
     ],
     "parameters": {"blocks": [16, 32], "word": ["float32", "float64"]},
@@ -136,10 +137,11 @@ def test_each_source_has_a_cubin_and_shapes_are_those_of_the_configuration(
     (build,) = made["builds"]
     assert [cubin["file"] for cubin in build["cubins"]] == ["sm_90a_first.cubin", "sm_90a_second.cubin"]
     assert [
-        (s["file"], s["entry"], s["cluster"], s["cooperative"], s["shared_memory"]) for s in build["steps"]
+        (s["file"], s["entry"], s["cluster"], s["cooperative"], s["programmatic"], s["shared_memory"])
+        for s in build["steps"]
     ] == [
-        ("sm_90a_first.cubin", "_Z5startIdEvPT_PiS2_PKfi", [1, 1, 1], True, 1024),
-        ("sm_90a_second.cubin", "finish", [16, 1, 1], False, 0),
+        ("sm_90a_first.cubin", "_Z5startIdEvPT_PiS2_PKfi", [1, 1, 1], True, False, 1024),
+        ("sm_90a_second.cubin", "finish", [16, 1, 1], False, True, 0),
     ]  # fmt: skip
     seen = {a["name"]: (a["dtype"], a.get("shape"), a.get("zeroed"), a.get("symbol")) for a in build["arguments"]}
     assert seen == {
@@ -201,7 +203,7 @@ def test_the_example_zeroes_copies_and_launches_clusters_as_launch_json_says(
             "copy 8",
             "launch _Z5startIdEvPT_PiS2_PKfi: 16 1 1, 64 1 1, 1024, attribute 2: 1 0 0",
             f"with {number} 0",
-            "launch finish: 16 1 1, 1 1 1, 0, attribute 4: 16 1 1",
+            "launch finish: 16 1 1, 1 1 1, 0, attribute 4: 16 1 1, attribute 6: 1 0 0",
         ]
     assert lines[-1] == "parts: 52 67", "the first and the last element of what this configuration writes"
 

@@ -260,3 +260,73 @@ def test_a_cooperative_launch_of_more_blocks_than_run_at_once_is_refused(tmp_pat
     assert (y.get() == 64).all()
     with pytest.raises(LaunchError, match=r"a cooperative launch of 100000 blocks; the GPU runs \d+ of them at once"):
         tuner.load(tmp_path / "f.yaml", 100_000, device=cuda)
+
+
+def test_a_programmatic_step_begins_early_and_waits_by_itself(tmp_path: Path, cuda: Device) -> None:
+    """The first step lets the second one begin, and writes much later. The second one says when it began."""
+    code = """
+    typedef unsigned long long word;
+    __device__ word now() {
+        word time;
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+        return time;
+    }
+    extern "C" __global__ void first(float *between, word *ended, const float *x, int n) {
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+        word start = now();
+        while (now() - start < 1000000) {}
+        for (int i = threadIdx.x; i < n; i += 64) between[i] = x[i] + 1;
+        if (threadIdx.x == 0) *ended = now();
+    }
+    extern "C" __global__ void second(float *y, int *early, const float *between, const word *ended, int n) {
+        word began = now();
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        for (int i = threadIdx.x; i < n; i += 64) y[i] = 2 * between[i];
+        if (threadIdx.x == 0) *early = began < *(volatile const word *)ended;
+    }
+    """
+
+    def one() -> dict[str, Any]:  # YAML would write one that is shared as an anchor
+        return {"grid": [1], "block": [64]}
+
+    space = {
+        "title": "Add 1 and double",
+        "operation": {
+            "sizes": {"n": None},
+            "arguments": [
+                {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"},
+                {"name": "early", "dtype": "int32", "shape": [1], "role": "out"},
+                {"name": "x", "dtype": "float32", "shape": ["n"], "role": "in"},
+                {"name": "between", "dtype": "float32", "shape": ["n"], "role": "scratch"},
+                {"name": "ended", "dtype": "uint64", "shape": [1], "role": "scratch"},
+                {"name": "n", "dtype": "int32"},
+            ],
+            "reference": "none",
+        },
+        "languages": ["cuda"],
+        "source": "f.cu",
+        "steps": [
+            {"kernel": "first", "arguments": ["between", "ended", "x", "n"], **one()},
+            {"kernel": "second", "arguments": ["y", "early", "between", "ended", "n"], **one(), "programmatic": True},
+        ],
+        "parameters": {"a": [1]},
+    }
+    (tmp_path / "f.cu").write_text(code)
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(space))
+    torch = pytest.importorskip("torch")
+    if torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("programmatic launches need compute capability 9.0")
+    x, y = torch.arange(1000, dtype=torch.float32, device="cuda"), torch.empty(1000, device="cuda")
+    early, kernel = torch.empty(1, dtype=torch.int32, device="cuda"), tuner.load(tmp_path / "f.yaml", 1000, device=cuda)
+    began_early = []
+    for factor in (1, 2, 3):
+        kernel(y, early, factor * x)
+        assert torch.equal(y, 2 * (factor * x + 1))
+        began_early.append(bool(early))
+    assert any(began_early)  # not all, where the host is late
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(y, early, x)
+    x += 5
+    graph.replay()
+    assert torch.equal(y, 2 * (x + 1))

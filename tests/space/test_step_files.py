@@ -121,6 +121,18 @@ FAULTS = {
     "a cooperative launch in OpenCL": (
         second("grid: [1], cooperative: true"), "17: steps.1.cooperative: cooperative launches are for cuda only"
     ),
+    "a programmatic launch in OpenCL": (
+        second("grid: [1], programmatic: true"), "17: steps.1.programmatic: programmatic launches are for cuda only"
+    ),
+    "a programmatic launch that is cooperative": (
+        second("grid: [1], cooperative: true, programmatic: true", CUDA),
+        "17: steps.1.programmatic: not allowed beside `cooperative`",
+    ),
+    "a first step that is programmatic": (
+        having("block: [threads]}", "block: [threads], programmatic: true}", CUDA),
+        "16: steps.0.programmatic: the first step has none before it; remove this key",
+    ),
+    "one kernel that is programmatic": (CUDA + "programmatic: true\n", "19: programmatic: unknown key"),
     "scratch with a fill": (
         having(SCRATCH, SCRATCH[:-1] + ", fill: zeros}"), "8: operation.arguments.2.fill: partials: only an array of ro"
     ),
@@ -352,7 +364,15 @@ def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tun
 
 
 @pytest.mark.parametrize(
-    "text", [SUM, GPU, local(), local("shape: []"), second("grid: [2], cluster: [2], cooperative: true", CUDA)]
+    "text",
+    [
+        SUM,
+        GPU,
+        local(),
+        local("shape: []"),
+        second("grid: [2], cluster: [2], cooperative: true", CUDA),
+        second("grid: [2], programmatic: true", CUDA),
+    ],
 )
 def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, "sum", code(text), text)
@@ -371,6 +391,8 @@ def test_show_lists_steps_and_scratch(tmp_path: Path, tune: Tune) -> None:
         "cooperative",
         "scratch partials: float32 [blocks], zeroed each",
     ]
+    early = written(tmp_path, "early", PARTS + LAST, second("grid: [1], programmatic: true", CUDA))
+    assert "step 2 sum_last(partials, total, scale): grid [1], block [1], programmatic" in tune("show", early).out
     shown = tune("show", file, "--json").json
     assert [(s["kernel"], s["grid"], s["cluster"]) for s in shown["steps"]] == [
         ("sum_parts", ["ceil_div(blocks, threads)"], None),

@@ -140,6 +140,7 @@ def _step_data(step: Step) -> dict[str, Any]:
         "shared_memory": step.shared_memory.text,
         "cluster": step.cluster and [e.text for e in step.cluster],
         "cooperative": step.cooperative,
+        "programmatic": step.programmatic,
         "when": step.when and step.when.text,
     }
 
@@ -154,6 +155,7 @@ def _step(data: Mapping[str, Any]) -> Step:
         shared_memory=parse(data["shared_memory"]),
         cluster=data["cluster"] and _three(data["cluster"]),
         cooperative=data["cooperative"],
+        programmatic=data.get("programmatic", False),
         when=data["when"] and parse(data["when"]),
     )
 

@@ -21,6 +21,7 @@ class Geometry:
     shared_memory: dynamic shared memory per block, in bytes.
     cluster: blocks per cluster (x, y, z).
     cooperative: whether all blocks must be resident at once.
+    programmatic: whether it may begin before the launch before it has ended.
     """
 
     grid: tuple[int, int, int]
@@ -28,6 +29,7 @@ class Geometry:
     shared_memory: int
     cluster: tuple[int, int, int] = (1, 1, 1)
     cooperative: bool = False
+    programmatic: bool = False
 
 
 Extents = tuple[Expression, Expression, Expression]
@@ -49,6 +51,7 @@ class Step:
     shared_memory: Expression
     cluster: Extents | None = None
     cooperative: bool = False
+    programmatic: bool = False
     when: Expression | None = None
 
     @property
@@ -72,7 +75,7 @@ class Step:
         shared = self.shared_memory.integer(names)
         if min(grid + block + cluster) < 1 or shared < 0:
             raise ExpressionError(self._fault(names))
-        return Geometry(grid, block, shared, cluster, self.cooperative)
+        return Geometry(grid, block, shared, cluster, self.cooperative, self.programmatic)
 
     def _fault(self, names: Mapping[str, Any]) -> str:
         """What is too small in a geometry that cannot be launched."""

@@ -112,6 +112,7 @@ def _step(step: Step) -> dict[str, Any]:
         "shared_memory": step.shared_memory.text,
         "cluster": None if step.cluster is None else _texts(step.cluster),
         "cooperative": step.cooperative,
+        "programmatic": step.programmatic,
         **({} if step.when is None else {"when": step.when.text}),
     }
 
@@ -133,6 +134,8 @@ def _step_line(position: int, step: Step) -> str:
         words.append(f"shared memory {step.shared_memory.text}")
     if step.cooperative:
         words.append("cooperative")
+    if step.programmatic:
+        words.append("programmatic")
     if step.when is not None:
         words.append(f"when {step.when.text}")
     return f"step {position} {step.kernel}({', '.join(step.arguments)}): {', '.join(words)}"

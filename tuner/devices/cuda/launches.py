@@ -20,8 +20,9 @@ from tuner.space.step import Geometry
 _NOT_FOUND = 500
 _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
 _NON_PORTABLE_CLUSTER = 14  # of CUfunction_attribute
-_MULTIPROCESSORS = 16  # of CUdevice_attribute
-_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # of CUlaunchAttributeID
+_MULTIPROCESSORS, _CAPABILITY_MAJOR = 16, 75  # of CUdevice_attribute
+_PROGRAMMATIC_SINCE = 9  # the compute capability from which launches may be programmatic
+_COOPERATIVE, _CLUSTER_DIMENSION, _PROGRAMMATIC = 2, 4, 6  # of CUlaunchAttributeID
 _ENCODED, _ENCODED_ALIGNMENT = 3, 64  # result of `_kind`; bytes
 MOST_ENCODED = 1024  # contents of encoded arguments that a launch keeps
 PORTABLE_CLUSTER = 8  # blocks per cluster that every GPU with clusters supports
@@ -79,6 +80,13 @@ class LoadedKernel:
             self._check_cluster(action, geometry)
         if geometry.cooperative:
             self._check_cooperative(action, geometry)
+        self.programmatic = geometry.programmatic and self._may_be_programmatic(action)
+
+    def _may_be_programmatic(self, action: str) -> bool:
+        """Whether a launch may begin before the one before it has ended. Older GPUs run them one after the other."""
+        context, major = self.module.context, ctypes.c_int()
+        context.call(action, "cuDeviceGetAttribute", ctypes.byref(major), _CAPABILITY_MAJOR, context.number)
+        return major.value >= _PROGRAMMATIC_SINCE
 
     def _check_cluster(self, action: str, geometry: Geometry) -> None:
         """Raise LaunchError unless the GPU can hold a cluster of this kernel."""
@@ -122,11 +130,13 @@ class _Config(ctypes.Structure):
     )
 
 
-def configured(geometry: Geometry, stream: int = 0) -> _Config:
+def configured(geometry: Geometry, stream: int = 0, programmatic: bool = False) -> _Config:
     """The driver's configuration of a launch. It keeps its attributes alive."""
     values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if geometry.cooperative else []
     if math.prod(geometry.cluster) > 1:
         values.append((_CLUSTER_DIMENSION, geometry.cluster))
+    if programmatic:
+        values.append((_PROGRAMMATIC, (1,)))
     attributes = (_Attribute * len(values))()
     for attribute, (number, words) in zip(attributes, values, strict=True):
         attribute.id = number
@@ -215,7 +225,7 @@ class Launch:
     def _run(self, run: Run) -> tuple[Callable[[], int], _Config]:
         """A call that launches a kernel, and the configuration that it reads."""
         parameters = (ctypes.c_void_p * len(run.arguments))(*(self._addresses[p] for p in run.arguments))
-        config = configured(run.function.geometry, self._stream.value or 0)
+        config = configured(run.function.geometry, self._stream.value or 0, run.function.handle.programmatic)
         self._configs.append(config)
         # With cuLaunchKernelEx's 4 arguments, ctypes takes half as long as with cuLaunchKernel's 11.
         call = functools.partial(

@@ -142,6 +142,7 @@ def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:
         "shared_memory": geometry.shared_memory,
         "cluster": list(geometry.cluster),
         "cooperative": geometry.cooperative,
+        "programmatic": geometry.programmatic,
         "registers": figures.registers,
         "static_shared_memory": figures.shared_memory,
     }

@@ -23,7 +23,7 @@ typedef unsigned long long address;
 /* Values of cuda.h: attributes of devices, of functions and of launches. */
 enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
 enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
-enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4 };
+enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4, PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 
 /* CUlaunchAttribute and CUlaunchConfig */
 struct attribute {
@@ -274,7 +274,7 @@ static void find_copies(struct program *program) {
 }
 
 static void launch_step(const struct tuned_step *step, const unsigned *grid, void *function, void **parameters) {
-    struct attribute attributes[2];
+    struct attribute attributes[3];
     struct config config;
     unsigned count = 0;
     memset(attributes, 0, sizeof attributes);
@@ -285,6 +285,10 @@ static void launch_step(const struct tuned_step *step, const unsigned *grid, voi
     if (step->cluster[0] * step->cluster[1] * step->cluster[2] > 1) {
         attributes[count].id = CLUSTER_DIMENSION;
         memcpy(attributes[count++].value, step->cluster, sizeof step->cluster);
+    }
+    if (step->programmatic) {
+        attributes[count].id = PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[count++].value[0] = 1;
     }
     memcpy(config.grid, grid, sizeof config.grid);
     memcpy(config.block, step->block, sizeof config.block);

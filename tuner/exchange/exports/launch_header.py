@@ -50,12 +50,13 @@ struct tuned_argument {{
 }};
 
 /* A kernel launch: the cubin and the kernel's name in it; blocks; threads per block; blocks per cluster, 0 without
- * clusters; bytes of dynamic shared memory; whether the launch is cooperative. `arguments`: indices into the build's
- * arguments, in the order of the kernel's parameters. */
+ * clusters; bytes of dynamic shared memory; whether the launch is cooperative; whether it is programmatic, that is, may
+ * begin before the launch before it has ended. `arguments`: indices into the build's arguments, in the order of the
+ * kernel's parameters. */
 struct tuned_step {{
     const char *file, *kernel;
     unsigned grid[3], block[3], cluster[3], shared_memory;
-    int cooperative;
+    int cooperative, programmatic;
     const int *arguments;
     size_t argument_count;
 }};
@@ -165,6 +166,8 @@ def _step(build: BundledBuild, step: StepSource, arguments: str, count: int) -> 
         fields["shared_memory"] = geometry.shared_memory
     if geometry.cooperative:
         fields["cooperative"] = 1
+    if geometry.programmatic:
+        fields["programmatic"] = 1
     return _fields({**fields, "arguments": arguments, "argument_count": count})
 
 

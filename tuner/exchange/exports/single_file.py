@@ -100,7 +100,8 @@ def _type(argument: Argument, instance: Instance) -> str:
 
 def _special(geometry: Geometry) -> str:
     cluster = f", cluster {geometry.cluster}" if geometry.cluster != (1, 1, 1) else ""
-    return cluster + (", cooperative" if geometry.cooperative else "")
+    words = [name for name in ("cooperative", "programmatic") if getattr(geometry, name)]
+    return "".join([cluster, *(f", {word}" for word in words)])
 
 
 def _name_in_binary(target: Target, step: StepSource) -> list[str]:

@@ -207,6 +207,9 @@ class StepModel(GeometryModel):
         None, description="names of the kernel's arguments, in its order; all if omitted"
     )
     when: Formula | None = Field(None, description="the step is skipped unless this is true")
+    programmatic: bool = Field(
+        False, description="it may begin before the step before it has ended, and waits by itself; CUDA"
+    )
     repeat: Repeat | None = Field(
         None, description="the number of passes; or the values of loop variables by name, the outermost first"
     )

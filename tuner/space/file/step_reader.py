@@ -25,6 +25,7 @@ _DECIDED = {  # keys of a step that a kernel in a Python file does not have, and
     "block": "remove this key; `num_warps` among the parameters is its number of warps",
     "shared_memory": "remove this key",
     "cluster": "remove this key; `num_ctas` among the parameters is the number of blocks in a cluster",
+    "programmatic": "remove this key",
 }
 
 
@@ -102,6 +103,7 @@ class StepReader:
                     shared_memory=self._single((*where, "shared_memory"), model.shared_memory),
                     cluster=self._cluster(where, model, languages),
                     cooperative=self._cooperative(where, model, languages),
+                    programmatic=self._programmatic(where, model, languages, is_first=not steps),
                     when=self._when(where, model, loop_names),
                 )
             )
@@ -211,6 +213,19 @@ class StepReader:
         if model.cooperative:
             self._check_cuda((*where, "cooperative"), "cooperative launches", languages)
         return model.cooperative
+
+    def _programmatic(self, where: Where, model: GeometryModel, languages: tuple[str, ...], is_first: bool) -> bool:
+        if not isinstance(model, StepModel) or not model.programmatic:
+            return False
+        if is_first:
+            raise self.document.error((*where, "programmatic"), "the first step has none before it; remove this key")
+        if model.cooperative:
+            message = (
+                "not allowed beside `cooperative`, whose blocks may wait for places that another step has; keep one"
+            )
+            raise self.document.error((*where, "programmatic"), message)
+        self._check_cuda((*where, "programmatic"), "programmatic launches", languages)
+        return True
 
     def _check_cuda(self, where: Where, feature: str, languages: tuple[str, ...]) -> None:
         able = [name for name, language in LANGUAGES.items() if language.has_clusters]

@@ -259,7 +259,8 @@ def _generated(path: Path) -> str:
 
 
 def _step(step: Step, source: int) -> tuple[object, ...]:
-    return source, step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative
+    programmatic = ("programmatic",) if step.programmatic else ()
+    return source, step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative, *programmatic
 
 
 def _optional(argument: Argument) -> tuple[str, ...]:
