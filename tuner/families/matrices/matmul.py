@@ -355,7 +355,8 @@ def _by_copies(
         except (NoConfiguration, TrialError):
             continue
         if names != precisions.PLAIN:
-            _check_gain(kernel, handle, device, samples)
+            operands_copied = [x for x, wanted in zip(samples, copy_types, strict=True) if wanted]
+            _check_gain(kernel, handle, device, samples, operands_copied)
         who = "no kernel and no library" if names == precisions.PLAIN else "no kernel of that precision"
         why = f"; {who} accepts {_words(operands)}"
         explain = functools.partial(_explained, handle, ", ".join(copied), why=why)
@@ -363,15 +364,19 @@ def _by_copies(
     return None
 
 
-def _check_gain(kernel: object, handle: Dispatcher, device: str, stacks: Sequence[Any]) -> None:
+def _check_gain(
+    kernel: object, handle: Dispatcher, device: str, stacks: Sequence[Any], copied: Sequence[Any] = ()
+) -> None:
     """Raise SetAside if families that multiply the operands themselves are probably as fast as this one for these
-    stacks: the library is faster than it, unless it only serves until a kernel is built; or one of their kernels is as
-    fast."""
+    stacks, some of which are copied: the library is faster than it, unless it only serves until a kernel is built; or
+    one of their kernels is as fast."""
     if isinstance(kernel, LibraryKernel) and not isinstance(kernel, Substitute):
         raise precisions.SetAside("the library is expected to be faster than its kernels")
-    if math.prod((*stacks[0].shape, stacks[1].shape[2])) < precisions.MOST_PRODUCTS_COMPARED:
+    if copied or math.prod((*stacks[0].shape, stacks[1].shape[2])) < precisions.MOST_PRODUCTS_COMPARED:
         plain = _handle((arrays.element(stacks[0]),) * 3, (False, False), device, precisions.PLAIN)
-        precisions.check_gain(handle.shortest_ms(*stacks), None if plain is None else plain.shortest_ms(*stacks))
+        plain_ms = None if plain is None else plain.shortest_ms(*stacks)
+        copies_ms = precisions.copies_ms(4 * math.prod(each.shape) for each in copied)
+        precisions.check_gain(handle.shortest_ms(*stacks), plain_ms, copies_ms)
 
 
 def _explained(handle: Dispatcher, how: str, *stacks: Any, why: str = "") -> Explanation:
