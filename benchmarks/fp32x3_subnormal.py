@@ -1,15 +1,16 @@
-"""What `fp32x3` loses if tensor cores align subnormal float16 as they are written, and whether the GPU here does.
+"""What `fp32x3` would lose because tensor cores align subnormal float16 as they are written, and that it does not.
 
     python benchmarks/fp32x3_subnormal.py
 
 A row of A is 2^p, a 1, and zeros. Rows of B are 0.5 to 1.5, but the one that 2^p meets is 0. The 1 is lifted to
-2^(14 - p): from p = 29 on, this is a subnormal float16. Halves hold it exactly, so it does not count as small, and no
-element is in doubt. Where tensor cores align a product, they may take its own exponent, or the sum of those that the
-operands are written with: -14 for a subnormal number. Then products of this 1 keep fewer digits. For each p, the
-largest error over |A| |B| in units of 2^-24, at K = 256, where docs/fp32x3.md promises 91:
-- as NumPy emulates the sums of tensor cores if they normalise;
-- as it emulates them if they do not;
-- on this machine's GPU, if it is one of compute capability 9.0 and torch is installed, with what the kernel counts.
+2^(14 - p): from p = 29 on, this is a subnormal float16. Halves hold it exactly. But tensor cores of Hopper do not align
+a product by its own exponent: they take the sum of those that the operands are written with, -14 for a subnormal
+number. So products of this 1 keep fewer digits. For each p, the largest error over |A| |B| in units of 2^-24, at
+K = 256, where docs/fp32x3.md promises 91:
+- of halves alone, as NumPy emulates the sums of tensor cores if they normalise;
+- of halves alone, as it emulates them if they do not;
+- of the kernel on this machine's GPU, if it is one of compute capability 9.0 and torch is installed. The 1 counts as
+  small, so that elements are summed again where it matters.
 """
 
 from __future__ import annotations
@@ -81,12 +82,12 @@ def measured(power: int) -> str:
     exact = a.double() @ b.double()
     counted = launch.scratch("routes")
     error = float(((c.double() - exact).abs() / exact).max() * 2**24)
-    return f"{error:.1f}; {counted[0]} of {counted[:3].sum()} tiles by halves, {counted[4]} elements summed again"
+    return f"{error:.1f}; {counted[0]} of {counted[:3].sum()} tiles by halves, {counted[5]} parts of tiles in float32"
 
 
 def main() -> None:
     """Print a table."""
-    print("| p | if they normalise | if not | on this GPU |")
+    print("| p | halves if they normalise | halves if not | the kernel on this GPU |")
     print("|---|---|---|---|")
     for power in POWERS:
         errors = [f"{emulated(power, least):.1f}" for least in (NORMALISED, AS_WRITTEN)]

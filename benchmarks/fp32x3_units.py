@@ -34,9 +34,8 @@ def halves(rows: Array) -> tuple[Array, Array]:
 
 
 def small_numbers(rows: Array) -> Array:
-    """How many numbers of each row count as small; multiples of 2^-24 do not."""
-    size = np.abs(rows).astype(np.float32)
-    return np.asarray(((rows != 0) & (size < SMALL) & (np.float32(0.5) + size - np.float32(0.5) != size)).sum(axis=1))
+    """How many numbers of each row count as small."""
+    return np.asarray(((rows != 0) & (np.abs(rows) < SMALL)).sum(axis=1))
 
 
 def by_halves(a: Array, b: Array) -> Array:

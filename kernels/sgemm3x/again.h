@@ -21,9 +21,12 @@ struct Doubts {
 
 // The elements of a warp group.
 struct Again {
-    float sums[ELEMENTS][128]; // their magnitudes, by threads
     int elements[MOST_DOUBTS]; // those in doubt: row and column in the tile, as 2^16 row + column
     float outputs[MOST_DOUBTS]; // what becomes of C there
+    union {
+        float sums[ELEMENTS][128];             // their magnitudes, by threads
+        float tile[64 * HEIGHT][SHARE + 8]; // sums by row and column; the 8 keep the writes of a warp in different banks
+    };
 };
 
 // The largest number of the sums of a block that may be in doubt.
@@ -99,6 +102,18 @@ INLINE int list_doubts(Again &again, int &count, int barrier, const float (&sum)
     }
     wait_named(barrier, 128);
     return count;
+}
+
+// Gather the sums of all threads by row and column.
+INLINE void gather_tile(Again &again, int barrier, const float (&sum)[HEIGHT][SHARE / 2]) {
+    const int y = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, x = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < ELEMENTS; i += 2) {
+        const int y_here = y + i / (SHARE / 2) * 64 + i / 2 % 2 * 8, x_here = x + i % (SHARE / 2) / 4 * 8;
+        *(float2 *)&again.tile[y_here][x_here] = make_float2(sum[i / (SHARE / 2)][i % (SHARE / 2)],
+                                                             sum[i / (SHARE / 2)][i % (SHARE / 2) + 1]);
+    }
+    wait_named(barrier, 128);
 }
 
 // An element in float64, by a warp. All threads get it.

@@ -3,7 +3,8 @@
 // A row of A, or a column of B, is lifted: multiplied by the power of two that makes its largest magnitude 2^14 to 2^15.
 // A lifted number x is then written in two ways:
 // - as two halves. x1 is x rounded to float16, and x2 is x - x1 rounded to float16. x1 + x2 is off by at most 2^-22 |x|,
-//   or by 2^-25 where |x| < 2^-3: float16 has no digits below 2^-24. If such an x has some, it is called small.
+//   or by 2^-25 where |x| < 2^-3: float16 has no digits below 2^-24. Such an x is called small if it is not 0. Even if it
+//   has no digits that are lost, tensor cores may lose some: they align products of subnormal halves as if these were 2^-14.
 // - as three bfloat16, which have as many exponents as floats: x1 + x2 + x3 is x itself if |x| >= 2^-110. An x below
 //   2^-50 is called tiny: products of two such numbers are lost, as floats end there.
 // Halves do for a row or column if one of its numbers other than 0 is small, and one more of each RARE. An element to
@@ -23,9 +24,13 @@ typedef unsigned short Bits;
 
 // How many numbers of a row or column are 0, are small, and are tiny; 21 bits each.
 typedef unsigned long long Counts;
-#define ONE_ZERO 1ull
-#define ONE_SMALL (1ull << 21)
 #define ONE_TINY (1ull << 42)
+
+// The same of less than 1024 numbers; 10 bits each. Shared memory adds these at once, but Counts in a loop.
+typedef unsigned FewCounts;
+#define FEW_ZERO 1u
+#define FEW_SMALL (1u << 10)
+#define FEW_TINY (1u << 20)
 
 // How a tile is multiplied, from the fastest way on. After as many tiles of each, `routes` holds these.
 enum Route { BY_HALVES, BY_BFLOATS, BY_FLOATS, ROUTES };
@@ -40,10 +45,13 @@ INLINE int lift_of(unsigned largest) {
     return largest == 0 ? 0 : largest < 0x7f800000 && lift <= 126 ? lift : NO_LIFT;
 }
 
-INLINE void count(Counts &counts, float number, float lifted) {
+INLINE void count(FewCounts &counts, float number, float lifted) {
     const float size = fabsf(lifted);
-    const bool is_exact = 0.5f + size - 0.5f == size; // multiples of 2^-24, which is the last digit of 0.5f
-    counts += number == 0.0f ? ONE_ZERO : size < TINY ? ONE_SMALL + ONE_TINY : size < SMALL && !is_exact ? ONE_SMALL : 0;
+    counts += number == 0.0f ? FEW_ZERO : size < TINY ? FEW_SMALL + FEW_TINY : size < SMALL ? FEW_SMALL : 0;
+}
+
+INLINE Counts widened(FewCounts few) {
+    return few % 1024 | (Counts)(few / 1024 % 1024) << 21 | (Counts)(few >> 20) << 42;
 }
 
 INLINE unsigned zeros_of(Counts counts) { return counts & 0x1fffff; }
@@ -67,6 +75,11 @@ INLINE Route route_of(int forbidden) {
 
 // 2^exponent, for exponents of -126 to 127.
 INLINE float power_of_two(int exponent) { return __int_as_float((exponent + 127) << 23); }
+
+// A step begins while the one before it still runs: it then finds its blocks' places. From wait_for_steps() on, the steps
+// before have ended, and what they wrote is there. What they write is not __restrict__, or it might be read before.
+INLINE void begin_next_step() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+INLINE void wait_for_steps() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 INLINE int up(int count, int unit) { return (count + unit - 1) / unit * unit; }
 

@@ -17,6 +17,7 @@ INLINE unsigned magnitude(float number) { return __float_as_uint(number) & 0x7ff
 KERNEL void __launch_bounds__(256)
     measure(int *lifts_a, unsigned *largest_b, Counts *counts_a, Counts *counts_b, int *routes,
             const float *__restrict__ A, const float *__restrict__ B, int M, int N, int K, int batch) {
+    begin_next_step();
     const int blocks_a = (M + 1) / 2, matrix = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     __shared__ unsigned of_warps[8][32];
     unsigned largest = 0;
@@ -117,26 +118,21 @@ INLINE void store_planes(Bits *planes, const Panels &panels, int matrix, int row
 }
 
 // Count numbers of a row or column to its counts. Who adds the last ones sees whether halves do.
-INLINE void add_counts(Counts *total, Counts counts, int length, int *is_wide) {
-    if (counts > 0 && !halves_do(atomicAdd(total, counts) + counts, length)) {
+INLINE void add_counts(Counts *total, FewCounts few, int length, int *is_wide) {
+    const Counts counts = widened(few);
+    if (few > 0 && !halves_do(atomicAdd(total, counts) + counts, length)) {
         *is_wide = 1;
     }
 }
 
-// The sum of the counts of a warp, each of at most 8 numbers.
-INLINE Counts sum_of_warp(Counts counts) {
-    const unsigned ten_bits = (counts & 15) | (counts >> 21 & 15) << 10 | (counts >> 42 & 15) << 20;
-    const unsigned sum = __reduce_add_sync(0xffffffff, ten_bits);
-    return sum % 1024 * ONE_ZERO + sum / 1024 % 1024 * ONE_SMALL + (sum >> 20) * ONE_TINY;
-}
-
-// Count numbers of A. The threads of a warp are mostly in one row, and then one of them adds for all.
-INLINE void add_counts_of_warp(Counts *totals, Counts counts, int row, bool is_inside, int length, int *is_wide) {
+// Count numbers of A, at most 8 by each thread. The threads of a warp are mostly in one row, and then one of them adds
+// for all.
+INLINE void add_counts_of_warp(Counts *totals, FewCounts counts, int row, bool is_inside, int length, int *is_wide) {
     if (!__any_sync(0xffffffff, counts > 0)) {
         return;
     }
     if (__shfl_sync(0xffffffff, row, 0) == __shfl_sync(0xffffffff, row, 31)) {
-        counts = sum_of_warp(counts);
+        counts = __reduce_add_sync(0xffffffff, counts);
         is_inside &= threadIdx.x % 32 == 0;
     }
     if (is_inside) {
@@ -147,7 +143,7 @@ INLINE void add_counts_of_warp(Counts *totals, Counts counts, int row, bool is_i
 // Multiply numbers by their scales, and count the first `count_inside`; those of one row have STEP 0, and one of each.
 // Most numbers are not small.
 template <bool WIDE, int STEP>
-INLINE void lift8(float (&eight)[8], const float *scales, int count_inside, Counts *counts) {
+INLINE void lift8(float (&eight)[8], const float *scales, int count_inside, FewCounts *counts) {
     float lifted[8], least = SMALL;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -187,7 +183,7 @@ INLINE void split_a(Bits *planes, const int *lifts, Counts *counts, int *is_wide
 #pragma unroll
     for (int i = 0; i < SPLIT_PIECES; i++) {
         const int number = first + i * 256, row = number / wide, piece = number - row * wide;
-        Counts counts_here = 0;
+        FewCounts counts_here = 0;
         if (row < M) {
             lift8<WIDE, 0>(eights[i], &scales[i], K - piece * 8, &counts_here);
             store_planes<WIDE>(planes, panels, matrix, row, piece, eights[i]);
@@ -212,7 +208,8 @@ INLINE void split_matrices(Bits *planes_a, Bits *planes_b, const int *lifts_a, i
     }
     __shared__ unsigned of_turns[4][64];
     __shared__ float scales[64];
-    __shared__ Counts sums[64];
+    __shared__ FewCounts sums[64];
+    static_assert(SPLIT_ROWS < 1024, "few numbers of a column are in a block");
     const int block = blockIdx.x - blocks_a, strips = (N + 63) / 64, strip = block % strips, part = block / strips;
     const int piece = threadIdx.x % 8, first = strip * 64 + piece * 8, end = min((part + 1) * SPLIT_ROWS, deep);
     float eights[SPLIT_PIECES][8];
@@ -248,12 +245,12 @@ INLINE void split_matrices(Bits *planes_a, Bits *planes_b, const int *lifts_a, i
     __syncthreads();
 
     const Panels panels = panels_of_b(K, N);
-    Counts counts[8] = {};
+    FewCounts counts[8] = {};
 #pragma unroll
     for (int i = 0; i < SPLIT_PIECES; i++) {
         const int row = part * SPLIT_ROWS + i * 32 + threadIdx.x / 8;
         if (row < end) {
-            lift8<WIDE, 1>(eights[i], &scales[piece * 8], row < K ? 8 : 0, counts);
+            lift8<WIDE, 1>(eights[i], &scales[piece * 8], row < K ? N - first : 0, counts);
             store_planes<WIDE>(planes_b, panels, matrix, row, strip * 8 + piece, eights[i]);
         }
     }
@@ -273,16 +270,19 @@ INLINE void split_matrices(Bits *planes_a, Bits *planes_b, const int *lifts_a, i
 
 KERNEL void __launch_bounds__(256)
     split(Bits *planes_a, Bits *planes_b, int *lifts_b, Counts *counts_a, Counts *counts_b, int *routes,
-          const int *__restrict__ lifts_a, const unsigned *__restrict__ largest_b, const float *__restrict__ A,
-          const float *__restrict__ B, int M, int N, int K, int batch) {
+          const int *lifts_a, const unsigned *largest_b, const float *__restrict__ A, const float *__restrict__ B, int M,
+          int N, int K, int batch) {
+    begin_next_step();
+    wait_for_steps();
     split_matrices<false>(planes_a, planes_b, lifts_a, lifts_b, largest_b, counts_a, counts_b, routes + TO_WIDEN, A, B, M,
                           N, K);
 }
 
 KERNEL void __launch_bounds__(256)
-    widen(Bits *planes_a, Bits *planes_b, const int *__restrict__ routes, const int *__restrict__ lifts_a,
-          const unsigned *__restrict__ largest_b, const float *__restrict__ A, const float *__restrict__ B, int M, int N,
-          int K, int batch) {
+    widen(Bits *planes_a, Bits *planes_b, const int *routes, const int *lifts_a, const unsigned *largest_b,
+          const float *__restrict__ A, const float *__restrict__ B, int M, int N, int K, int batch) {
+    begin_next_step();
+    wait_for_steps();
     if (routes[TO_WIDEN]) {
         split_matrices<true>(planes_a, planes_b, lifts_a, nullptr, largest_b, nullptr, nullptr, nullptr, A, B, M, N, K);
     }

@@ -179,10 +179,10 @@ INLINE float lowered(float sum, int lift) {
 }
 
 KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
-    wgmma_halves(float *C, const Bits *__restrict__ planes_a, const Bits *__restrict__ planes_b,
-                 const int *__restrict__ lifts_a, const int *__restrict__ lifts_b, const Counts *__restrict__ counts_a,
-                 const Counts *__restrict__ counts_b, int *routes, const float *__restrict__ A,
-                 const float *__restrict__ B, int M, int N, int K, int batch, float alpha, float beta) {
+    wgmma_halves(float *__restrict__ C, const Bits *planes_a, const Bits *planes_b, const int *lifts_a,
+                 const int *lifts_b, const Counts *counts_a, const Counts *counts_b, int *routes,
+                 const float *__restrict__ A, const float *__restrict__ B, int M, int N, int K, int batch, float alpha,
+                 float beta) {
     extern __shared__ char memory[];
     __shared__ Barrier arrived[stages], freed[stages];
     __shared__ Doubts doubts;
@@ -215,6 +215,7 @@ KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
     counts_b += (size_t)matrix * N;
     C += (size_t)matrix * M * N;
 
+    wait_for_steps();
     int ways = 0, most_small = 0;
     for (int i = threadIdx.x; i < block_m + block_n; i += THREADS) {
         const int y = row + i, x = column + i - block_m;
@@ -312,11 +313,13 @@ KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
 
         const float *const a_here = A + (size_t)matrix * M * K, *const b_here = B + (size_t)matrix * K * N;
         const int gather = 3 + group; // the named barrier of a warp group
+        bool is_free = false; // the slots, of what is multiplied
         const auto wait_until_free = [&] {
-            for (int slot = 0; slot < stages; slot++) {
+            for (int slot = 0; slot < stages && !is_free; slot++) {
                 wait(&freed[ring.slot], ring.parity ^ 1);
                 ring.advance();
             }
+            is_free = true;
         };
 #if together > 1
         float mine[HEIGHT][SHARE / 2];
@@ -336,9 +339,7 @@ KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
         if (route == BY_HALVES) {
             const float largest = largest_doubt(doubts);
             if (any_of_group(gather, least_of(mine, y_in_tile, x_in_tile, M - row, N - left) < largest)) {
-                if (together == 1) {
-                    wait_until_free();
-                }
+                wait_until_free();
                 in_doubt = list_doubts(rest.again, doubts.count[group], gather, mine, counts_a + row, counts_b + left,
                                        y_in_tile, x_in_tile, M - row, N - left, K, largest);
             }
@@ -355,15 +356,15 @@ KERNEL void CLUSTER __launch_bounds__(THREADS, 1)
         if (in_doubt > 0) {
             sum_again(rest.again, in_doubt, gather, c_here, a_here + (size_t)row * K, b_here + left, N, K, alpha, beta);
         }
+        if (N % 2 == 0) {
 #pragma unroll
-        for (int i = 0; i < HEIGHT; i++) {
+            for (int i = 0; i < HEIGHT; i++) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int y_here = y + 64 * i + 8 * half;
-                if (y_here < M) {
-                    const int lift_a = lifts_a[y_here];
-                    float *const to = C + (size_t)y_here * N;
-if (N % 2 == 0) {
+                for (int half = 0; half < 2; half++) {
+                    const int y_here = y + 64 * i + 8 * half;
+                    if (y_here < M) {
+                        const int lift_a = lifts_a[y_here];
+                        float *const to = C + (size_t)y_here * N;
 #pragma unroll
                         for (int j = 0; j < SHARE / 8; j++) {
                             if (x + 8 * j < N) {
@@ -375,16 +376,21 @@ if (N % 2 == 0) {
                                     SCALED(alpha, lowered(mine[i][4 * j + 2 * half + 1], lift_a + lifts.y), beta, old.y));
                             }
                         }
-                    } else {
+                    }
+                }
+            }
+        } else {
+            wait_until_free();
+            gather_tile(rest.again, gather, mine);
+            const int rows = min(M - row - group_row, 64 * HEIGHT), columns = min(N - left, SHARE);
+            for (int i = thread / 32; i < rows; i += 4) {
+                const int lift_a = lifts_a[row + group_row + i];
+                float *const to = c_here + (size_t)(group_row + i) * N;
 #pragma unroll
-                        for (int j = 0; j < SHARE / 4; j++) {
-                            const int x_here = x + j / 2 * 8 + j % 2;
-                            if (x_here < N) {
-                                const float value = mine[i][j / 2 * 4 + 2 * half + j % 2];
-                                to[x_here] =
-                                    SCALED(alpha, lowered(value, lift_a + lifts_b[x_here]), beta, to[x_here]);
-                            }
-                        }
+                for (int j = thread % 32; j < SHARE; j += 32) {
+                    if (j < columns) {
+                        const float value = lowered(rest.again.tile[i][j], lift_a + lifts_b[left + j]);
+                        to[j] = SCALED(alpha, value, beta, to[j]);
                     }
                 }
             }

@@ -104,6 +104,21 @@ def with_one_tiny_number(torch: Any, batch: int, m: int, n: int, k: int) -> tupl
     return a, b
 
 
+def with_integers_far_below(torch: Any, batch: int, m: int, n: int, k: int) -> tuple[Any, Any]:
+    """Rows of A are a large number, a few integers, and zeros; the large number meets a 0. Two halves hold them."""
+    a, b = torch.zeros((batch, m, k), device="cuda"), 0.5 + positive(torch, (batch, k, n))
+    a[..., k // 2 : k // 2 + 3] = torch.randint(1, 8, (batch, m, min(3, k - k // 2)), device="cuda").float()
+    if k > 1:
+        a[..., 0], b[:, 0] = 2.0**38, 0
+    return a, b
+
+
+def with_one_integer_far_below(torch: Any, batch: int, m: int, n: int, k: int) -> tuple[Any, Any]:
+    a, b = with_integers_far_below(torch, batch, m, n, k)
+    a[..., k // 2 + 1 :] = 0
+    return a, b
+
+
 def cancelling(torch: Any, batch: int, m: int, n: int, k: int) -> tuple[Any, Any]:
     """The second half of a sum is the first one's negative, but for a millionth."""
     a, b = normal(torch, (batch, m, k)), normal(torch, (batch, k, n))
@@ -139,6 +154,8 @@ DATA: dict[str, tuple[Pair, int | None]] = {  # and the route of each tile
     "large": (each(times(1e30), times(1e-5)), HALVES),
     "padded": (padded, HALVES),
     "with one tiny number": (with_one_tiny_number, HALVES),
+    "with one integer far below": (with_one_integer_far_below, HALVES),
+    "with integers far below": (with_integers_far_below, None),
     "cancelling": (cancelling, HALVES),
     "at both ends": (at_both_ends, None),
     "spread": (each(spread(2), spread(2)), None),
