@@ -22,6 +22,7 @@ from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.product import HostTimes, MatrixProduct, Tiles
 from tuner.families import family, library_answers, model_files, products
 from tuner.families.choice import Choice, FamilyTable
+from tuner.prediction import array_file, trained
 from tuner.prediction.grids import scope_at
 from tuner.prediction.learning import Learner
 from tuner.space.sources.rendering import Version
@@ -108,6 +109,23 @@ def test_a_first_choice_at_a_size_that_nobody_measured_is_predicted_by_the_model
         assert (choice.candidate.match, of.is_outdated) == ("predicted", False)
         assert 0 < (choice.candidate.regret or 0) < 0.03
         assert library or choice.space is not None
+
+
+@pytest.mark.slow
+def test_a_size_of_which_the_library_says_nothing_does_not_take_its_tiles_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = library_answers.read(ROOT / "results/sgemm3x/NVIDIA_H200.tiles")
+
+    def known(tiles: dict[tuple[int, ...], Tiles]) -> bool:
+        of = table("sgemm3x", results=ROOT / "results")
+        of.device.tiles = lambda product: None
+        monkeypatch.setattr(library_answers, "read", lambda path: answers._replace(tiles=tiles))
+        file = array_file.read(of.trained() or b"", trained.FORMAT, trained.VERSION)
+        return bool(file.header["routines"]["known"])
+
+    assert known(dict([*answers.tiles.items()][1:]))
+    assert not known({})
 
 
 @pytest.mark.usefixtures("untrained")

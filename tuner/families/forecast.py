@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.devices import Device
+from tuner.devices.product import Tiles
 from tuner.families import model_files
 from tuner.families.known import Knowledge, Known, distance
 from tuner.lockless import cached_property
 from tuner.prediction import launch_overhead
-from tuner.prediction.grids import Measured, Sizes
+from tuner.prediction.grids import Measured, Sizes, scope_at
 from tuner.prediction.library_tiles import LibraryTiles
 from tuner.prediction.model import TimeModel
 from tuner.space.config import ConfigKey, config_key
@@ -188,7 +189,21 @@ class Forecast:
         times = [{**self._scaled_at_other_sizes(each, measured), **each.times} for each in known]
         times += [each.times for each in self._candidates[len(known) :]]
         entries = [Measured(e.space, e.config, of) for e, of in zip(self._candidates, times, strict=True)]
-        self._model = TimeModel(entries, self._scope, self._units, self._cache or 0, self._tiles)
+        entries, tiles = self._with_tiles(entries, self._scope)
+        self._model = TimeModel(entries, self._scope, self._units, self._cache or 0, tiles)
+
+    def _with_tiles(self, entries: Sequence[Measured], scope: Scope) -> tuple[list[Measured], LibraryTiles]:
+        """The entries, without the library's times at sizes at which it does not report its tiles, unless it reports
+        none at all; and the tiles, of which those at measured sizes are asked once."""
+        answers: dict[Sizes, Tiles | None] = {}
+        told = []
+        for each in entries:
+            if each.space is None:
+                answers = {sizes: self._tiles(scope_at(scope, sizes)) for sizes in each.times}
+                if any(answers.values()):
+                    each = replace(each, times={s: time_ms for s, time_ms in each.times.items() if answers[s]})
+            told.append(each)
+        return told, lambda scope: answers.pop(tuple(scope.sizes.values()), None) or self._tiles(scope)
 
     @property
     def path(self) -> Path:
