@@ -288,6 +288,13 @@ def test_a_build_takes_no_more_than_it_may(space: Space, tmp_path: Path) -> None
     scope = product.operation.scope({"n": 384}, {}, "cuda", instance(space).problem.limits, {})
     with pytest.raises((BuildError, EnvironmentTrouble), match="memory"):
         build(limited, Instance(product, {"BLOCK": 128, "num_warps": 4, "num_stages": 4}, scope))
+    long = HELPER.replace("    return", "    for _ in tl.static_range(1000000):\n        v += 1\n    return")
+    file = written(tmp_path)
+    (tmp_path / "helper.py").write_text(f"import triton.language as tl\n{long}")
+    endless = compiler(Allowance(seconds=1, memory=1 << 33))
+    with pytest.raises(BuildError, match="takes more than 1 s of CPU time") as raised:
+        build(endless, instance(catalog.load(str(file))))
+    assert raised.value.reason == "compile timeout"  # which a longer --timeout tries again
 
 
 @needs_triton

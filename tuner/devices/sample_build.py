@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tuner import devices
 from tuner.devices.builds import equal_code
+from tuner.devices.builds.allowance import Allowance
 from tuner.devices.builds.compiler import Compiler
 from tuner.devices.builds.figures import NO_FIGURES, Figures
 from tuner.devices.program import build
@@ -22,6 +23,7 @@ from tuner.space.texts import config_text
 
 _CLUSTERS = re.compile(r"\b(__)?cluster_dims(__)?\b")  # with it, a source needs what clusters need
 MOST_LINES = 10  # of a compiler's log in a message
+MOST_SECONDS = 60  # for a build in a process of its own
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def samples(space: Space, problem: Scope) -> list[Sample]:
 def _sample(space: Space, problem: Scope, kind: str) -> Sample:
     try:
         compiler, instance = _valid(space, problem, kind)
+        compiler.allowance = Allowance.shared(MOST_SECONDS)
         built = build(compiler, instance)
     except DeviceError as error:
         return Sample(kind, missing=str(error))

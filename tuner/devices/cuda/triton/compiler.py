@@ -79,6 +79,11 @@ class TritonCompiler(CudaCompiler):
                 f"{source.kernel}: {needed} bytes of shared memory per block; {self.architecture} has at most {most}",
                 "shared memory",
             )
+        if reply and reply.get("signal") == signal.SIGXCPU:
+            most = limits["seconds"]
+            raise BuildError(
+                f"{source.kernel}: its compilation takes more than {most} s of CPU time", "compile timeout"
+            )
         return _build(source, reply)
 
     def _capability(self) -> int:
