@@ -14,7 +14,7 @@ from kernel_tuner import util
 
 from tuner import paths
 from tuner.door.calls.call import Call
-from tuner.door.results import Row, WrongResultConfig
+from tuner.door.results import UNTIMED, Row, WrongResultConfig
 from tuner.errors import RequestError
 
 END = "}\n}"  # of a file that is not open for more rows
@@ -120,8 +120,9 @@ def _parsed(text: str) -> Any:
 
 
 def _row(entry: Mapping[str, Any]) -> Row:
-    error = entry.get("__error__")
-    return {**entry, "__error__": ERRORS[error]()} if error in ERRORS else {**entry}
+    """A row as a call returns it: Kernel Tuner adds some times only to the rows that it returns."""
+    error, row = entry.get("__error__"), {**UNTIMED, **entry}
+    return {**row, "__error__": ERRORS[error]()} if error in ERRORS else row
 
 
 def _line(entry: tuple[tuple[Any, ...], Row]) -> str:

@@ -27,6 +27,10 @@ _COMPILING = frozenset({"compile", "shared memory", "registers"})
 _INVALID = frozenset({"geometry", "threads"})  # of a configuration that Kernel Tuner would not try
 
 
+# What Kernel Tuner's writer of T4 files asks of each row.
+UNTIMED = dict.fromkeys(("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time"), 0.0)
+
+
 class WrongResultConfig(util.RuntimeFailedConfig):  # type: ignore[misc]  # kernel_tuner has no types
     """The error of a configuration whose result is wrong. Kernel Tuner itself ends the run there."""
 
@@ -48,11 +52,10 @@ def row(trial: Trial, call: Call, metrics: Mapping[str, Any] | None) -> Row:
             found["num_regs"] = outcome.figures.registers
     milliseconds = {stage: 1e3 * outcome.seconds.get(stage, 0.0) for stage in (BUILD, VERIFY, MEASURE)}
     found |= {
+        **UNTIMED,
         "compile_time": milliseconds[BUILD],
         "verification_time": milliseconds[VERIFY],
         "benchmark_time": milliseconds[MEASURE],
-        "strategy_time": 0.0,
-        "framework_time": 0.0,
     }
     found = with_metrics(found, call, metrics)
     if trial.finished is not None:
