@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import selectors
@@ -22,6 +23,7 @@ MODULES = (
     "tuner.search.listing", "tuner.search.strategies", "tuner.store.store", "tuner.devices.host.compiler",
     "tuner.space.file.sample", "optuna", "optuna.storages.journal",
 )  # fmt: skip
+ENCODING = "PYTHONIOENCODING"  # a variable that `become` obeys
 LONGEST_REQUEST = 1 << 20  # bytes
 
 
@@ -70,6 +72,13 @@ def become(request: dict[str, Any], server: int) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["arguments"]
+    encoding = os.environ.get(ENCODING, "utf-8")
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding, "strict", line_buffering=os.isatty(1)
+    )
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(2, "w", closefd=False)), encoding, "backslashreplace", line_buffering=True
+    )
     gc.enable()
 
 

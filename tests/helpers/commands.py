@@ -17,13 +17,15 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from helpers import ROOT
+from helpers.command_server import ENCODING
 from tuner.children.child import AT_THE_START, SET_BY_LIBRARIES
 
 
 class Command:
     """A running command, with the interface of `subprocess.Popen` that the tests use."""
 
-    def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str], terminal: int | None) -> None:
+        """`terminal` is an open file that is its standard input, output and error, in place of nothing and pipes."""
         self.arguments = arguments
         self.returncode: int | None = None
         output, theirs_out = os.pipe()
@@ -32,7 +34,8 @@ class Command:
         self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         folder = os.open(".", os.O_RDONLY)  # which may have been deleted
         with open(os.devnull) as nothing, line:
-            files = [nothing.fileno(), theirs_out, theirs_err, folder, line.fileno()]
+            standard = [nothing.fileno(), theirs_out, theirs_err] if terminal is None else [terminal] * 3
+            files = [*standard, folder, line.fileno()]
             request = {"arguments": ["tune", *arguments], "environment": dict(environment)}
             _server(environment).send(request, files)
         for file in (theirs_out, theirs_err, folder):
@@ -117,9 +120,9 @@ _servers: dict[frozenset[tuple[str, str]], _Server] = {}
 _running: list[Command] = []
 
 
-def start(*arguments: str, environment: Mapping[str, str] | None = None) -> Command:
-    """The `tune` command, with short finals, in this environment; None: that of this process."""
-    command = Command(arguments, os.environ if environment is None else environment)
+def start(*arguments: str, environment: Mapping[str, str] | None = None, terminal: int | None = None) -> Command:
+    """The `tune` command, with short finals, in this environment; None: that of this process. See `Command`."""
+    command = Command(arguments, os.environ if environment is None else environment, terminal)
     _running.append(command)
     return command
 
@@ -131,7 +134,7 @@ def running() -> list[Command]:
 
 def _server(environment: Mapping[str, str]) -> _Server:
     """The server for an environment, of which some variables are read only when a process starts."""
-    names = (name for name in environment if name.startswith(AT_THE_START) and name != SET_BY_LIBRARIES)
+    names = (name for name in environment if name.startswith(AT_THE_START) and name not in (SET_BY_LIBRARIES, ENCODING))
     key = frozenset((name, environment[name]) for name in names)
     if key not in _servers:
         _servers[key] = _Server(environment)

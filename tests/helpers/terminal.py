@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from helpers import commands
 from helpers.processes import PATIENCE_SECONDS
 
 _CODE = re.compile(r"\x1b\[(\d*)(;\d+)*([A-Za-z])")
@@ -106,7 +107,11 @@ def tune(
 ) -> Shown:
     """The `tune` command on a terminal with so many columns. `resize` looks at each frame, and gives other columns, or
     None."""
-    return run("-m", "tuner", *arguments, columns=columns, environment=environment, resize=resize)
+
+    def start(terminal: int, names: Mapping[str, str]) -> commands.Command:
+        return commands.start(*arguments, environment=names, terminal=terminal)
+
+    return _shown(start, columns, environment, resize)
 
 
 def run(
@@ -116,12 +121,26 @@ def run(
     resize: Callable[[list[str]], int | None] = lambda rows: None,
 ) -> Shown:
     """Python with these arguments, on such a terminal."""
+
+    def start(terminal: int, names: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, *arguments]
+        return subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=names)
+
+    return _shown(start, columns, environment, resize)
+
+
+def _shown(
+    start: Callable[[int, Mapping[str, str]], subprocess.Popen[bytes] | commands.Command],
+    columns: int,
+    environment: Mapping[str, str] | None,
+    resize: Callable[[list[str]], int | None],
+) -> Shown:
+    """What a terminal shows of the process that `start` starts on it, in an environment."""
     ours, theirs = pty.openpty()
     _set_size(ours, columns)
-    command = [sys.executable, *arguments]
     names = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(environment or {})}
     began = time.monotonic()
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=names)
+    process = start(theirs, names)
     os.close(theirs)
     terminal, frames, data, first = Terminal(columns), list[list[str]](), b"", 0.0
 
