@@ -22,7 +22,6 @@ from statistics import median
 
 from tuner import devices
 from tuner.catalog import catalog
-from tuner.devices.deployments import CACHES, ISOLATED, Deployment
 from tuner.errors import TunerError
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
@@ -30,6 +29,7 @@ from tuner.search.enumeration import enumerate_space
 from tuner.space import parsing
 from tuner.space.config import Config
 from tuner.space.default import declared_or_first
+from tuner.space.deployments import CACHES, ISOLATED, Deployment
 from tuner.space.instance import Instance
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import render

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli.terminal import fitted
-from tuner.devices.deployments import WORDS, of_caches
 from tuner.quoting import plain, shown
+from tuner.space.deployments import WORDS, of_caches
 from tuner.space.texts import config_text
 from tuner.space.values.forms import NOTICES, ConfigReference, KernelReference
 from tuner.store import verdicts

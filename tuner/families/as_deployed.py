@@ -12,7 +12,7 @@ from tuner.store.rejected import Rejections
 
 if TYPE_CHECKING:
     from tuner.devices import Device
-    from tuner.devices.deployments import Deployment
+    from tuner.space.deployments import Deployment
     from tuner.space.scope import Scope
     from tuner.store.lookup import Query
     from tuner.store.store import Store

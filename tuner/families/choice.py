@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tuner.devices import Device
 from tuner.devices.builds import build_cache
 from tuner.devices.conditions import Conditions
-from tuner.devices.deployments import ISOLATED, Deployment
 from tuner.devices.product import HostTimes, Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import as_deployed, library_answers, model_files, one_class, products
@@ -24,6 +23,7 @@ from tuner.families.forecast import Forecast
 from tuner.families.known import Knowledge, Known, distance
 from tuner.lockless import cached_property
 from tuner.prediction.grids import Sizes
+from tuner.space.deployments import ISOLATED, Deployment
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope

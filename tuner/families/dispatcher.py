@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import kernel_names
-from tuner.devices import Device, deployments, forking
-from tuner.devices.deployments import ISOLATED, Deployment
+from tuner.devices import Device, forking
 from tuner.devices.forking import ForkLock
 from tuner.errors import ArgumentError, DeviceError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import beside, beside_worker, problem, products, vendor
@@ -28,8 +27,9 @@ from tuner.families.vendor import LibraryKernel, Substitute
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
-from tuner.space import parsing
+from tuner.space import deployments, parsing
 from tuner.space.default import is_any_valid
+from tuner.space.deployments import ISOLATED, Deployment
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text, types_text
 from tuner.store import missed

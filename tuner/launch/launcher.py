@@ -14,15 +14,16 @@ from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.catalog import catalog, kernel_names
-from tuner.devices import Build, Device, deployments, forking
+from tuner.devices import Build, Device, forking
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBuild
-from tuner.devices.deployments import ISOLATED
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted
+from tuner.space import deployments
 from tuner.space.chosen import Chosen
 from tuner.space.config import Value
+from tuner.space.deployments import ISOLATED
 from tuner.space.instance import Instance, checked
 from tuner.space.model import Space
 from tuner.space.parsing import Size

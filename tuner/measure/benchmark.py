@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 
 from tuner.devices import Device
-from tuner.devices.deployments import OF_GPUS, REPEATED
 from tuner.devices.forking import Kept
 from tuner.devices.program import Built, Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
@@ -55,6 +54,7 @@ from tuner.measure.workbench import Workbench
 from tuner.quoting import shown
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.config import Config
+from tuner.space.deployments import OF_GPUS, REPEATED
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.scope import Scope

@@ -1,10 +1,10 @@
 """Check that a device can measure a problem and its objectives."""
 
 from tuner.devices import Device
-from tuner.devices.deployments import OF_GPUS, REPEATED
 from tuner.errors import DeviceError
 from tuner.measure.method import RUN_OBJECTIVES, Method
 from tuner.measure.verify.input_sets import check_fits
+from tuner.space.deployments import OF_GPUS, REPEATED
 from tuner.space.instance import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.devices.deployments import ISOLATED, REPEATED, WORDS, Deployment
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
+from tuner.space.deployments import ISOLATED, REPEATED, WORDS, Deployment
 
 if TYPE_CHECKING:
     from tuner.devices.builds.figures import Figures

@@ -13,7 +13,6 @@ from tuner.catalog import catalog
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.devices.conditions import Conditions
-from tuner.devices.deployments import of_caches
 from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports import trials as gathering
@@ -25,6 +24,7 @@ from tuner.quoting import shown
 from tuner.search import listing
 from tuner.space.config import Config, Value
 from tuner.space.default import declared_or_first
+from tuner.space.deployments import of_caches
 from tuner.space.instance import Instance
 from tuner.space.model import Space
 from tuner.space.parsing import problem_words

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from tuner.devices import deployments
-from tuner.devices.deployments import Deployment
 from tuner.errors import OptionError, RequestError
 from tuner.quoting import quoted
+from tuner.space import deployments
+from tuner.space.deployments import Deployment
 
 
 def whole(name: str, value: Any, least: int, most: int) -> int:

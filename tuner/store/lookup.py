@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tuner.devices.conditions import DEFAULT, Conditions
-from tuner.devices.deployments import ISOLATED, Deployment
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.default import first_valid
+from tuner.space.deployments import ISOLATED, Deployment
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.sources.rendering import Version

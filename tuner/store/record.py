@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from tuner.devices.deployments import CACHES, ISOLATED, Deployment
 from tuner.lockless import cached_property
 from tuner.space.config import Config
+from tuner.space.deployments import CACHES, ISOLATED, Deployment
 from tuner.space.values.forms import NOTICES
 from tuner.store.record_rules import FIELDS
 
@@ -30,7 +30,7 @@ class Record:
 
     The problem is `sizes`, `options` and `types` (the chosen dtypes by name), on `device`, of a `kind` such as cuda and
     an `architecture` such as sm_90a. Tuning minimised `objective` with warm or cold `caches`, a word that also says how
-    the kernel was launched (`devices.deployments`).
+    the kernel was launched (`space.deployments`).
 
     Times are in ms, energies in mJ, `gflops` in GFLOP/s, `gbytes` in GB/s. `vs_peak` and `vs_memory` are shares of the
     device's ceilings named by `peak` and `memory`, if these had been measured (`store.rates`).

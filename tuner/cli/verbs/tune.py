@@ -140,8 +140,8 @@ def command(
     """
     from tuner import devices
     from tuner.catalog import catalog
-    from tuner.devices import deployments
     from tuner.families import family
+    from tuner.space import deployments
 
     try:
         spaces = family.find(kernel).spaces

@@ -10,13 +10,13 @@ from typing import Any
 from tuner import devices, paths, quoting
 from tuner.catalog import kernel_names
 from tuner.devices.conditions import DEFAULT, Conditions
-from tuner.devices.deployments import of_caches
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.exports.target import Problem, TargetDevice, stored_devices
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.measure.method import peculiarity
 from tuner.space import identity
+from tuner.space.deployments import of_caches
 from tuner.space.model import Space
 from tuner.space.sources.rendering import Version
 from tuner.store.record import Record

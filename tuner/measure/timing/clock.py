@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tuner.devices.deployments import ISOLATED, REPEATED, Deployment
 from tuner.errors import WrongResult
 from tuner.measure.timing.deployed import Deployed
+from tuner.space.deployments import ISOLATED, REPEATED, Deployment
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device

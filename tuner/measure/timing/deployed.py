@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.devices.deployments import REPEATED, Deployment
+from tuner.space.deployments import REPEATED, Deployment
 
 LAUNCHES = 16  # that one time covers; one, if a run reads what an earlier one wrote
 

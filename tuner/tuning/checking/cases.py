@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from tuner import devices, paths
 from tuner.catalog import catalog
 from tuner.catalog.matching import matching
-from tuner.devices import deployments
 from tuner.devices.conditions import Conditions
 from tuner.errors import DeviceError, RequestError, SpaceError
 from tuner.quoting import shown
+from tuner.space import deployments
 from tuner.space.sources.rendering import Version
 from tuner.store.record import Record
 from tuner.store.store import Store

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tuner import devices
-from tuner.devices import deployments
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import (
     DeviceError,
@@ -28,6 +27,7 @@ from tuner.measure.process.task import Task, announce
 from tuner.measure.results import Final, rejection
 from tuner.measure.rivals import Rivals
 from tuner.quoting import shown
+from tuner.space import deployments
 from tuner.space.instance import Instance
 from tuner.space.texts import full_problem_text
 from tuner.store import rejected

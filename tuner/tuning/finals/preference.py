@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.devices.deployments import CACHES
 from tuner.space.default import declared_or_first
+from tuner.space.deployments import CACHES
 from tuner.store import rejected
 from tuner.tuning.finals.same_bits import SameBits
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
-from tuner.devices.deployments import CACHES
 from tuner.measure.method import Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing.clock import NOISE
 from tuner.space.config import Config
+from tuner.space.deployments import CACHES
 from tuner.space.instance import Instance
 from tuner.space.sources import rendering, same_code
 from tuner.store import rates, verdicts

@@ -17,9 +17,9 @@ from optuna.trial import FrozenTrial
 from tuner import paths
 from tuner.catalog import kernel_names
 from tuner.devices.conditions import DEFAULT, Conditions
-from tuner.devices.deployments import REPEATED
 from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
 from tuner.space.config import ConfigKey, Value, config_key
+from tuner.space.deployments import REPEATED
 from tuner.space.model import Space
 from tuner.space.texts import size_text
 from tuner.tuning.ledger.stored_trial import from_optuna
