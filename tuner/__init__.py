@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tuner.families.dispatcher import dispatch
     from tuner.families.matrices.matmul import matmul
     from tuner.judging.evaluation import evaluate
+    from tuner.launch.frozen import freeze
     from tuner.launch.kernel import Kernel
     from tuner.launch.launcher import load
     from tuner.search.pool_gp_strategy import strategy
@@ -52,7 +53,7 @@ __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "MisalignedArray", "NoConfiguration", "OptionError", "OutOfMemory", "RequestError", "ResourceError",
     "Space", "SpaceError", "TrialError", "Tuned", "TunerError", "WorkerDied", "WrongResult", "autotune",
-    "best", "dispatch", "evaluate", "load", "matmul", "strategy", "tune", "warm_up",
+    "best", "dispatch", "evaluate", "freeze", "load", "matmul", "strategy", "tune", "warm_up",
 ]  # fmt: skip
 
 
@@ -64,6 +65,7 @@ _HOMES = {
     "autotune": "tuner.torch.decorated",
     "best": "tuner.session.look_up",
     "dispatch": "tuner.families.dispatcher",
+    "freeze": "tuner.launch.frozen",
     "evaluate": "tuner.judging.evaluation",
     "load": "tuner.launch.launcher",
     "matmul": "tuner.families.matrices.matmul",

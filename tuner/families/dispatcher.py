@@ -24,6 +24,7 @@ from tuner.families.family import Family, Kernels, check_no_images, find
 from tuner.families.first_call import FirstCall
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel, Substitute
+from tuner.launch import frozen
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
 from tuner.quoting import quoted
@@ -310,6 +311,9 @@ class Dispatcher:
             )
         parsing.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
+        look_up = self._look_up(device, self._scope(device, types, sizes), alignment)
+        if (frozen_choice := frozen.choice(look_up)) is not None:
+            return self._frozen(frozen_choice)
         if self._library and (device.id, types_text(types)) not in self._tables:
             products.ask_ahead(self.family.spaces[0], self._scope(device, types, sizes), device)
         table = self._table(device, types)
@@ -339,6 +343,7 @@ class Dispatcher:
             warnings.warn(note, stacklevel=4)
         best = [*itertools.islice(fitting, 1)]
         if best and not wait and (library := self._substitute(best[0], table, arrays, alignment)) is not None:
+            frozen.note(look_up, best[0].space, best[0].candidate)  # what runs as soon as it is built
             return library
         ways = (
             (choice.name, choice.candidate, functools.partial(self._build, choice, scope, table.device))
@@ -347,6 +352,31 @@ class Dispatcher:
         kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
             raise NoConfiguration(f"{self.family.name}: no kernel is valid at {size_text(sizes)} on {table.device.id}")
+        frozen.note(look_up, kernel.space if isinstance(kernel, Kernel) else None, kernel.candidate)
+        return kernel
+
+    def _look_up(self, device: Device, scope: Scope, alignment: int) -> frozen.LookUp:
+        """What is asked for a problem, as choices are frozen."""
+        more: dict[str, Any] = {} if self._library else {"library": False}
+        more |= {"one_class": True} if self._one_class else {}
+        more |= {"as_": self._deployment} if self._deployment != ISOLATED else {}
+        more |= {"alignment": alignment} if alignment < MOST_ALIGNED else {}
+        return frozen.LookUp("dispatch", self.family.name, device, scope, more)
+
+    def _frozen(self, choice: frozen.FrozenChoice) -> Loaded:
+        """What was chosen for a problem in another process."""
+        look_up, candidate = choice.look_up, choice.candidate
+        kernel: Loaded | None
+        if choice.kernel == frozen.LIBRARY:
+            because = "the library, as its choice was frozen"
+            kernel = vendor.load(self.family.spaces[0], look_up.scope, look_up.device, candidate, because)
+        else:
+            space = next((each for each in self.family.spaces if each.name == choice.kernel), None)
+            instance = None if space is None else choice.instance(space)
+            kernel = None if instance is None else Kernel(instance, look_up.device, candidate, self._exported.builds)
+        if kernel is None:
+            raise choice.missing()
+        frozen.note(look_up, kernel.space if isinstance(kernel, Kernel) else None, candidate)
         return kernel
 
     def _substitute(

@@ -18,6 +18,7 @@ from tuner.devices import Build, Device, forking
 from tuner.devices.builds import bundles
 from tuner.devices.builds.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
+from tuner.launch import frozen
 from tuner.launch.kernel import Kernel
 from tuner.quoting import quoted
 from tuner.space import deployments
@@ -122,9 +123,14 @@ def load(
     devices.for_space(space, opened.id)  # raises if an open device does not run the kernel's language
     scope = chosen.scope(opened.language, opened.limits)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
+    given = {"same_bits_as": same_bits_as, "as_": as_}
+    more = {name: value for name, value in given.items() if value is not None}
+    look_up = frozen.LookUp("load", space.name, opened, scope, more)
     if config is not None:
         instance = checked(space, config, scope)
         instances = [(instance, Candidate(instance.config, "default"))]
+    elif (choice := frozen.choice(look_up)) is not None:
+        instances = [(choice.instance(space), choice.candidate)]
     elif same_bits_as is not None:
         query, toolchain = Query.of(space, scope, opened), opened.toolchain_of(space.compiler_of(opened.language))
         records = Store.of(space, Path(results) if results else None).records
@@ -150,6 +156,8 @@ def load(
     choices = ((space.name, c, functools.partial(Kernel, v, opened, c, exported)) for v, c in instances)
     loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
     assert loaded is not None  # `choices` is not empty, so the result is a kernel
+    if config is None:
+        frozen.note(look_up, space, loaded.candidate)
     return loaded
 
 
