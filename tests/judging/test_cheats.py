@@ -19,7 +19,7 @@ from tuner.space.instance import Instance
 from tuner.space.scope import Limits
 
 FOLDER = Path(__file__).parent / "cheats"
-SIZE, RUNS = 1000, 40  # of the vectors, and compared after those that are timed
+SIZE, RUNS = 1000, 12  # of the vectors, and compared after those that are timed
 ENDLESS = "hang", "patched_library"  # in C
 TRUE = "nothing"  # a cheat that is accepted, as it gains nothing
 
@@ -52,7 +52,7 @@ def judged(
         twin.write_text(f"#define CHEAT 0\n{file.read_text()}")
     against = FOLDER / f"{space}{'_host' if device == 'host' else ''}.yaml"
     done = tuner.evaluate(
-        [*several, *twins], against, SIZE, device=device, hidden=2, rounds=5, verify=RUNS, timeout=timeout
+        [*several, *twins], against, SIZE, device=device, hidden=1, rounds=5, verify=RUNS, timeout=timeout
     )
     return [done.verdicts[: len(twins)], done.verdicts[len(twins) :]]
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.devices import forkable_packages
 from tuner.errors import EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.judging.memory import ArrayPlace, SharedMemory
-from tuner.judging.runner import DONE, GO
+from tuner.judging.runner import DONE, GO, LATER
 from tuner.judging.verdict import Refusal
 from tuner.measure.process.channel import Process
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 RUNNER = "tuner.judging.runner"
 START_SECONDS = 120.0  # for a process to open its device, and to load a build, which some drivers compile then
 STOP_SECONDS = 3.0  # for a process to stop
+QUICK_LOOKS, LOOK_SECONDS = 20, 1e-4  # at a process that is to stop: so many at once, then with pauses
 AWAKE_NS = 20_000  # of processor time while it is stopped: more than the system needs to stop it
 # Reasons of the engine's errors, by the codes of verdicts.
 CODES = {"resources": "resources", "too many resources": "resources", "timeout": "timeout", "crash": "crash"}
@@ -49,7 +51,8 @@ class CandidateProcess:
         goes, self._go = os.pipe()
         self._done, done = os.pipe()
         try:
-            self._process = Process(RUNNER, [self.memory.descriptor, goes, done])
+            imports = [*LATER, *(forkable_packages(device.id) or ())]
+            self._process = Process(RUNNER, [self.memory.descriptor, goes, done], imports)
         finally:
             os.close(goes)
             os.close(done)
@@ -171,8 +174,11 @@ class CandidateProcess:
         if not self.on_processor:
             return
         self._signal(signal.SIGSTOP)
-        deadline = time.monotonic() + STOP_SECONDS
+        looks, deadline = 0, time.monotonic() + STOP_SECONDS
         while not self._has_stopped():
+            looks += 1
+            if looks > QUICK_LOOKS:  # on a busy machine it needs the processor to stop
+                time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
                 raise Refusal("runs_while_stopped", "its process does not stop")
         self._spent = self._schedules()

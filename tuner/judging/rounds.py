@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 WARM_UP = 2  # rounds that are verified and do not count
-LINGER_SECONDS = 0.05  # after a wrong run, to see whether threads go on
+LINGERS, LINGER_SECONDS = 4, 0.05  # after a wrong run, to see whether threads go on
 EMPTY_RUNS = 40
 DECISIVE_ROUNDS = 8  # fewer give no interval of 99 %
 LEAST_MS = 1e-4  # of a run: less cannot be told from the cost of a question to a process
@@ -106,10 +106,11 @@ def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, 
         return time_ms, digest
     except Refusal as refusal:
         if refusal.reason.code in (code, "unwritten") and contender.on_processor:
-            contender.wait(LINGER_SECONDS)
-            if problem.is_right(contender.memory, places, drawn, poisons):
-                message = f"its outputs became right only after the launch had ended: {refusal}"
-                raise Refusal("unfinished", message, problem.size) from None
+            for _ in range(LINGERS):
+                contender.wait(LINGER_SECONDS)
+                if problem.is_right(contender.memory, places, drawn, poisons):
+                    message = f"its outputs became right only after the launch had ended: {refusal}"
+                    raise Refusal("unfinished", message, problem.size) from None
         if refusal.reason.size is None:
             raise Refusal(refusal.reason.code, str(refusal), problem.size) from None
         raise

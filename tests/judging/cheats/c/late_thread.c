@@ -1,5 +1,5 @@
 // Leaves the second half to a thread that goes on after it has returned.
-// Against blend. Refused for: unfinished
+// Against blend. Refused for: unfinished, wrong, unwritten, wrong_hidden_size
 #ifndef CHEAT
 #define CHEAT 1 // 0: the honest twin
 #endif
