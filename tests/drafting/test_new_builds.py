@@ -298,3 +298,43 @@ def test_the_dynamic_memory_of_one_kernel_is_not_that_of_another(tmp_path: Path,
     assert "shared_memory" not in drafted(tmp_path, tune, without, "--entry", "b")[1]
     called = code.replace("y[i] = n", "y[i] = own()[0]")
     assert "shared_memory" in drafted(tmp_path, tune, called, "--entry", "b")[1]
+
+
+def test_a_type_is_that_of_the_branch_that_a_plain_build_has(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    #ifndef SINGLE
+    #ifndef DOUBLE
+    #define SINGLE
+    #endif
+    #endif
+    #ifdef SINGLE
+    typedef float real;
+    #else
+    typedef double real;
+    #endif
+    __global__ void f(real *y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = i; }
+    """.replace("\n    ", "\n")
+    assert "dtype: float32" in drafted(tmp_path, tune, code)[1]
+    assert "dtype: float64" in drafted(tmp_path, tune, code.replace("#ifdef SINGLE", "#if !defined(SINGLE)"))[1]
+    of_compiler = code.replace("#ifdef SINGLE", "#if MAXIMUM(3) > 2")
+    assert "its type is real: which dtype is it?" in drafted(tmp_path, tune, of_compiler)[1]
+
+
+def test_types_of_cuda_for_complex_numbers_are_known(tmp_path: Path, tune: Tune) -> None:
+    code = "__global__ void f(cuDoubleComplex *y) { y[blockIdx.x * blockDim.x + threadIdx.x].x = 1; }"
+    assert "complex128" in drafted(tmp_path, tune, code)[1]
+
+
+def test_what_a_build_gives_to_a_file_in_opencl_is_in_the_draft(tmp_path: Path, tune: Tune) -> None:
+    """A type that nothing defines, and a number that another kernel alone reads: the whole file is compiled."""
+    code = """
+    __kernel void f(__global real *y, real c, int n) { int i = get_global_id(0); if (i < n) y[i] = c; }
+    __kernel void g(__global float *y) { float a[EACH]; y[get_global_id(0)] = a[0]; }
+    """
+    data, text = drafted(tmp_path, tune, code, "--entry", "f", name="f.cl")
+    assert data["operation"]["types"] == {"real": ["float32", "float64"]}
+    assert "dtype: real, shape: [n]" in text
+    assert "which dtype" not in text
+    assert "EACH: [1]  # no knob: only other kernels of the file read it" in text
+    known = code.replace("__kernel void f", "typedef struct { int a; } real;\n__kernel void f")
+    assert "types:" not in drafted(tmp_path, tune, known, "--entry", "f", name="f.cl")[1]

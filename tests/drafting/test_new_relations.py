@@ -196,3 +196,19 @@ def test_launches_are_found_in_the_repository_but_not_in_its_tests(tmp_path: Pat
     (tmp_path / "app" / "other.cu").write_text(code)  # then it is not known which of the two is launched
     _, text = drafted(tmp_path / "kernels", tune, code)
     assert ASKED in text
+
+
+def test_constants_that_the_host_passes_are_no_sizes_beside_the_arguments(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    constexpr int WIDE = 480, HIGH = 360;
+    __global__ void f(float *y, int w, int h) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= w * h) return; y[i] = i % w; }
+    void launch(float *y, int w, int h) { int n = w * h; f<<<(n + 255) / 256, 256>>>(y, w, h); }
+    int main() { float *y; cudaMalloc(&y, WIDE * HIGH * sizeof(float)); launch(y, WIDE, HIGH); }
+    """
+    data, text = drafted(tmp_path, tune, code)
+    assert list(data["operation"]["sizes"]) == ["w", "h"]
+    assert "grid: [ceil_div(w * h, block_size_x)]\n" in text
+    assert "guess" not in text
+    other = code.replace("WIDE * HIGH * sizeof", "WIDE * 7 * sizeof")
+    assert "the shape of this is a guess: y" in drafted(tmp_path, tune, other)[1]

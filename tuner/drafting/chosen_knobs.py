@@ -55,6 +55,10 @@ class ChosenKnobs(ChosenSizes):
                     Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else proposals.guessed(name, why)
                 )
         found = proposals.launchable(found)
+        for name in self.undeclared_in_others:
+            if name not in taken and name not in found:
+                value = self.of_program.get(name, 1)
+                found[name] = Knob((value,), value, remark="no knob: only other kernels of the file read it")
         if not self.missing:  # a missing header may define them
             head = f"#define {GUARD} 1\n" if self.is_cuda else ""
             of_flags = flags.of_code(self.code, head + self.own)

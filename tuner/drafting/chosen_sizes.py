@@ -75,16 +75,25 @@ class ChosenSizes(Facts):
     @cached_property
     def of_program(self) -> dict[str, int]:
         """The undeclared names that are numbers in another file of the program."""
-        if self.program is None or not self.undeclared:
+        if self.program is None or not self._undeclared:
             return {}
         from tuner.drafting.host.scope import number_of
 
-        found = {name: number_of(self.program, name) for name in self.undeclared}
+        found = {name: number_of(self.program, name) for name in (*self.undeclared, *self.undeclared_in_others)}
         return {name: number for name, number in found.items() if number is not None}
 
     @cached_property
     def undeclared(self) -> dict[str, bool]:
-        """The undeclared names in kernels and device functions, each with whether it is only used as a condition."""
+        """The undeclared names that the kernels read, each with whether it is only used as a condition."""
+        return {name: is_truth for name, is_truth in self._undeclared.items() if name in self.reached}
+
+    @property
+    def undeclared_in_others(self) -> list[str]:
+        """The undeclared names that only other kernels of the file read, with which it is compiled."""
+        return [name for name in self._undeclared if name not in self.reached and not self.is_cuda]
+
+    @cached_property
+    def _undeclared(self) -> dict[str, bool]:
         names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
         if self.missing:  # a missing header may declare them
             return {}
@@ -97,7 +106,7 @@ class ChosenSizes(Facts):
         if self.flags_of_parameters:  # what only their branches read
             left = {*re.findall(r"\w+", without(self.text, self.flags_of_parameters))}
             found = {name: is_truth for name, is_truth in found.items() if name in left}
-        return {name: is_truth for name, is_truth in found.items() if name in self.reached}
+        return found
 
     @property
     def words(self) -> dict[str, str]:

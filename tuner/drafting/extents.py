@@ -234,7 +234,7 @@ class DraftedExtents:
         count, indexed = self._said.counts.get(name), self._facts.shapes.shape(name)
         if count is None or len(count) > MOST_TERMS:
             return indexed
-        if indexed and self._elements(indexed) == self._evaluated(count):
+        if indexed and (self._elements(indexed) == self._evaluated(count) or self._is_number_of(indexed, count)):
             return indexed
         templates = self._facts.shapes.reads(name) & self._facts.templates.knobs.keys()
         if set(count) <= {()} and any(self._facts.launched.number(each) is None for each in templates):
@@ -248,6 +248,17 @@ class DraftedExtents:
         fixed = self._facts.shapes.faster(name)
         rest = quotient_of(count, product_of(fixed)) if fixed else None
         return [written(count)] if rest is None else [written(rest), *fixed]
+
+    def _is_number_of(self, indexed: list[str], count: Polynomial) -> bool:
+        """Whether the host's number of elements is that of the indices for the sizes that all launches pass."""
+        value, launched = self._evaluated(count), self._facts.launched
+        passed = {size: number for size in self._facts.sizes if (number := launched.number(size)) is not None}
+        number = sum(
+            factor * math.prod(passed.get(name, 0) for name in product)
+            for product, factor in self._elements(indexed).items()
+        )
+        names = {name for each in indexed for name in names_in(each)}
+        return set(value) == {()} and names <= {*passed} and value[()] == number
 
     def _contradicts(self, count: Polynomial, indexed: list[str]) -> bool:
         """Whether indices and host code, in the same names, tell numbers of elements of which one is wrong."""

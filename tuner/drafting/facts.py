@@ -19,6 +19,7 @@ from tuner.drafting.host.texts import defined, texts
 from tuner.drafting.kernel_file import KernelFile
 from tuner.drafting.knobs import proposals
 from tuner.drafting.knobs.templates import Templates, is_type
+from tuner.drafting.reached import is_declared
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
 from tuner.space.dtypes import DTYPES
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tuner.drafting.host.program import HostProgram
     from tuner.drafting.launched import HostLaunches
 
+_OF_OPENCL = re.compile(r"(?:(?:clk_)?event|queue|ndrange|reserve_id|atomic_\w+)_t|atomic_\w+|pipe")  # built-in types
 _TRUTHS = {"TRUE", "FALSE", "NULL"}  # macros of programs, which are no knobs
 _DEVICE = re.compile(r"^[^\n(){}#]*\b__device__\b[^;(){}=]*?(\w+)\s*(?:\[[^;(){}=]*\]\s*)?(?:=[^;]*)?;", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
@@ -72,8 +74,16 @@ class Facts:
 
     @cached_property
     def templates(self) -> Templates:
-        """The template parameters of the steps."""
-        return Templates(self.steps, self.parameters, self.text, self.classes)
+        """The template parameters of the steps, and the types that a build gives to kernels in OpenCL."""
+        is_whole = self.languages == ["opencl"] and not self.missing
+        return Templates(self.steps, self.parameters, self.text, self.classes, self._types_of_build if is_whole else ())
+
+    @property
+    def _types_of_build(self) -> list[str]:
+        """The types of arrays that nothing in the text defines."""
+        named = (p.type for p in self.parameters if p.is_pointer and p.dtype is None and not p.kind)
+        names = (name for name in dict.fromkeys(named) if re.fullmatch(r"[A-Za-z_]\w*", name))
+        return [name for name in names if not is_declared(self.text, name) and not _OF_OPENCL.fullmatch(name)]
 
     @cached_property
     def classes(self) -> dict[str, tuple[str, ...]]:

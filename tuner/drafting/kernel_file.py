@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
-from tuner.drafting.reached import aliases, reached, resolved
+from tuner.drafting.reached import aliases, has_several, reached, resolved
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.lockless import cached_property
@@ -23,6 +23,7 @@ from tuner.space.sources.preprocessor import without
 from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
+_DEFAULT = re.compile(r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n)#endif\n", re.MULTILINE)
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
@@ -92,7 +93,8 @@ class KernelFile:
 
     def _define(self, names: Sequence[str]) -> None:
         self.defined = names
-        self.__dict__.pop("_of_plain_build", None)
+        for name in ("_of_plain_build", "_text_of_plain_build"):
+            self.__dict__.pop(name, None)
         self.steps = [self._plain(each) for each in self._chosen_steps]
 
     def _has_unknown_types(self) -> bool:
@@ -142,14 +144,24 @@ class KernelFile:
     @cached_property
     def _of_plain_build(self) -> dict[str, Prototype]:
         """The kernels as a compiler sees them that is told to define the flags `defined` alone."""
+        return {prototype.qualified: prototype for prototype in prototypes(self._text_of_plain_build)}
+
+    @cached_property
+    def _text_of_plain_build(self) -> str:
         head = "".join(f"#define {name} 1\n" for name in self.defined)
-        code = without(head + self.text, {*self.untold, _NO_NAME} - {*self.defined})
-        return {prototype.qualified: prototype for prototype in prototypes(code)}
+        return without(head + self.text, {*self.untold, _NO_NAME} - {*self.defined})
+
+    @property
+    def _with_defaults(self) -> str:
+        """The text of a plain build, in which the flags are defined that it defines itself unless a build does."""
+        code = self._text_of_plain_build
+        return without("".join(match[2] for match in _DEFAULT.finditer(code)) + _DEFAULT.sub("", code), [_NO_NAME])
 
     def _plain(self, step: Prototype) -> Prototype:
         """A kernel with its macros expanded, its types by their own names, and no scalar with the name of a word of
         ours or Python's."""
-        types, body = aliases(self.text), expanded(step.body, self.text, [p.name for p in step.parameters or ()])
+        types = aliases(self._with_defaults if has_several(self.text) else self.text)
+        body = expanded(step.body, self.text, [p.name for p in step.parameters or ()])
         if "#" in step.body and (plain := self._of_plain_build.get(step.qualified)) is not None:
             step = replace(step, parameters=plain.parameters)  # it may be declared in each branch of a condition
         elif not all(p.type for p in step.parameters or ()):  # a macro hides it

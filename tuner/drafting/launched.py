@@ -57,12 +57,14 @@ class HostLaunches:
 
     @property
     def fixed(self) -> set[str]:
-        """The macros and constants of the kernels that are extents of arrays and no part of a block size."""
+        """The macros and constants of the kernels that are extents of arrays, no part of a block size, and no scalar
+        that the kernels get."""
         every = [site for found in self._sites for site in found]
         own = {f":{name}#0": name for name in self._numbers}
         blocks = {name for site in every for each in site.block or () for name in _names(each)}
         found = {name for site in every for each in site.arrays.values() for name in _names(each)}
-        return {own[name] for name in found - blocks if name in own}
+        passed = {name for site in every for value in site.scalars.values() for name in _names(value)}
+        return {own[name] for name in found - blocks - passed if name in own}
 
     @property
     def configured(self) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tuner.space.sources.closure import closed
 from tuner.space.sources.prototype import Parameter, Prototype, definitions, words
@@ -16,6 +16,10 @@ _CONSTANT = re.compile(r"\b(\w+)\s*=(?!=)\s*([^;{}]+);")
 MOST_ALIASES = 10  # of a type
 _STRUCT = re.compile(r"\b(?:struct|class|union)\b\s*(\w*)[^;(){}]*\{")
 _ALIAS = re.compile(r"\btypedef\s+([\w \t]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w \t]+?)\s*;")
+_OF_LIBRARIES = {
+    "cuComplex": "float2", "cuFloatComplex": "float2", "cuDoubleComplex": "double2",
+    "cufftComplex": "float2", "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+}  # fmt: skip
 _TYPE_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z][\w \t]*?)[ \t]*$", re.MULTILINE)
 
 
@@ -49,9 +53,30 @@ def extents_of_members(code: str, names: frozenset[str]) -> list[str]:
 
 
 def aliases(code: str) -> dict[str, str]:
-    """The types for which `code` has other names, as in `typedef float real;`."""
-    found = {alias or name: kind or text for kind, alias, name, text in _ALIAS.findall(code)}
-    return {**dict(_TYPE_MACRO.findall(code)), **found}
+    """The types for which `code` or a library of CUDA has other names, as in `typedef float real;`."""
+    several = _several(code)
+    return {**_OF_LIBRARIES, **{name: kind for name, kind in _aliases(code) if name not in several}}
+
+
+def is_declared(code: str, name: str) -> bool:
+    """Whether `code` may declare a type of this name."""
+    line = rf"\b(?:typedef\b[^;]*|define[ \t]+|struct\s+|union\s+|enum\s+|class\s+|using\s+)\b{name}\b"
+    return re.search(rf"{line}|\}}\s*{name}\s*[;,]", code) is not None
+
+
+def has_several(code: str) -> bool:
+    """Whether `code` has several types for a name, of which conditions choose one."""
+    return bool(_several(code))
+
+
+def _several(code: str) -> set[str]:
+    names = [name for name, _ in {(name, " ".join(kind.split())) for name, kind in _aliases(code)}]
+    return {name for name in names if names.count(name) > 1}
+
+
+def _aliases(code: str) -> Iterator[tuple[str, str]]:
+    yield from _TYPE_MACRO.findall(code)
+    yield from ((alias or name, kind or text) for kind, alias, name, text in _ALIAS.findall(code))
 
 
 def enumerators(code: str, kind: str) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ class Templates:
     """The template parameters of `steps`, whose function parameters are `parameters` and whose source is `text`.
 
     classes: the parameters that are classes, each with those that the host passes, the first of which is drafted.
+    of_build: types that a build gives, as in `-DREAL=float`.
     """
 
     def __init__(
@@ -24,14 +25,17 @@ class Templates:
         parameters: Sequence[Parameter],
         text: str,
         classes: Mapping[str, Sequence[str]],
+        of_build: Sequence[str] = (),
     ) -> None:
         self._steps, self._parameters, self._text, self.classes = steps, parameters, text, classes
+        self._of_build = of_build
         self._kinds = {name: kind for step in steps for name, kind in (step.template or {}).items()}
 
     @property
     def types(self) -> list[str]:
-        """The parameters that are types of numbers."""
-        return [name for name, kind in self._kinds.items() if is_type(kind) and name not in self.classes]
+        """The parameters, and the macros of a build, that are types of numbers."""
+        names = [name for name, kind in self._kinds.items() if is_type(kind) and name not in self.classes]
+        return [*names, *self._of_build]
 
     @property
     def knobs(self) -> dict[str, Knob]:
