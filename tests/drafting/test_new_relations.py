@@ -212,3 +212,15 @@ def test_constants_that_the_host_passes_are_no_sizes_beside_the_arguments(tmp_pa
     assert "guess" not in text
     other = code.replace("WIDE * HIGH * sizeof", "WIDE * 7 * sizeof")
     assert "the shape of this is a guess: y" in drafted(tmp_path, tune, other)[1]
+
+
+def test_explicit_instances_tell_the_numbers_of_template_parameters(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    template <bool UP, unsigned int MB, unsigned int NB> __global__ void f(float *y, int n) {
+        __shared__ float a[MB]; int i = blockIdx.x * MB + threadIdx.x; a[threadIdx.x] = NB; if (i < n) y[i] = UP; }
+    template __global__ void f<true, 64, 4>(float *, int);
+    template __global__ void f<false, 64, 8>(float *, int);
+    """
+    _, text = drafted(tmp_path, tune, code)
+    assert "  MB: [16, 32, 64, 128, 256]\n" in text
+    assert "NB: [1, 2, 4, 8]  # ? which values" in text

@@ -84,8 +84,10 @@ class ChosenKnobs(ChosenSizes):
         return len(re.findall(rf"\b{name}\b", text)) >= (1 if definitions else 2)
 
     def _as_launched(self, name: str, knob: Knob) -> Knob:
-        """A knob that asks for its values, with those around what all launches pass for it."""
+        """A knob that asks for its values, with those around what all launches or instances have for it."""
         number = self.launched.number(name) if knob.question else None
+        if number is None and knob.question and name in self.templates.knobs:
+            number = self.templates.instantiated(name)
         return knob if number is None else Knob(proposals.around(number), number)
 
     def _as_built(self, name: str, knob: Knob) -> Knob:

@@ -45,6 +45,17 @@ class Templates:
         defaults = {name: text for step in self._steps for name, text in step.defaults.items()}
         return proposals.of_template(values, defaults, words)
 
+    def instantiated(self, name: str) -> int | None:
+        """The number that all explicit instantiations of the kernels, as in `template void f<4>(float *);`, have for
+        a parameter."""
+        found = set[str]()
+        for step in self._steps:
+            names = [*(step.template or {})]
+            every = re.findall(rf"\btemplate\s+[\w\s*&]*\b{step.name}\s*<([^<>;(){{}}]*)>\s*\(", self._text)
+            given = [[each.strip() for each in one.split(",")] for one in every] if name in names else []
+            found |= {one[names.index(name)] if len(one) == len(names) else "" for one in given}
+        return int(found.pop()) if len(found) == 1 and all(map(str.isdecimal, found)) else None
+
     def entry(self, step: Prototype) -> str:
         """The `kernel` entry of a step: the qualified name, with `<{parameter}, ...>` for a template."""
         arguments = ", ".join(self._argument(name, kind) for name, kind in (step.template or {}).items())
