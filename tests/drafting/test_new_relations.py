@@ -224,3 +224,11 @@ def test_explicit_instances_tell_the_numbers_of_template_parameters(tmp_path: Pa
     _, text = drafted(tmp_path, tune, code)
     assert "  MB: [16, 32, 64, 128, 256]\n" in text
     assert "NB: [1, 2, 4, 8]  # ? which values" in text
+
+
+def test_a_comparison_with_null_says_nothing_of_a_role(tmp_path: Path, tune: Tune) -> None:
+    code = f"__global__ void f(int *a, float *b, float *c, float *y, int n) {{ {INDEX}"
+    code += "int k = (n > 9 && a != nullptr) ? a[i] : i; if (c && i < n) c[i] = k; if (i < n && b) y[i] = b[i]; }"
+    data, text = drafted(tmp_path, tune, code)
+    assert [each.get("role") for each in data["operation"]["arguments"]] == ["in", "in", "out", "out", None]
+    assert "inout?" not in text

@@ -25,9 +25,16 @@ MOST_CALLS = 4  # of functions within functions
 _COUNTER = re.compile(r"j|t|it|iter(?:ation)?|i?step|stage|pass")
 _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
+# A pointer that is only compared with null, as in `p != nullptr` or `if (p && i < n)`.
+_NULL = (
+    r"(?<![.*+\]] )(?<![^&] & )\b{0} [!=] = (?:NULL|nullptr)\b|(?<=\bif \( )(?:! )?{0}(?= (?:\)|& &|\| \|))"
+    r"|(?<=& & )(?:! )?{0}(?= (?:\)|& &|\| \|))"
+)
+
 
 def role(name: str, body: str, calls: Calls, depth: int = 0) -> tuple[str, list[str]]:
     """The role of an array that is not const, and questions about it. `body` is tokens joined by blanks."""
+    body = re.sub(_NULL.format(name), "1", body)
     body = _with_calls(name, body, calls, depth) if depth < MOST_CALLS else body
     body = re.sub(rf"\b__ldg \( (?:& )?{name} \+ ", f"( {name} [ 0 ] + ", body).replace("__ldg ( & ", "( ")  # it reads
     if (alias := re.search(_POINTER.format(name), body)) and len(re.findall(rf"(?<!\. )\b{name}\b", body)) == 1:
