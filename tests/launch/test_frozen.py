@@ -93,10 +93,15 @@ def test_dispatch_uses_what_was_frozen(host: Device, tmp_path: Path, monkeypatch
     family(*arrays)
     assert np.all(arrays[0] == 16)
     assert family.kernel(*arrays).config == host_config(8)
-    assert "block_size=8" in str(family.explain(*arrays))
+    assert str(family.explain(*arrays)).endswith(f": block_size=8 openmp=0 (exact); as frozen in {file}")
     smaller = [np.ascontiguousarray(array[:, :8, :8]) for array in arrays]
     with pytest.raises(RequestError, match=f"has no choice for dispatch of {HOST_KERNEL} at M=8, N=8, K=8"):
         family(*smaller)
+    monkeypatch.delenv("TUNER_FROZEN")
+    product = tuner.matmul(*(array[0] for array in arrays[1:]))
+    tuner.freeze(file)
+    monkeypatch.setenv("TUNER_FROZEN", str(file))
+    assert np.array_equal(tuner.matmul(*(array[0] for array in arrays[1:])), product)
     text = file.read_text()
     file.write_text(text.replace(f'"kernel": "{HOST_KERNEL}"', '"kernel": "sgemm/none"'))
     with pytest.raises(RequestError, match="sgemm/none, which was chosen, is not there"):

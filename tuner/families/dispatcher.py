@@ -27,7 +27,7 @@ from tuner.families.vendor import LibraryKernel, Substitute
 from tuner.launch import frozen
 from tuner.launch.kernel import Kernel
 from tuner.launch.launcher import first_that_builds
-from tuner.quoting import quoted
+from tuner.quoting import quoted, shown
 from tuner.space import deployments, parsing
 from tuner.space.default import is_any_valid
 from tuner.space.deployments import ISOLATED, Deployment
@@ -368,14 +368,14 @@ class Dispatcher:
         look_up, candidate = choice.look_up, choice.candidate
         kernel: Loaded | None
         if choice.kernel == frozen.LIBRARY:
-            because = "the library, as its choice was frozen"
-            kernel = vendor.load(self.family.spaces[0], look_up.scope, look_up.device, candidate, because)
+            kernel = vendor.load(self.family.spaces[0], look_up.scope, look_up.device, candidate)
         else:
             space = next((each for each in self.family.spaces if each.name == choice.kernel), None)
             instance = None if space is None else choice.instance(space)
             kernel = None if instance is None else Kernel(instance, look_up.device, candidate, self._exported.builds)
         if kernel is None:
             raise choice.missing()
+        kernel.because = f"as frozen in {shown(choice.file)}"
         frozen.note(look_up, kernel.space if isinstance(kernel, Kernel) else None, candidate)
         return kernel
 
