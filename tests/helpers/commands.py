@@ -66,6 +66,11 @@ class Command:
         self.stderr.close()
         return out, err
 
+    def close(self) -> None:
+        """Close this end of what the command writes to."""
+        for end in (self.stdout, self.stderr, self._line):
+            end.close()
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
@@ -80,7 +85,6 @@ class Command:
         if self.returncode is None and select.select([self._line], [], [], seconds)[0]:
             self.returncode = int(self._line.recv(16) or -signal.SIGKILL)  # it ends with its server
             self._line.close()
-            _running.remove(self)
         return self.returncode
 
 
@@ -106,6 +110,8 @@ class _Server:
         socket.send_fds(self._control, [json.dumps(request).encode()], files)
 
     def _close(self) -> None:
+        for command in _started:
+            command.close()
         self._control.close()
         self._process.wait()
 
@@ -117,19 +123,19 @@ def hears() -> None:
 
 
 _servers: dict[frozenset[tuple[str, str]], _Server] = {}
-_running: list[Command] = []
+_started: list[Command] = []
 
 
 def start(*arguments: str, environment: Mapping[str, str] | None = None, terminal: int | None = None) -> Command:
     """The `tune` command, with short finals, in this environment; None: that of this process. See `Command`."""
     command = Command(arguments, os.environ if environment is None else environment, terminal)
-    _running.append(command)
+    _started.append(command)
     return command
 
 
 def running() -> list[Command]:
     """The commands that have not ended."""
-    return [command for command in [*_running] if command.poll() is None]
+    return [command for command in _started if command.poll() is None]
 
 
 def _server(environment: Mapping[str, str]) -> _Server:
