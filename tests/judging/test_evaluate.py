@@ -19,15 +19,16 @@ FEW = ("--rounds", "5", "--hidden", "2", "--verify", "10")
 
 @pytest.mark.slow
 def test_a_receipt_has_all_that_its_verdicts_rest_on_and_they_are_found_again(tmp_path: Path, tune: Tune) -> None:
-    names = ("same", "wrong", "broken", "other", "fewer")
-    same, wrong, broken, other, fewer = (tmp_path / f"{name}.c" for name in names)
+    names = ("same", "wrong", "broken", "other", "fewer", "wide")
+    same, wrong, broken, other, fewer, wide = (tmp_path / f"{name}.c" for name in names)
     same.write_text(OWN.read_text())
     wrong.write_text(OWN.read_text().replace("0.25f", "0.26f"))
     broken.write_text(OWN.read_text().replace("0.25f", ""))
     other.write_text("void other(float *z) { z[0] = 0; }")
     fewer.write_text("void blend(float *z, const float *x) { z[0] = x[0]; }")
+    wide.write_text(OWN.read_text().replace("int n", "long n", 1))
     receipt = tmp_path / "receipt.json"
-    files = (same, wrong, broken, other, fewer)
+    files = (same, wrong, broken, other, fewer, wide)
     asked = ("--against", SPACE, "--sizes", "300", "--sizes", "700", *FEW, "--device", "host")
     done = tune("evaluate", *files, *asked, "--json", "--receipt", receipt)
     assert done.status == 1
@@ -43,11 +44,14 @@ def test_a_receipt_has_all_that_its_verdicts_rest_on_and_they_are_found_again(tm
     assert own["errors"]["wrong"] == 0 < own["errors"]["elements"]
     assert re.fullmatch(r"z\[\d+\]", own["errors"]["where"])
     codes = [reason["code"] for each in refused for reason in each["reasons"]]
-    assert codes == ["wrong", "compile", "signature", "signature"]
-    assert [each["compiles"] for each in refused] == [True, False, True, False]
+    assert codes == ["wrong", "compile", "signature", "signature", "signature"]
+    assert refused[-1]["reasons"][0]["message"].endswith("not int32; take what the space's kernel takes")
+    assert not refused[-1]["trusted_code_only"]  # it has had no process
+    assert [each["compiles"] for each in refused] == [True, False, True, False, False]
     assert refused[0]["errors"]["wrong"] > 0
     hidden = [each["size"] for each in found["judged_on"][0]["hidden"]]
     assert len(hidden) == 2
+    assert hidden[0]["n"] % 2 == 1
     assert not [size for size in hidden if size in ({"n": 300}, {"n": 700})]
     assert found["judged_on"][0]["hidden"][-1]["options"] != {"alpha": 1.0}
 

@@ -39,8 +39,12 @@ class Builder:
         except SpaceError as error:
             raise Refusal("compile", _named(str(error), space)) from None
         for fault in agreement.faults(space, texts):
-            if fault.fatal or fault.where[:2] == ("operation", "arguments"):
-                raise Refusal("signature", _named(fault.message, space))
+            is_argument = fault.where[:2] == ("operation", "arguments")
+            if fault.fatal or is_argument:
+                message = _named(fault.message, space)
+                if is_argument:  # the advice is for the space's author, and the space stays
+                    message = f"{message.split('; ')[0]}; take what the space's kernel takes"
+                raise Refusal("signature", message)
 
     def built(self, space: Space, config: Config, scope: Scope) -> Built:
         """The build of a configuration, which says nothing of answers. Raises Refusal."""

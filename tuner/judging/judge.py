@@ -333,7 +333,7 @@ class CandidateJudge:
             entrant.sanitizer = "found an error"
         outside = {"writes_input", "writes_outside"} & {reason.code for reason in reasons}
         safe = {"guards": "damaged" if outside else "whole" if entrant.runs else "not tried"}
-        got = entrant.isolation
+        got = entrant.isolation or []
         return CandidateVerdict(
             candidate=entrant.name,
             sha256=entrant.sha256,
@@ -349,7 +349,7 @@ class CandidateJudge:
             config=dict(entrant.config),
             runs=entrant.runs,
             isolation=got,
-            trusted_code_only=self._device.on_processor and USER not in got,
+            trusted_code_only=self._device.on_processor and entrant.isolation is not None and USER not in got,
         )
 
     def _errors(self, entrant: Entrant) -> Errors | None:

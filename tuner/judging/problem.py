@@ -283,17 +283,18 @@ def hidden(
         if len(found) == count:
             break
         step = 1 << min(9, attempt // (20 * count))  # restrictions may ask for multiples
-        sizes = {name: _near(value, step, chance) for name, value in scope.sizes.items()}
+        is_odd = not found and attempt < 10 * count  # one at least, where odd sizes are valid
+        sizes = {name: _near(value, step, chance, is_odd) for name, value in scope.sizes.items()}
         if sizes != dict(scope.sizes) and sizes not in found and _is_launchable(space, scope, config, sizes):
             found.append(sizes)
     return found
 
 
-def _near(value: int, step: int, chance: random.Random) -> int:
+def _near(value: int, step: int, chance: random.Random, is_odd: bool) -> int:
     if value == 1:
         return chance.choice((1, 1, 2, 3))
     near = value * math.exp(chance.uniform(math.log(0.5), math.log(1.2)))
-    return max(step, round(near / step) * step)
+    return max(step, round(near / step) * step) | is_odd
 
 
 def _is_launchable(space: Space, scope: Scope, config: Mapping[str, Any], sizes: dict[str, int]) -> bool:

@@ -57,7 +57,7 @@ class Entrant:
     launches: bool = False
     sanitizer: str = NOT_ASKED
     bits_repeat: bool | None = None
-    isolation: list[str] = field(default_factory=list)
+    isolation: list[str] | None = None  # None: it has had no process
 
     @property
     def is_in(self) -> bool:
