@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from tuner import errors
 
 ON_HOST = [
     "tuner.load", "tuner.Kernel", "tuner.dispatch", "tuner.warm_up", "tuner.search.PoolGPSampler", "tuner.Space",
-    "tuner.tune", "tuner.Tuned", "tuner.best", "tuner.evaluate",
+    "tuner.tune", "tuner.Tuned", "tuner.best", "tuner.evaluate", "tuner.freeze",
 ]  # fmt: skip
 OF_A_SCRIPT = ["tuner.strategy", "tuner.autotune"]  # a part of a script that has a kernel of its own
 ON_GPU = ["tuner.matmul", "tuner.torch.operator"]  # their examples use torch
@@ -47,7 +48,8 @@ def test_every_public_door_has_an_example() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("door", ON_HOST)
-def test_the_example_runs(door: str) -> None:
+def test_the_example_runs(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(example(door), door, "exec"), {})
 
 

@@ -80,7 +80,7 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
     body = f"""
     if (is_slow < 0 && mode == 0) is_slow = open("{sign}", O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
     if (mode == 0 && is_slow == 1) usleep(15000);
-    if (mode == 1) usleep(calls++ % 2 ? 4000 : 1000);    /* noise */
+    if (mode == 1) usleep(calls++ % 6 < 4 ? 1000 : 4000);    /* the fastest, and noise on both input sets */
     if (mode > 1) usleep(2000);
     {MULTIPLY}
     """
@@ -89,7 +89,7 @@ def test_what_may_have_lost_because_other_programs_ran_gets_a_second_look(
     )
     done = tune(file, "8", "--json")
     assert done.status == 0, done.err
-    assert done.json["best"]["config"] == {"mode": 0}
+    assert done.json["best"]["config"] == {"mode": 0}, done.err
 
 
 @pytest.mark.slow

@@ -208,21 +208,20 @@ class Stopwatch:
     ) -> None:
         self.timer = device.timer()
         self._device, self._conditions, self._flush, self._deployment = device, conditions, flush, deployment
-        self._enqueue_ms = ENQUEUE_MS  # of the call that runs next
-        self._call: Callable[[], None] | None = None  # as it was expected, and as it is made
-        self._deployed = Deployed(lambda: None, ISOLATED, may_repeat=False)
+        # Of the call that runs next. The call itself is not kept: its arrays are freed before the next one is bound.
+        self._enqueue_ms, self._count, self._is_eager = ENQUEUE_MS, 1, False
 
     def expect(self, call: Callable[[], None]) -> Callable[[], None]:
         """Announce that the next runs launch `call`. Returns the call as a program makes it. Raises LaunchError."""
-        if call is not self._call:
-            may_repeat = self._deployment in REPEATED and self._conditions.may_repeat()
-            self._call, self._deployed = call, Deployed(call, self._deployment, may_repeat)
-        each, count = getattr(call, "launches", 1), self._deployed.count
+        may_repeat = self._deployment in REPEATED and self._conditions.may_repeat()
+        deployed = Deployed(call, self._deployment, may_repeat)
+        self._count, self._is_eager = deployed.count, deployed.is_eager
+        each, count = getattr(call, "launches", 1), deployed.count
         further = each * count - 1
-        in_graph = further if self._deployed.is_graph else count * max(0, each - 1 - MOST_ENQUEUED)
+        in_graph = further if deployed.is_graph else count * max(0, each - 1 - MOST_ENQUEUED)
         self._enqueue_ms = ENQUEUE_MS + LAUNCH_MS * (further - in_graph) + GRAPH_MS * in_graph
         self._conditions.expect(call)
-        return self._deployed.call
+        return deployed.call
 
     def pin_inputs(self, runs: int) -> int:
         """Use one input set for the next `runs` runs and return its number. Sets alternate between calls."""
@@ -239,7 +238,7 @@ class Stopwatch:
         self._conditions.prepare()
         if self._flush is not None:
             self._flush()
-        if self._deployed.is_eager:
+        if self._is_eager:
             self._device.synchronize()  # so that it waits for the launches, as in a program
         elif self._device.asynchronous:
             self._device.occupy(self._enqueue_ms)
@@ -252,7 +251,7 @@ class Stopwatch:
         return time_ms
 
     def _elapsed(self) -> float:
-        return self.timer.milliseconds() / self._deployed.count
+        return self.timer.milliseconds() / self._count
 
     def time(self, call: Callable[[], None]) -> float:
         """The time of one call in ms. Raises LaunchError or WrongResult."""
