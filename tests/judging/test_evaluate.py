@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_the_fastest_of_several_configurations_is_judged(tmp_path: Path) -> None
     ("arguments", "message"),
     [
         (("absent.c", "--against", str(SPACE), "--sizes", "9"), "absent.c: cannot be read"),
+        (("pipe.c", "--against", str(SPACE), "--sizes", "9"), "pipe.c: cannot be read: not a regular file"),
         (("mine.cl", "--against", str(SPACE), "--sizes", "9"), "in a file that ends in .c"),
         (("mine.c", "--sizes", "9"), "--against: name a space"),
         (("--against", str(SPACE)), "CANDIDATES: name a file"),
@@ -101,6 +103,7 @@ def test_a_wrong_request_is_one_message(
     monkeypatch.chdir(tmp_path)
     for name in ("mine.c", "mine.cl"):
         Path(name).write_text(OWN.read_text())
+    os.mkfifo("pipe.c")
     done = tune("evaluate", *arguments)
     assert (done.status, done.out) == (2, "")
     assert re.search(message, done.err), done.err

@@ -45,8 +45,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def study(folder: Path, trials: int = 500) -> Path:
-    """A recording of so many configurations of a real space: the best, its neighbours, and others at even intervals, some
-    of which have failed."""
+    """A recording of so many configurations of a real space: the best, its neighbours, and others, of which some have
+    failed."""
     whole = recording.read(RECORDED)
     best = min(whole.entries, key=lambda row: whole.entries[row].time_ms or math.inf)
     near = [row for row in whole.entries if sum(map(operator.ne, row, best)) <= 1]

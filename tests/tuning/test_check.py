@@ -180,6 +180,7 @@ def test_another_store_is_compared_by_its_configurations(
         (["--device", "opencl"], "the store: no record to check on opencl; records that are not checked: 8 of "),
         (["--results", "nowhere"], "--results nowhere: there is no such folder"),
         (["--junit", "nowhere/check.xml"], "--junit nowhere/check.xml: there is no folder nowhere"),
+        (["--junit", "kernels"], "--junit kernels: cannot be written: Is a directory"),
         (["kernels/nowhere.yaml"], "kernel 'kernels/nowhere.yaml': there is no such file"),
         (["nothing*"], "kernel 'nothing*': the store has no record of such a kernel"),
     ],

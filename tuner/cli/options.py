@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import math
 import os
@@ -190,6 +191,8 @@ def check_file(option: str, file: Path) -> None:
             raise RequestError(f"{option} {shown(file)}: there is no folder {folder}; make it, or name another")
         with contextlib.suppress(FileNotFoundError):
             file.lstat()
+        if file.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         paths.check_writable(file.parent)
     except OSError as error:
         raise RequestError(f"{option} {shown(file)}: cannot be written: {error.strerror}; name another place") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ class CandidateText:
     def of(path: Path) -> CandidateText:
         """Read a candidate's file. Raises RequestError."""
         try:
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "not a regular file")  # a pipe would wait for its writer
             text = snapshot.read_text(path, MOST_CHARACTERS)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "is no text"
