@@ -272,10 +272,13 @@ OF_GPUS_IDS = [f"{page}: {block.splitlines()[0].split()[-1]}" for page, block in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "block"), PYTHON, ids=[page for page, _ in PYTHON])
-def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
+def test_the_python_that_pages_show_runs(
+    page: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyopencl as cl
     from pyopencl import array
 
+    monkeypatch.chdir(tmp_path)
     context = tuner.load("sgemm/07_tiled_1xn", 64, device="opencl").device.context
     queue = cl.CommandQueue(context)
     values = np.random.default_rng(1).standard_normal((3, 1, 64, 64)).astype(np.float32)

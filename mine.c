@@ -1,1 +1,0 @@
-void sgemm_host_blocked(float *C) { C[0] = 0; }
