@@ -204,8 +204,9 @@ class Device(ABC):
         """Copy a contiguous array to `target` (a buffer's `handle` or `whole`) at byte `offset`, and wait."""
 
     def over(self, memory: Array) -> Buffer:
-        """A buffer over bytes of this process's memory, on which kernels work in place. Only for a processor."""
-        raise NotImplementedError(f"{self.kind}: no processor")
+        """A buffer over bytes of this process's memory, on which kernels work in place. Raises LaunchError if the
+        device is no processor."""
+        raise LaunchError(f"{self.kind}: kernels do not work on the memory of a process")
 
     def upload(self, data: Array) -> Buffer:
         """Copy `data`, a contiguous array, to a new buffer without guards."""

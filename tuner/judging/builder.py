@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.devices import forkable_packages
-from tuner.devices.builds.allowance import Allowance
 from tuner.devices.program import Built, build
 from tuner.errors import GeometryError, LaunchError, ResourceError, SpaceError, TrialError, WorkerDied
 from tuner.judging.verdict import Refusal
-from tuner.measure.process.compile_workers import CompileWorkers
+from tuner.measure.process.compile_workers import CompileWorkers, task_of
 from tuner.quoting import shown
-from tuner.space import launch_form, snapshot
 from tuner.space.instance import Instance
 from tuner.space.sources import agreement, source_text
 from tuner.space.values.forms import NoReference
@@ -48,22 +46,11 @@ class Builder:
 
     def built(self, space: Space, config: Config, scope: Scope) -> Built:
         """The build of a configuration, which says nothing of answers. Raises Refusal."""
-        task = {
-            "space": launch_form.to_json(space),
-            "files": snapshot.to_json(),
-            "sizes": dict(scope.sizes),
-            "options": dict(scope.options),
-            "types": dict(scope.types),
-            "language": scope.language,
-            "limits": asdict(scope.limits),
-            "device": self._device.id,
-            "architecture": self._device.architecture,
-            "allowance": asdict(Allowance.shared(self._timeout)),
-            "compiler": None,
-        }
+        device = self._device
+        task = task_of(space, scope, device.id, device.architecture, None, self._timeout)
         try:
             self._workers.built(config, task)
-            built = build(self._device.compiler, Instance(space, config, scope))
+            built = build(device.compiler, Instance(space, config, scope))
         except WorkerDied as died:
             raise Refusal(died.reason.replace(" ", "_"), str(died)) from None
         except TrialError as error:

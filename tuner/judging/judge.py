@@ -10,7 +10,6 @@ import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tuner import devices
@@ -18,10 +17,10 @@ from tuner.errors import SpaceError
 from tuner.judging import memory, rounds, sanitizer
 from tuner.judging.builder import Builder
 from tuner.judging.contender import CandidateProcess
-from tuner.judging.isolation import USER, hide_memory
-from tuner.judging.problem import ComparedRuns, JudgedProblem, check_precision, hidden
-from tuner.judging.rounds import Entrant
-from tuner.judging.verdict import ACCEPTED, REFUSED, CandidateVerdict, Errors, Refusal
+from tuner.judging.entrant import Entrant
+from tuner.judging.isolation import hide_memory
+from tuner.judging.problem import JudgedProblem, check_precision, hidden
+from tuner.judging.verdict import Refusal
 from tuner.measure import turns
 from tuner.measure.answers import function_objects
 from tuner.measure.answers.referee import Referee
@@ -123,7 +122,11 @@ class CandidateJudge:
                 self._time([entrant for entrant in entrants if entrant.is_in], number)
             for entrant in entrants:
                 self._attempt(entrant, self._end)
-            return {"verdicts": [self._verdict(entrant).to_json() for entrant in entrants]}
+            return {
+                "verdicts": [
+                    entrant.verdict(self._baseline, self._device.on_processor).to_json() for entrant in entrants
+                ]
+            }
         finally:
             for entrant in entrants:
                 entrant.close()
@@ -324,41 +327,3 @@ class CandidateJudge:
             if config not in found and all(self._space.valid(config, scope) for scope in scopes):
                 found.append(config)
         return found
-
-    def _verdict(self, entrant: Entrant) -> CandidateVerdict:
-        reasons = [] if entrant.reason is None else [entrant.reason]
-        wrong = {"wrong", "wrong_hidden_size", "wrong_timed_run", "wrong_repeated_run", "unwritten", "unfinished"}
-        is_wrong = bool(wrong & {reason.code for reason in reasons})
-        if "sanitizer" in {reason.code for reason in reasons}:
-            entrant.sanitizer = "found an error"
-        outside = {"writes_input", "writes_outside"} & {reason.code for reason in reasons}
-        safe = {"guards": "damaged" if outside else "whole" if entrant.runs else "not tried"}
-        got = entrant.isolation or []
-        return CandidateVerdict(
-            candidate=entrant.name,
-            sha256=entrant.sha256,
-            verdict=ACCEPTED if entrant.is_in else REFUSED,
-            reasons=reasons,
-            compiles=entrant.compiles,
-            launches=entrant.launches,
-            right=False if is_wrong else True if entrant.runs else None,
-            safe={**safe, "sanitizer": entrant.sanitizer},
-            bits_repeat=entrant.bits_repeat,
-            errors=self._errors(entrant),
-            times=entrant.times,
-            config=dict(entrant.config),
-            runs=entrant.runs,
-            isolation=got,
-            trusted_code_only=self._device.on_processor and entrant.isolation is not None and USER not in got,
-        )
-
-    def _errors(self, entrant: Entrant) -> Errors | None:
-        """The errors at the first problem where an output was wrong, else at the first of all."""
-        found = sorted(entrant.compared.items())
-        wrong = [each for each in found if each[1].worst is not None and each[1].worst.wrong]
-        for number, compared in wrong or found:
-            if compared.worst is not None:
-                worst, theirs = compared.worst, self._baseline.compared.get(number, ComparedRuns())
-                precision = theirs.precision.get(worst.output)
-                return Errors(**{**asdict(worst), "baseline": None if precision is None else precision.relative})
-        return None

@@ -8,25 +8,21 @@ import random
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 from tuner.judging import memory
 from tuner.judging.problem import ComparedRuns
-from tuner.judging.sanitizer import NOT_ASKED
-from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Reason, Refusal
+from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Refusal
 from tuner.measure import turns
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
 from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device
-    from tuner.devices.program import Built
     from tuner.judging.contender import CandidateProcess
+    from tuner.judging.entrant import Entrant
     from tuner.judging.problem import DrawnSet, JudgedProblem
-    from tuner.space.config import Config
-    from tuner.space.model import Space
 
 WARM_UP = 2  # rounds that are verified and do not count
 LINGERS, LINGER_SECONDS = 4, 0.05  # after a wrong run, to see whether threads go on
@@ -34,55 +30,6 @@ EMPTY_RUNS = 40
 DECISIVE_ROUNDS = 8  # fewer give no interval of 99 %
 LEAST_MS = 1e-4  # of a run: less cannot be told from the cost of a question to a process
 _CHANCE = random.SystemRandom()
-
-
-@dataclass
-class Entrant:
-    """A candidate, or the space's own kernel, while it is judged.
-
-    `builds` are by the number of the problem, `compared` what its runs have shown at each. `reason` is set as soon as
-    it is refused.
-    """
-
-    name: str
-    sha256: str
-    space: Space
-    config: Config = field(default_factory=dict)
-    contender: CandidateProcess | None = None
-    builds: dict[int, Built] = field(default_factory=dict)
-    compared: dict[int, ComparedRuns] = field(default_factory=dict)
-    times: list[JudgedTimes] = field(default_factory=list)
-    reason: Reason | None = None
-    compiles: bool = False
-    launches: bool = False
-    sanitizer: str = NOT_ASKED
-    bits_repeat: bool | None = None
-    isolation: list[str] | None = None  # None: it has had no process
-
-    @property
-    def is_in(self) -> bool:
-        """Whether it has not been refused."""
-        return self.reason is None
-
-    @property
-    def runs(self) -> int:
-        return sum(compared.runs for compared in self.compared.values())
-
-    def load(self, number: int) -> None:
-        """Load the build for a problem. Raises Refusal."""
-        assert self.contender is not None
-        self.contender.load(self.builds[number])
-
-    def close(self) -> None:
-        """End its process."""
-        if self.contender is not None:
-            self.contender.close()
-            self.contender = None
-
-    def refuse(self, reason: Reason) -> None:
-        """Refuse it, and end its process."""
-        self.reason = reason
-        self.close()
 
 
 def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, code: str) -> tuple[float, str]:

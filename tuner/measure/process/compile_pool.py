@@ -8,14 +8,12 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 from tuner.devices import BACKENDS, DeviceInfo, forkable_packages
-from tuner.devices.builds.allowance import Allowance, most_builders
+from tuner.devices.builds.allowance import most_builders
 from tuner.errors import EnvironmentTrouble, ExpressionError, GeometryError, TrialError, TunerError, WorkerDied
-from tuner.measure.process.compile_workers import CompileWorkers, Stopped
-from tuner.space import launch_form, snapshot
+from tuner.measure.process.compile_workers import CompileWorkers, Stopped, task_of
 from tuner.space.config import Config, ConfigKey, config_key
 from tuner.space.instance import Instance
 from tuner.space.model import Space
@@ -74,7 +72,8 @@ class CompilePool:
                 before = self._problem
                 self._builds |= {key: build for key, build in going_on.items() if _is_same_code(key, before, now)}
             self._problem = now
-        self._task, self._space = {**self._task_of(space, scope, device), "compiler": compiler}, space
+        self._task = task_of(space, scope, device.id, device.architecture, compiler, self._timeout)
+        self._space = space
         if self._pool is None:
             self._alternate = device.on_processor
             cores = len(os.sched_getaffinity(0))
@@ -86,20 +85,6 @@ class CompilePool:
                 self._own = ThreadPoolExecutor(SHARES, thread_name_prefix="compile-own")
                 for share in range(SHARES):
                     self._own.submit(self._workers.build_own, self._task, share, SHARES)
-
-    def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
-        return {
-            "space": launch_form.to_json(space),
-            "files": snapshot.to_json(),
-            "sizes": dict(scope.sizes),
-            "options": dict(scope.options),
-            "types": dict(scope.types),
-            "language": scope.language,
-            "limits": asdict(scope.limits),
-            "device": device.id,
-            "architecture": device.architecture,
-            "allowance": asdict(Allowance.shared(self._timeout)),
-        }
 
     def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
         """Queue the build of `asked`, if given, and then the builds of `likely` configurations.

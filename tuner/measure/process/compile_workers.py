@@ -6,13 +6,18 @@ import contextlib
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tuner import paths
 from tuner.children import child
+from tuner.devices.builds.allowance import Allowance
 from tuner.errors import EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
+from tuner.space import launch_form, snapshot
 from tuner.space.config import Config
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 
 logger = logging.getLogger(__name__)
 COMPILE_WORKER = "tuner.measure.process.compile_worker"
@@ -23,6 +28,26 @@ START_SECONDS = 120.0  # for a compile worker to import its packages
 
 class Stopped(Exception):
     """The workers have been stopped."""
+
+
+def task_of(
+    space: Space, scope: Scope, device: str, architecture: str, compiler: str | None, timeout: float
+) -> dict[str, Any]:
+    """What a compile worker needs to build configurations of a space. `device` is its id, `compiler` the pinned one,
+    `timeout` in seconds per build."""
+    return {
+        "space": launch_form.to_json(space),
+        "files": snapshot.to_json(),
+        "sizes": dict(scope.sizes),
+        "options": dict(scope.options),
+        "types": dict(scope.types),
+        "language": scope.language,
+        "limits": asdict(scope.limits),
+        "device": device,
+        "architecture": architecture,
+        "allowance": asdict(Allowance.shared(timeout)),
+        "compiler": compiler,
+    }
 
 
 class CompileWorkers:
