@@ -16,7 +16,7 @@ import pytest
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import record
-from tuner.catalog import catalog
+from tuner.catalog import catalog, known_files
 from tuner.devices import Device
 from tuner.errors import RequestError, WorkerDied
 from tuner.measure.process.supervisor import Supervisor
@@ -207,6 +207,24 @@ def test_records_of_other_devices_are_counted(repository: Path, host: Device, tu
     done = tune("check", file)
     assert done.status == 0
     assert "records that are not checked: 1 of another machine, 1 tuned for energy" in done.err
+
+
+def test_in_a_clone_a_name_means_its_own_file(
+    repository: Path, tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(repository), str(clone))
+    edit(clone / "kernels/same.yaml", "title:", "titel:")
+    for root in (repository, clone):
+        known_files.add(root / "kernels/same.yaml", "kernels/same")  # as tuning does
+    statuses = {}
+    for root in (repository, clone):
+        monkeypatch.chdir(root)
+        (each,) = tune("check", "same", "--json").json["checks"]
+        statuses[root] = each["status"]
+    assert statuses == {repository: "unchanged", clone: "broken"}
+    monkeypatch.chdir(tmp_path)
+    assert "write the path of one" in tune("show", "kernels/same").err, "elsewhere it means neither"
 
 
 def test_a_revision_leaves_the_repository_alone(

@@ -14,7 +14,7 @@ from tuner.quoting import quoted, shown
 from tuner.space import snapshot
 from tuner.space.model import Space
 
-TUNED = "file"  # the origin of a file that was tuned before
+TUNED, PROJECT = "file", "project "  # the origin of a file that was tuned before, and the start of a project's
 MOST_NAMED = 6  # kernels in a message
 
 
@@ -83,7 +83,7 @@ def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
         problems.append(str(error))
     if current is not None:
         for folder in current.spaces:
-            yield from ((file, f"project {current.name}") for file in _in(folder, problems, shown(current.file)))
+            yield from ((file, f"{PROJECT}{current.name}") for file in _in(folder, problems, shown(current.file)))
     for folder in kernel_names.folders_of_environment():
         yield from ((file, "TUNER_SPACES") for file in _in(folder, problems, "TUNER_SPACES"))
     try:
@@ -124,7 +124,15 @@ def known(name: str) -> bool:
     """Whether exactly one kernel has this name."""
     if name in names():
         return True
-    return len([entry for entry in own()[0] if entry.name == name] or _named(of_wheels()[0], name)) == 1
+    return len(_here(entry for entry in own()[0] if entry.name == name) or _named(of_wheels()[0], name)) == 1
+
+
+def _here(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Of several files with the same name, that of the current project alone, if it has one: other copies of a project
+    are known from tuning them, or from TUNER_SPACES."""
+    entries = list(entries)
+    of_project = {entry.name for entry in entries if entry.origin.startswith(PROJECT)}
+    return [entry for entry in entries if entry.origin.startswith(PROJECT) or entry.name not in of_project]
 
 
 def _named(entries: Iterable[CatalogEntry], name: str) -> list[CatalogEntry]:
@@ -145,7 +153,7 @@ def find(kernel: str) -> tuple[Path, str]:
         return _shipped_file(kernel), kernel
     user_kernels, problems = own()
     candidates = [*shipped(), *user_kernels]
-    matches = _matches(candidates, kernel)
+    matches = _here(_matches(candidates, kernel))
     if not matches:
         wheel_kernels, more = of_wheels()
         candidates, problems = [*candidates, *wheel_kernels], [*problems, *more]

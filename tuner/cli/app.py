@@ -21,7 +21,11 @@ from tuner.measure.process import preparation
 from tuner.quoting import shown
 from tuner.version import VERSION
 
-_MODULES = {"import": "import_", "kernel": "tune"}  # verbs whose module has another name
+# Verbs whose module is not called like them.
+_MODULES = {
+    "export": "exchange.export", "import": "exchange.import_", "kernel": "tune", "merge": "exchange.merge",
+    "verify": "exchange.verify",
+}  # fmt: skip
 _IN_FILES = {"kernel": defaults.TUNE}  # verbs that have another name in project files
 _GONE = "the current folder has been deleted, so no path can be resolved and no compiler runs; change to another folder"
 _DEFAULTS = defaults.Defaults()

@@ -3,4 +3,5 @@
 VERBS = (
     "best", "check", "compare", "cover", "devices", "evaluate", "explain", "export", "failures", "history", "import",
     "list", "merge", "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
+    "verify",
 )  # fmt: skip

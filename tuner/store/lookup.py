@@ -292,7 +292,7 @@ def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
     if fit.stale:
         note = "the record is of an earlier version of the kernel, which strict=True refuses; tune it again"
     elif fit.record.is_imported:
-        note = "the record was imported and has not been verified here; tune it"
+        note = "the record was imported and has not been verified here; `tune verify` does that"
     elif not fit.record.is_verified:
         note = "the record is unverified: its outputs were compared with nothing; name a reference and tune it"
     elif fit.conditions:

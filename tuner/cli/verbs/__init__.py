@@ -1,1 +1,1 @@
-"""The verbs of `tune`, one module each, which `app` finds by name."""
+"""The verbs of `tune`, one module each, which `app` finds."""

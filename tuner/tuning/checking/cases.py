@@ -21,7 +21,7 @@ from tuner.store.store import Store
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
-    from tuner.space.model import Space
+    from tuner.space.model import Operation, Space
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ class Gathered:
     unusable: dict[str, RequestError] = field(default_factory=dict)
     elsewhere: dict[str, int] = field(default_factory=dict)
     odd: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> str:
+        """The records that are no cases, as in `3 of NVIDIA H200, 1 tuned for energy`; empty if there are none."""
+        others = [f"{count} of {shown(name)}" for name, count in self.elsewhere.items() if count]
+        return ", ".join([*others, *(f"{count} {reason}" for reason, count in self.odd.items() if count)])
 
 
 class Machine:
@@ -82,10 +88,17 @@ class Machine:
         return self._known[name]
 
 
-def found(kernels: Sequence[str], results: Path | None, chosen: str | None, noted: Callable[[str], None]) -> Gathered:
+def found(
+    kernels: Sequence[str],
+    results: Path | None,
+    chosen: str | None,
+    noted: Callable[[str], None],
+    wanted: Callable[[Record], bool] = lambda record: True,
+) -> Gathered:
     """The cases of these kernels (names, parts of names, families, patterns, files), or of all in the user's store.
 
-    Raises RequestError if a kernel has no records, DeviceError if the chosen device is not there.
+    Only problems with a `wanted` record are cases, and only these records are counted elsewhere. Raises RequestError if
+    a kernel has no records, DeviceError if the chosen device is not there.
     """
     machine, result = Machine(chosen), Gathered()
     for name in _names(kernels, results):
@@ -97,7 +110,7 @@ def found(kernels: Sequence[str], results: Path | None, chosen: str | None, note
         store = Store.of(space, results)
         for problem in store.problems:
             noted(problem)
-        _add(result, space, store.records, machine)
+        _add(result, space, store.records, machine, wanted)
     return result
 
 
@@ -132,17 +145,20 @@ def _stored(folder: Path) -> list[str]:
     return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.jsonl"))
 
 
-def _add(result: Gathered, space: Space, records: Iterable[Record], machine: Machine) -> None:
+def _add(
+    result: Gathered, space: Space, records: Sequence[Record], machine: Machine, wanted: Callable[[Record], bool]
+) -> None:
     version = Version.of(space)
     kinds = devices.kinds_of(space)
     here: dict[str, list[Record]] = {}
     on: dict[str, DeviceInfo] = {}
-    for record in records:
+    problems = {record.problem for record in records if wanted(record)}
+    for record in (each for each in records if each.problem in problems):
         device = machine.find(record) if record.kind in kinds else None
         if device is None:
-            result.elsewhere[record.device] = result.elsewhere.get(record.device, 0) + 1
+            result.elsewhere[record.device] = result.elsewhere.get(record.device, 0) + wanted(record)
         elif reason := _odd(record, device):
-            result.odd[reason] = result.odd.get(reason, 0) + 1
+            result.odd[reason] = result.odd.get(reason, 0) + wanted(record)
         else:
             here.setdefault(record.problem, []).append(record)
             on[record.problem] = device
@@ -170,6 +186,12 @@ def of_problem(record: Record, kernel: str, files: Iterable[Path]) -> list[Recor
     read = (record_file.read_or_pass(file, kernel)[0] for file in files)
     same = [each for each in itertools.chain.from_iterable(read) if each.problem == record.problem]
     return sorted(same, key=lambda each: (each.is_verified, each.date), reverse=True)
+
+
+def is_of_operation(record: Record, op: Operation) -> bool:
+    """Whether an operation has the sizes and types of a record."""
+    are_types = all(name in op.types and dtype in op.types[name] for name, dtype in record.types.items())
+    return record.sizes.keys() == op.sizes.keys() and are_types
 
 
 def is_broken(error: RequestError) -> bool:

@@ -99,9 +99,7 @@ class Checking:
 
     def _check_any(self) -> None:
         found = self._found
-        others = [f"{count} of {shown(name)}" for name, count in found.elsewhere.items()]
-        odd = [f"{count} {reason}" for reason, count in found.odd.items()]
-        not_checked = f"records that are not checked: {', '.join([*others, *odd])}" if others or odd else ""
+        not_checked = f"records that are not checked: {found.left_out}" if found.left_out else ""
         if not found.cases and not found.unusable:
             what = " ".join(map(shown, self._request.kernels)) or "the store"
             on = f" on {self._request.device}" if self._request.device else " on the devices of this machine"
@@ -128,8 +126,7 @@ class Checking:
             space.name, record.device, full_problem_text(record.sizes, record.types, options, op.options),
             "not checked", sizes=record.sizes, types=record.types, options=options,
         )  # fmt: skip
-        are_types = all(name in op.types and dtype in op.types[name] for name, dtype in record.types.items())
-        if record.sizes.keys() != op.sizes.keys() or not are_types:
+        if not gathering.is_of_operation(record, op):
             return replace(check, reason="the kernel has no such sizes or types any more; tune it again")
         scope = op.scope(record.sizes, options, case.device.language, case.device.limits, record.types)
         try:

@@ -1,0 +1,1 @@
+"""The verbs for records that come from elsewhere, or go there."""
