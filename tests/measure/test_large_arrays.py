@@ -18,8 +18,8 @@ from tuner.catalog import catalog
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.host.device import HostDevice
-from tuner.errors import DeviceError
-from tuner.measure.answers import device_answers, placing, referee
+from tuner.errors import DeviceError, SpaceError
+from tuner.measure.answers import device_answers, placing, referee, reference_launch
 from tuner.measure.answers.placing import Placed, Placer
 from tuner.measure.benchmark import Bench
 from tuner.measure.kernels import bench_kernels
@@ -57,6 +57,13 @@ KERNEL void f(GLOBAL float *y, GLOBAL const float *x, int n) {
     for (long i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * 1024) {
         y[i] = wrong && i == n / 2 ? 2 * x[i] : 3 * x[i];
     }
+}
+"""
+HEAD = '#include "portable.h"\n#ifndef wrong\n#define wrong 0\n#endif\n'
+NAIVE = """
+KERNEL void naive(GLOBAL float *y, GLOBAL int *sign, GLOBAL const float *x, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n && i != LEFT_OUT) { y[i] = 3 * x[i]; sign[i] = x[i] < 0 ? -1 : 1; }
 }
 """
 FAST = "--Ofast-compile=mid"  # of NVRTC: what compiles, compiles with less of the optimizer, too
@@ -450,6 +457,42 @@ def test_one_wrong_element_of_a_large_array_is_found_also_after_a_stray_write_ha
     assert np.array_equal(
         answer.part(999_000, 1_003_000), 3 * bench.workbench.inputs.contents["x"].part(999_000, 1_003_000).astype(float)
     )
+
+
+@pytest.mark.parametrize("left_out", [-1, 777])
+def test_what_a_reference_kernel_computes_stays_on_the_device_and_an_element_that_it_leaves_out_is_named(
+    left_out: int, tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among its answers is -1, whose bytes are those of the first poison."""
+    for module in (fills, referee, reference_launch):
+        monkeypatch.setattr(module, "ON_DEVICE_BYTES", 4 * COUNT)
+    body = """
+KERNEL void f(GLOBAL float *y, GLOBAL int *sign, GLOBAL const float *x, int n) {
+    for (long i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * 1024) {
+        y[i] = 3 * x[i];
+        sign[i] = wrong && i == 5 ? 2 : x[i] < 0 ? -1 : 1;
+    }
+}
+"""
+    file = written(
+        tmp_path, f"{HEAD}{body}{NAIVE.replace('LEFT_OUT', str(left_out))}",
+        [array("y", "float32", ["n"], "out"), array("sign", "int32", ["n"], "out"), array("x", "float32", ["n"])],
+        {"kernel": "naive", "arguments": ["y", "sign", "x", "n"], "grid": ["ceil_div(n, 64)"], "block": [64]},
+        "opencl", parameters={"wrong": [0, 1]}, grid=[1024], block=[256],
+    )  # fmt: skip
+    space = catalog.load(str(file))
+    scope = scope_of(space, opencl, str(COUNT))
+    if left_out >= 0:
+        with pytest.raises(SpaceError, match=r"kernel naive: wrong result: y\[777\] is not written"):
+            Bench(opencl, space, scope, Method(repeats=1))
+        return
+    bench = Bench(opencl, space, scope, Method(repeats=1))
+    contents, answers = bench.workbench.inputs.contents["x"].array(), bench.workbench.inputs.answers
+    assert all(isinstance(answer, Placed) for answer in answers.values())
+    assert np.array_equal(answers["y"].array(), 3 * contents)
+    assert np.array_equal(answers["sign"].array(), np.where(contents < 0, -1, 1))
+    assert bench.measure({"wrong": 0}).failure is None
+    assert bench.measure({"wrong": 1}).failure == "wrong result"
 
 
 @pytest.mark.parametrize("most", [layout.MOST_READ_BACK, 0])

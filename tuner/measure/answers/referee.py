@@ -13,18 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.devices.base import GUARD
-from tuner.devices.program import Program, build
-from tuner.errors import SpaceError, TrialError, WrongResult
+from tuner.errors import SpaceError, TrialError, TunerError, WrongResult
 from tuner.measure.answers import device_answers, python_calls
-from tuner.measure.answers.guards import check_guards
 from tuner.measure.answers.placing import Placed, Placer
-from tuner.measure.answers.poison import INPUT_GUARD, NAN, NUMBER
-from tuner.measure.images import Images
+from tuner.measure.answers.reference_launch import ReferenceLaunch
 from tuner.quoting import shown
 from tuner.space import operation
 from tuner.space.answers import derivation, reference
-from tuner.space.chosen_types import dtype
 from tuner.space.expressions import cases
 from tuner.space.expressions.cases import Cases
 from tuner.space.instance import Instance, checked
@@ -45,15 +40,11 @@ if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
     from tuner.measure.answers.python_calls import AnyFunction
     from tuner.space.answers.cache import ReferenceCache
-    from tuner.space.argument import Argument
     from tuner.space.model import Space
     from tuner.space.scope import Scope
 
 Answers = dict[str, "Elements"]
 Arrays = dict[str, "Array"]
-# The content of outputs before a kernel computes their answers. If an element still holds the first poison, the kernel
-# runs again over the second one; an element that then holds that is unwritten.
-POISONS = NAN, NUMBER
 # Words of NumPy, of SciPy, and of our own comparison about indices that are out of bounds.
 _OF_INDICES = re.compile(
     r"IndexError|out of (bounds|range)|negative|\bindex (pointer|values|\d+)|writes (before|after)|is not written"
@@ -163,6 +154,8 @@ class Referee:
                 instance = Instance(reference.as_space(self.space, form), {}, scope)
             case ConfigReference(config):
                 instance = checked(self.space, config, scope)
+        if (placed := self._placed(instance, contents)) is not None:
+            return placed, read
         launch = functools.partial(self._launched, instance, contents)
         return self._cached(seed, scope, lambda: self.device.isolation.run(launch)), read
 
@@ -213,6 +206,33 @@ class Referee:
             n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, arrays_returned, strict=True)
         }
 
+    def _placed(self, instance: Instance, contents: Mapping[str, Elements]) -> Answers | None:
+        """The answers that a configuration computes, left on the device; None if they are small, if they do not fit, or
+        if the launch fails, of which `_launched` then says why."""
+        op, device = self.space.operation, self.device
+        elements = {name: contents[name] for name in op.compared if name in contents}
+        is_large = any(each.nbytes >= ON_DEVICE_BYTES for each in elements.values())
+        if not is_large or op.derive or device.runs_in_process or not device.has_doubles:
+            return None
+        if any(contents[a.name].element.kind not in ("real", "integer") for a in op.outputs):
+            return None
+
+        def compute(name: str, memory: Buffer) -> None:
+            ReferenceLaunch(self.placer, instance, contents).place(name, memory)
+
+        try:
+            return {
+                name: Placed(
+                    self.placer,
+                    each.shape,
+                    functools.partial(compute, name),
+                    *([each.element] if each.element.is_exact else []),
+                )
+                for name, each in elements.items()
+            }
+        except (TunerError, MemoryError):
+            return None
+
     def _launched(self, instance: Instance, contents: Mapping[str, Elements]) -> Arrays:
         """The answers that a configuration computes, launched on separate arrays."""
         form = self.space.operation.reference
@@ -221,7 +241,7 @@ class Referee:
         )
         origin = f"{self.space.operation_origin}: reference: {shown(name)}"
         try:
-            outputs = _Launch(self.placer, instance, contents).outputs()
+            outputs = ReferenceLaunch(self.placer, instance, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{origin}: {error.reason}: {error}") from None
         op = self.space.operation
@@ -231,76 +251,3 @@ class Referee:
                 **derivation.values(op, instance.problem, {**contents, **held(outputs)}, python_calls.call),
             }
             return {n: reference.as_answer(values[n], n, contents.get(n), origin) for n in op.compared}
-
-
-class _Launch:
-    """One configuration on separate arrays. Unwritten output elements and writes out of bounds are errors."""
-
-    def __init__(self, placer: Placer, instance: Instance, contents: Mapping[str, Elements]) -> None:
-        device, op = placer.device, instance.space.operation
-        self._device, self._placer, self._contents = device, placer, contents
-        program = Program(device, build(device.compiler, instance))
-        self._scope = program.scope
-        self._arrays: dict[str, tuple[Argument, Buffer]] = {}
-        work = program.work(self._allocate)
-        for argument in op.arrays:
-            self._allocate(argument, operation.nbytes(argument, self._scope))
-        self._images = Images(program, {name: buffer for name, (_, buffer) in self._arrays.items()})
-        self._call = device.bind(work, self._images.handles)
-
-    def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        buffer = self._device.allocate(nbytes)
-        self._arrays[argument.name] = argument, buffer
-        return buffer
-
-    def outputs(self) -> Arrays:
-        """The outputs. Raises WrongResult if the configuration does not write an element."""
-        outputs = self._run(POISONS[0])
-        unwritten = self._unwritten(outputs, POISONS[0])
-        if any(map(np.any, unwritten.values())):  # or the answers equal the poison by chance
-            again = self._unwritten(self._run(POISONS[1]), POISONS[1])
-            for name, mask in unwritten.items():
-                if np.any(both := mask & again[name]):
-                    index = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(both)), outputs[name].shape))
-                    raise WrongResult(f"{name}[{index}] is not written; write every element, or say role: inout")
-        return outputs
-
-    def _run(self, poison: int) -> Arrays:
-        for argument, buffer in self._arrays.values():
-            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
-            self._device.fill(buffer.whole, guard, buffer.nbytes + 2 * GUARD)
-            if argument.zeroed == "once":
-                self._device.zero(buffer)
-            if argument.role in ("in", "inout"):
-                self._placer.place(self._contents[argument.name], buffer)
-        self._images.fill()
-        self._call()
-        self._images.collect()
-        self._device.synchronize()
-        for argument, buffer in self._arrays.values():
-            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
-            check_guards(self._device, argument.name, buffer, guard)
-            if argument.role == "in":
-                self._check_unchanged(argument.name, buffer)
-        outputs = {n: self._empty(a) for n, (a, _) in self._arrays.items() if a.role in ("out", "inout")}
-        for name, data in outputs.items():
-            self._device.read(self._arrays[name][1].handle, data)
-        return outputs
-
-    def _empty(self, argument: Argument) -> Array:
-        return np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
-
-    def _unwritten(self, outputs: Arrays, poison: int) -> dict[str, Array]:
-        """Which elements of each write-only output still hold the poison."""
-        return {
-            name: (data.reshape(-1).view(np.uint8).reshape(data.size, -1) == poison).all(axis=1)
-            for name, data in outputs.items()
-            if self._arrays[name][0].role == "out"
-        }
-
-    def _check_unchanged(self, name: str, buffer: Buffer) -> None:
-        for start, part in self._contents[name].parts():
-            actual = np.empty_like(part)
-            self._device.read(buffer.handle, actual, start * part.itemsize)
-            if actual.tobytes() != part.tobytes():
-                raise WrongResult(f"writes into {name}, which it may only read")
