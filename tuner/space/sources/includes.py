@@ -224,7 +224,8 @@ def _inlined(
 def without_comments(text: str) -> str:
     """C source without comments, blank lines, trailing spaces and #line directives. String literals are unchanged."""
     code = _COMMENT.sub(lambda match: match[1] or " ", text)
-    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
+    lines = code.splitlines()
+    return "\n".join([bare for line in lines if (bare := line.rstrip()) and not line.startswith("#line ")])
 
 
 @functools.lru_cache(maxsize=MOST_CACHED)
