@@ -217,7 +217,7 @@ def test_a_model_of_other_code_or_another_device_is_not_taken() -> None:
 
 def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_counts() -> None:
     """At the small sizes of a grid, either way may be the shorter one for the device alone."""
-    shapes = [(m, n, k) for m in (64, 128, 256) for n in (64, 160, 512) for k in (64, 256)] + [(4096, 4096, 4096)]
+    shapes = [(m, n, 64) for m in (64, 128, 256) for n in (64, 160, 512)] + [(4096, 4096, 4096)]
     ways = {}
     for kernel_us, library_us in ((1, 1), (20, 40), (40, 20)):
         of = table("hgemm", host=HostTimes(kernel_us / 1e3, library_us / 1e3))
@@ -231,12 +231,12 @@ def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_t
     """A CUDA graph of such calls would wait for the device alone."""
     device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04))
     ways = {}
-    for shape in ((100, 1000, 8192), (128, 2048, 4096)):
+    for shape in ((100, 1000, 8192), (128, 2048, 4096), (128, 2048, 2048)):
         assert first(device, *shape).space is None
         sizes = dict(zip("MNK", shape, strict=True)) | {"batch": 1}
         kernel, library = (table("hgemm", library=each).shortest_ms(sizes) or 0.0 for each in (False, True))
-        ways[kernel / library > 1.4] = first(saving, *shape).space is None
-    assert ways == {True: True, False: False}
+        ways[round(kernel / library, 1)] = first(saving, *shape).space is None
+    assert ways == {1.6: True, 1.2: True, 1.0: False}
 
 
 def test_float32_by_tensor_cores_is_compared_with_float32_by_the_times_of_both() -> None:
