@@ -38,9 +38,9 @@ from tuner.store.time_table import StoredTable
 NO_BINARIES = Binaries()
 SHORT_MS = 0.03  # a shorter kernel may end before the host has enqueued the next one
 # Times the library's time on the device: a longer kernel does not win by what the host saves, because programs that
-# capture calls in a CUDA graph wait for the device alone. Both times are cautious, so that up to 1.1 a kernel is expected
-# to take no longer. Of 156 short kernels that were predicted to take up to 1.1 times as long, 9 were below 0.97 x as fast
-# as torch in fact, of 126 up to 1.25 times, 24 (H200, 16 bit, 182 sizes without times, four types and layouts).
+# capture calls in a CUDA graph wait for the device alone. Both times are cautious, so that a kernel within 1.1 is
+# expected to take no longer. Of 156 short kernels that were predicted to take up to 1.1 times as long, 9 were below
+# 0.97 x as fast as torch in fact; of 126 up to 1.25 times, 24 (H200, 16 bit, 182 sizes without times, NN and NT).
 LONGEST = 1.1
 NEAR = 0.1  # distance of sizes; this device's times within it precede a sibling's if no time model is trusted
 

@@ -27,8 +27,8 @@ DEVIATION, NOISE = 0.3, 0.05  # standard deviations of the log residuals and of 
 MOST_RESIDUAL = 0.7  # log residuals of kernels are clipped to this magnitude
 # Shares by which a kernel must be predicted to beat the library, of which cross-validation chooses one. With 0.03 in
 # place of 0, the signs of `risks` and LIBRARY_PENALTY, no choice was over 3 % slower than the library, in place of 25
-# of 1,335 at held-out sizes of gemm16 and gemm16_nt, and choices were 3 % slower on average. At fresh sizes 0.03 was less than
-# it seemed: one kernel in eighty, predicted to win by 0.1 %, took 10 % longer than the library.
+# of 1,335 at held-out sizes of gemm16 and gemm16_nt, and choices were 3 % slower on average. At fresh sizes 0.03 was
+# too little: one kernel in eighty, predicted to win by 0.1 %, took 10 % longer than the library.
 CAUTIONS = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # The choice of caution adds to the mean regret LOSS_WEIGHT x the share of sizes more than LOSS slower than the library.
 LOSS, LOSS_WEIGHT = 0.03, 0.1

@@ -14,8 +14,8 @@ DISTANCE_PENALTY = 0.1  # for a kernel without any training size nearby; in prop
 # are dense: a kernel is not chosen in place of the library far from where it was measured.
 LIBRARY_PENALTY = 0.3
 # Factor on the time if even the nearest training size is less similar than LEAST_NEAR: there, the sum of cost terms
-# may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7 times as
-# long as the library, where it was predicted to take half.
+# may be wrong by as much. With 0.15 in place of 0.3, two of 182 fresh sizes got a kernel that took 1.45 and 1.7 times
+# as long as the library, where it was predicted to take half.
 STRANGE, LEAST_NEAR = 3.0, 0.3
 # By how much a time is longer per unit of the expected prediction error; that of the library is shorter by as much. So
 # a kernel is chosen only where it is faster by a pessimistic prediction than the library by an optimistic one.
