@@ -15,6 +15,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,13 +35,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="+", type=Path)
     parser.add_argument("--most", type=int, nargs="+", metavar="N", help="configurations of each call, by side")
+    parser.add_argument("--arguments", default="", metavar="WORDS", help="what each script gets as its arguments")
     parser.add_argument("--limit", type=float, default=600, help="seconds for a script on one side (%(default)s)")
     parser.add_argument("--replace", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"),
                         help="a change of each script, such as a smaller size")  # fmt: skip
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        run(options.side, options.scripts[0], most_of(options.side, options.most))
+        run(options.side, options.scripts[0], most_of(options.side, options.most), shlex.split(options.arguments))
         return
     print("| script | call | side | configurations | failed | seconds | per second | from first to last | best (ms) |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -60,6 +62,7 @@ def measured(script: Path, side: str, options: argparse.Namespace) -> list[str]:
         copy.write_text(text)
         command = [sys.executable, str(Path(__file__).resolve()), "--side", side, copy.name]
         command += ["--most", *map(str, options.most)] if options.most else []
+        command += [f"--arguments={options.arguments}"]
         caches = {"TUNER_CACHE": f"{state}/cache", "POCL_CACHE_DIR": f"{state}/pocl"}
         variables = {**os.environ, "TUNER_STATE": state, **caches}  # nothing is resumed, and nothing is built
         try:
@@ -95,7 +98,7 @@ def most_of(side: str, most: Sequence[int] | None) -> int | None:
     return most[min(SIDES.index(side), len(most) - 1)] if most else None
 
 
-def run(side: str, script: Path, most: int | None) -> None:
+def run(side: str, script: Path, most: int | None, arguments: Sequence[str]) -> None:
     """Run a script in this process, and print a line for each call of `tune_kernel`."""
     import kernel_tuner
     from kernel_tuner import interface
@@ -106,11 +109,11 @@ def run(side: str, script: Path, most: int | None) -> None:
         replacement.replace()
     tune_kernel = kernel_tuner.tune_kernel
 
-    def counted(*arguments: Any, **keywords: Any) -> Any:
+    def counted(*positional: Any, **keywords: Any) -> Any:
         if most is not None:
             keywords |= {"strategy": "random_sample", "strategy_options": {"max_fevals": most}}
         began = time.perf_counter()
-        rows, env = tune_kernel(*arguments, **keywords)
+        rows, env = tune_kernel(*positional, **keywords)
         seconds = time.perf_counter() - began
         right = [row["time"] for row in rows if "__error__" not in row]
         call: dict[str, Any] = {"rows": len(rows), "failed": failures(rows), "seconds": seconds}
@@ -119,7 +122,7 @@ def run(side: str, script: Path, most: int | None) -> None:
         return rows, env
 
     kernel_tuner.tune_kernel = interface.tune_kernel = counted
-    sys.argv[:] = [script.name]
+    sys.argv[:] = [script.name, *arguments]
     sys.path[0] = str(Path.cwd())
     try:
         runpy.run_path(script.name, run_name="__main__")
