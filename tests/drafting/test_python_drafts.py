@@ -347,3 +347,52 @@ def test_what_the_host_computes_is_followed_to_the_launch(tmp_path: Path) -> Non
     blocks = yaml.safe_load(drafted(tmp_path, COMPUTED.replace("torch.empty(n_rows,", "torch.empty((n_rows, block),")))
     assert "BN" in blocks["operation"]["sizes"]  # a shape depends on it, so it cannot be tuned
     assert "BN" not in blocks["parameters"]
+
+
+MOVED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def turned(OUT, X, S, s0, s1, t0, t1, t2, kept, wide, scale, B: tl.constexpr, LONG: tl.constexpr, BM: tl.constexpr):
+    rows = wide - (tl.program_id(0) + 1) * BM + tl.arange(0, BM)
+    x = tl.load(X + rows[:, None] * s0 + tl.arange(0, BM)[None, :] * s1)
+    block = tl.make_block_ptr(base=S + tl.program_id(1) * t0, shape=(LONG, 16), strides=(t1, t2), offsets=(0, 0),
+                              block_shape=(BM, 16), order=(1, 0))
+    y = tl.exp(tl.dot(x * scale, tl.load(block)))
+    tl.store(OUT + rows[:, None] * 16 + tl.arange(0, 16)[None, :], y.to(tl.int8))
+
+
+def run(x, s):
+    rows, _ = x.shape
+    out = torch.empty(rows, 16, dtype=torch.int8)
+    turned[unknown(x)](out, x, s, *strides(x, s), scale=0.5)
+"""
+
+
+def test_numbers_in_addresses_are_whole_and_likely_strides_and_tolerances_are_named(tmp_path: Path) -> None:
+    text = drafted(tmp_path, MOVED)
+    data = yaml.safe_load(text)
+    arguments = {each["name"]: each for each in data["operation"]["arguments"]}
+    assert {name: arguments[name].get("value") for name in ("s0", "s1", "t0", "t1", "t2", "kept", "wide")} == {
+        "s0": "stride(X, 0)",
+        "s1": "stride(X, 1)",
+        "t0": "stride(S, 0)",
+        "t1": "stride(S, 1)",
+        "t2": "stride(S, 2)",
+        "kept": 1,
+        "wide": None,
+    }
+    assert 'value: "stride(X, 0)"}  # ? of which axis of X?' in text
+    assert "kept, dtype: int32, value: 1}  # the kernel does not read it" in text
+    assert {name: each["dtype"] for name, each in arguments.items() if each["dtype"] != "int32"} == {
+        "OUT": "int8", "X": "real", "S": "real", "scale": "float32",
+    }  # fmt: skip
+    assert (arguments["X"]["shape"], len(arguments["S"]["shape"])) == (["rows", "x_1"], 3)
+    assert set(data["operation"]["sizes"]) == {"wide", "LONG", "rows", "x_1"}
+    assert (data["operation"]["options"], data["derived"]) == ({"scale": 0.5}, {"B": 1})
+    tolerances = re.findall(r"^  # tolerance: (.*?)    # if ", text, re.MULTILINE)
+    assert tolerances == ["1e-3", "{rtol: 64 * epsilon}", "{OUT: 1}"]
+    assert "TF32" not in drafted(tmp_path, MOVED.replace("load(block))", "load(block), input_precision='ieee')"))

@@ -134,8 +134,23 @@ def test_a_wrong_result_names_its_first_element_and_dumps_no_array(tune: Tune, t
     body = COPY + "y[3] = y[9] = y[4] = 5.5f;"
     done = tune(kernel(tmp_path, "c", "float32", body, tolerance={"rtol": 1e-3, "wrong": 0.02}), "100")
     assert done.status == 1
-    assert "y[3] = 5.5, 3 expected; 3 of 100 elements are off by more than 0.001 |answer|; 2 may be" in done.err
+    told = "3 of 100 elements are off by more than 0.001 |answer|, by up to 833 times that; 2 may be"
+    assert f"y[3] = 5.5, 3 expected; {told}" in done.err
     assert "array" not in done.err
+
+
+def test_a_wrong_result_tells_how_far_its_elements_are_off(tune: Tune, tmp_path: Path) -> None:
+    def told(dtype: str, body: str, **more: Any) -> str:
+        folder = tmp_path / f"{dtype}{len([*tmp_path.iterdir()])}"
+        folder.mkdir()
+        arguments = vectors(dtype, "permutation")
+        return tune(kernel(folder, "c", dtype, COPY + body, arguments=arguments, **more), "100").err
+
+    body = "y[3] += 1; y[90] += 2;"
+    assert "2 of 100 elements are off by more than 0, by up to 2\n" in told("int32", body)
+    assert "2 of 100 elements are off by more than 9.4e-05, by up to 2\n" in told("float32", body)
+    assert "elements are off" not in told("int32", body, tolerance=2)  # what is told may be declared
+    assert "2 of 100 elements are off by more than 9.4e-05\n" in told("float32", "y[3] += 1; y[90] = NAN;")
 
 
 def test_the_error_of_a_relative_tolerance_is_counted_in_bounds(host: Device, tmp_path: Path) -> None:

@@ -144,6 +144,15 @@ def test_an_edited_operation_in_another_folder_is_seen(tmp_path: Path) -> None:
     assert catalog.load(str(tmp_path / "own/space.yaml")).operation.options["alpha"] == 3.0
 
 
+def test_a_number_with_an_exponent_needs_no_point(tmp_path: Path) -> None:
+    operation = (ROOT / "spaces/sgemm/operation.yaml").read_text().replace("alpha: 1.0", "alpha: -1e-12")
+    (tmp_path / "operation.yaml").write_text(operation)
+    text = SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "operation.yaml").replace("[1, 2, 0]", "[1, 2e+0]")
+    (tmp_path / "space.yaml").write_text(text)
+    space = catalog.load(str(tmp_path / "space.yaml"))
+    assert (space.operation.options["alpha"], space.parameters["block_size_y"]) == (-1e-12, (1, 2.0))
+
+
 def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) -> None:
     operation = (ROOT / "spaces/sgemm/operation.yaml").read_text().replace("role: inout", "role: output")
     (tmp_path / "operation.yaml").write_text(operation)

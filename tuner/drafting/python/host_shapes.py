@@ -43,7 +43,7 @@ class HostShapes:
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and (array := _shape_of(value)) is not None:
-            self._shapes.setdefault(array, target.elts)
+            self._shapes.setdefault(array, [_named(each, array, axis) for axis, each in enumerate(target.elts)])
         elif isinstance(target, ast.Name) and (extent := _extent_of(value)) is not None:
             self._axes.setdefault(extent[0], {}).setdefault(extent[1], target)
         elif isinstance(target, ast.Name) and isinstance(value, ast.Name):
@@ -151,6 +151,12 @@ class HostShapes:
         for array in self._arrays.values():
             for word in self.shape(array) or self.likely_shape(array) or ():
                 yield from sorted(names_in(ast.parse(word)))
+
+
+def _named(extent: ast.expr, array: str, axis: int) -> ast.expr:
+    """An extent of `rows, _ = x.shape`, where `_` is the extent `x_1`."""
+    is_named = not isinstance(extent, ast.Name) or extent.id.strip("_")
+    return extent if is_named or not array.isidentifier() else ast.Name(f"{array}_{axis}")
 
 
 def _shape_of(node: ast.expr) -> str | None:

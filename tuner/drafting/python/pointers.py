@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from tuner.drafting.python.syntax import last_word
+from tuner.drafting.python.syntax import last_word, names_in
 
 _READS = ("load", "load_tensor_descriptor")
 _WRITES = ("store", "store_tensor_descriptor")
 # Functions whose result is an address if an argument is.
 _KEEPING = ("to", "where", "minimum", "maximum", "multiple_of", "max_contiguous", "broadcast_to", "expand_dims")
+_BLOCKS, _BLOCK = ("make_block_ptr", "make_tensor_descriptor"), ("base", "shape", "strides")  # their first arguments
 _MAKERS = ("make_block_ptr", "make_tensor_descriptor", "advance", "cast", "multiple_of", "max_contiguous")
 
 
@@ -29,6 +30,7 @@ class Pointers:
         self.read, self.written, self.passed, self.accumulated = set[str](), set[str](), set[str](), set[str]()
         self.indices = set[str]()  # what they hold is a part of addresses
         self.addressing = set[str]()  # all names that addresses read
+        self.factors: dict[str, str] = {}  # those by which indices are multiplied, as strides are: of which array
         for node in ast.walk(function):
             if isinstance(node, ast.Call):
                 self._call(node)
@@ -62,14 +64,29 @@ class Pointers:
             self.read |= found
             self.written |= found
             self.accumulated |= found
+        elif name in _BLOCKS:
+            self._block(call)
         elif name not in _MAKERS and isinstance(call.func, ast.Name):
             for each in call.args:
                 self.passed |= self._begins(each)
+
+    def _block(self, call: ast.Call) -> None:
+        """What a pointer to a block, or a descriptor, is made of."""
+        given: dict[str | None, ast.expr] = dict(zip(_BLOCK, call.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in call.keywords}
+        if (base := given.get("base")) is None:
+            return
+        self._loaded(base)
+        strides = names_in(*(given[name] for name in ("strides",) if name in given))
+        self.addressing |= strides | names_in(*(given[name] for name in ("shape",) if name in given))
+        for array in sorted(self._begins(base)):
+            self.factors |= {name: array for name in strides if name not in self.factors}
 
     def _loaded(self, address: ast.expr) -> set[str]:
         """The parameters from which numbers in an address are loaded. What other functions make of numbers, as argmax
         does, is no part of an address by itself."""
         found, known, queue = set[str](), set[str](), list[ast.AST]([address])
+        arrays = sorted(self._begins(address))
         while queue:
             match node := queue.pop():
                 case ast.Name(id=name) if name not in known:
@@ -80,6 +97,11 @@ class Pointers:
                 case ast.Call(func=ast.Attribute(attr="load") | ast.Name(id="load"), args=[first, *_]):
                     found |= self._begins(first)
                     queue.append(first)
+                case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                    for each in (left, right):
+                        if isinstance(each, ast.Name) and arrays:
+                            self.factors.setdefault(each.id, arrays[0])
+                    queue += [left, right]
                 case ast.BinOp() | ast.UnaryOp() | ast.IfExp() | ast.Subscript():
                     queue += ast.iter_child_nodes(node)
         self.addressing |= known

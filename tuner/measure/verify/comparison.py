@@ -53,13 +53,14 @@ class Tally:
     """Counts the wrong elements of one output, chunk by chunk.
 
     wrong: elements whose error exceeds their bound, or that are unwritten. unwritten: elements that still hold the
-    poison. worst: as in `Verdict.of`. first: the index of the first wrong element, or -1.
+    poison. worst: as in `Verdict.of`. first: the index of the first wrong element, or -1. most: the largest error of a
+    wrong element, in multiples of its bound if bounds differ between elements; not finite if an error is.
     """
 
     def __init__(self, bound: Bound, count: int) -> None:
         self._bound, self._most = bound, bound.most_wrong(count)
         self.wrong = self.unwritten = 0
-        self.worst, self.first = 0.0, -1
+        self.worst, self.most, self.first = 0.0, 0.0, -1
 
     @property
     def is_right(self) -> bool:
@@ -83,13 +84,15 @@ class Tally:
             self.wrong += int(right.size - np.count_nonzero(right))
             self.unwritten += int(np.count_nonzero(unwritten))
         if not self._bound.is_uniform:
-            error = np.divide(error, limits, out=np.zeros_like(error), where=right & (error > 0))
+            error = np.divide(error, limits, out=np.zeros_like(error), where=error != 0)
         self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
+        if self.wrong:
+            self.most = float(np.max(error, initial=self.most, where=~right))  # NaN if one is
 
     def include(self, other: Tally) -> None:
         """Add what another tally of the same output has counted, in elements that come later."""
         self.wrong, self.unwritten = self.wrong + other.wrong, self.unwritten + other.unwritten
-        self.worst = max(self.worst, other.worst)
+        self.worst, self.most = max(self.worst, other.worst), float(np.maximum(self.most, other.most))
         self.first = other.first if self.first < 0 else self.first
 
 
@@ -113,7 +116,7 @@ def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison:
     what = _difference(element_name(name, first, answer.shape), actual_first, right[0])
     raise WrongResult(
         f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
-        f"{_excess(tally, bound, output.size)}",
+        f"{_most(tally, bound)}{_excess(tally, bound, output.size)}",
         "not a number" if np.isnan(actual_first[0]) else None,  # possibly not written: outputs begin as NaN
     )
 
@@ -122,6 +125,13 @@ def element_name(name: str, number: int, shape: tuple[int, ...]) -> str:
     """`y[3, 0]`: the name of the element with this number in row-major order."""
     index = ", ".join(str(int(i)) for i in np.unravel_index(number, shape))
     return f"{name}[{index}]" if index else name
+
+
+def _most(tally: Tally, bound: Bound) -> str:
+    """How far the wrong elements are off, from which a reader tells errors of rounding from wrong numbers."""
+    if not np.isfinite(tally.most):
+        return ""
+    return f", by up to {tally.most:.3g}{'' if bound.is_uniform else ' times that'}"
 
 
 def _excess(tally: Tally, bound: Bound, count: int) -> str:

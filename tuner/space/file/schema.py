@@ -7,7 +7,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    FiniteFloat,
     WithJsonSchema,
     create_model,
 )
@@ -32,6 +31,7 @@ from tuner.space.file.value_types import (
     KindName,
     LanguageName,
     MutantName,
+    Number,
     Option,
     Python,
     Reference,
@@ -153,7 +153,7 @@ class OperationModel(StrictModel):
     """What a kernel computes; several spaces may share one."""
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
-    options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
+    options: dict[Identifier, Number] = Field({}, description="name: default; set at launch")
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; divided by `grid_divisors`")
     arguments: Arguments = Field(min_length=1, description="of the kernel, in its order")
