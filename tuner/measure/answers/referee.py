@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from tuner.space.expressions import cases
 from tuner.space.expressions.cases import Cases
 from tuner.space.instance import Instance, checked
 from tuner.space.texts import config_text
-from tuner.space.values import python_function
+from tuner.space.values import copies, python_function
 from tuner.space.values.elements import ON_DEVICE_BYTES, Elements, Held, held
 from tuner.space.values.forms import (
     ConfigReference,
@@ -98,8 +97,7 @@ class Referee:
             # Function objects are called where they are, which is in another process.
             filled = python_calls.filled(op, scope, seed, FunctionObject)
             filled |= self.device.isolation.run(lambda: python_calls.filled(op, scope, seed, PythonFunction))
-        flat = [np.ascontiguousarray(data).reshape(-1) for data in filled.values()]
-        checksum = np.array([zlib.crc32(data.view(np.uint8).data) for data in flat])
+        checksum = np.array([copies.checksum(data) for data in filled.values()])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
                 f"{self.space.operation_origin}: fill: {', '.join(filled)}: other contents for the same generator; "
