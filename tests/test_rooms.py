@@ -66,7 +66,7 @@ IMPORTERS = {
     "sqlalchemy": ("tuning/ledger/", "exchange/exports/trials.py"),
     "threadpoolctl": ("search/pool_gp.py",),
     "torch": ("torch/",),
-    "triton": ("devices/cuda/triton/program.py",),
+    "triton": ("devices/cuda/triton/program.py", "devices/cuda/triton/shared_memory.py"),
     "vl_convert": ("report/pages/vega.py",),
     "yaml": ("space/file/yamlfile.py", "exchange/interop/t1.py"),
 }

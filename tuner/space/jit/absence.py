@@ -7,6 +7,8 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tuner.space.jit import part
+
 
 @dataclass(frozen=True)
 class Absent:
@@ -24,12 +26,9 @@ class Absent:
 def absent(node: ast.FunctionDef) -> Absent:
     """What of a kernel may be left out."""
     tested = dict(_tested(node))
-    names = frozenset(each.arg for each in (*node.args.args, *node.args.kwonlyargs))
-    constants = {
-        a.arg
-        for a in (*node.args.args, *node.args.kwonlyargs)
-        if a.annotation is not None and "constexpr" in ast.unparse(a.annotation)
-    }
+    arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    names = frozenset(each.arg for each in arguments)
+    constants = {each.arg for each in arguments if part.is_constexpr(each)}
     flags = {*tested, *constants}
     outside = set(_outside(node.body, flags))
     inside: dict[str, set[str]] = {}

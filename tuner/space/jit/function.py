@@ -82,7 +82,7 @@ def _function(node: ast.FunctionDef) -> JitFunction:
         tuple(
             JitParameter(
                 a.arg,
-                a.annotation is not None and "constexpr" in ast.unparse(a.annotation),
+                part.is_constexpr(a),
                 None if default is MISSING and a.arg in without else default,
                 (
                     not {a.arg, position} & unspecialised,

@@ -63,6 +63,11 @@ def is_jit(decorator: ast.expr) -> bool:
     return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "jit"
 
 
+def is_constexpr(argument: ast.arg) -> bool:
+    """Whether an argument is a constant of the compiler: `BLOCK: tl.constexpr`."""
+    return argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+
+
 def names_read(function: ast.FunctionDef) -> set[str]:
     """The names that the body of a function reads from outside of it."""
     return _read(ast.Module([ast.FunctionDef(**{**vars(function), "decorator_list": []})], []), "")

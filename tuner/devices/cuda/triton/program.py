@@ -1,4 +1,4 @@
-"""The program that compiles kernels with Triton, one request per line; no other module imports Triton.
+"""The program that compiles kernels with Triton, one request per line; beside `shared_memory`, no other module imports it.
 
 It runs as a script, without tuner; compile workers, which are forked with Triton imported, use `in_fork` alone. Each
 kernel is compiled in a fork, so that a crash costs only that kernel, and what one file defines never reaches another.
@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 if __package__:
-    from tuner.devices.cuda.triton import python_modules
+    from tuner.devices.cuda.triton import python_modules, shared_memory
 else:  # a script, beside which it is
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     python_modules = importlib.import_module("python_modules")
+    shared_memory = importlib.import_module("shared_memory")
 
 IDLE_SECONDS = 120  # after which the program ends, since it holds some hundred MB
 MOST_OUTPUT = 100_000  # characters of what a compilation prints
@@ -160,7 +161,7 @@ def compiled(request: Json, folder: str) -> Json:
         return build(request, folder)
     except MemoryError:
         return {"trouble": "memory"}
-    except TooMuchSharedMemory as error:
+    except shared_memory.TooMuchSharedMemory as error:
         return {"shared": error.needed}
     except OSError as error:
         return {"trouble": error.strerror or str(error), "number": error.errno}
@@ -191,9 +192,7 @@ def build(request: Json, folder: str) -> Json:
     from triton.compiler import ASTSource
     from triton.runtime.jit import JITFunction
 
-    lift_limit(
-        resource.RLIMIT_AS
-    )  # a module beside the kernel may ask a GPU's driver, which reserves a lot of addresses
+    lift_limit(resource.RLIMIT_AS)  # a module beside the kernel may ask a GPU's driver, which reserves many addresses
     function = getattr(python_modules.loaded(request, folder), request["function"])
     limit_memory(request)
     while not isinstance(function, JITFunction) and hasattr(function, "fn"):
@@ -211,7 +210,7 @@ def build(request: Json, folder: str) -> Json:
     source = ASTSource(function, signature, constants, attributes)
     # For the key of a build in its own cache, which is empty here, Triton reads 400 MB: its library.
     triton.runtime.cache.triton_key = lambda: triton.__version__
-    triton.knobs.runtime.add_stages_inspection_hook = functools.partial(check_shared_memory, request["shared"])
+    triton.knobs.runtime.add_stages_inspection_hook = functools.partial(shared_memory.check, request["shared"])
     made = triton.compile(source, target=GPUTarget("cuda", request["capability"], 32), options=request["options"])
     about = made.metadata._asdict()
     own = os.path.join(folder, os.path.basename(request["file"]))
@@ -224,49 +223,6 @@ def build(request: Json, folder: str) -> Json:
             python_modules.files_of(function, os.path.dirname(os.path.abspath(triton.__file__)), set()) - {own}
         ),
     }
-
-
-class TooMuchSharedMemory(Exception):
-    """A block of the kernel does not fit a GPU; `needed` are the bytes of shared memory that it needs."""
-
-    def __init__(self, needed: int) -> None:
-        self.needed = needed
-
-
-def check_shared_memory(most: int | None, backend: Any, stages: Json, options: Any, language: Any, arch: int) -> None:
-    """Have a compilation that needs over `most` bytes end with TooMuchSharedMemory before the stages that take long."""
-    make = stages.get("llir")
-    if make is None or most is None:
-        return
-
-    def checked(module: Any, metadata: Json) -> Any:
-        with contextlib.suppress(AttributeError, TypeError, RuntimeError):  # the whole compilation tells it, too
-            if (needed := shared_memory(module, options, arch)) > most:
-                raise TooMuchSharedMemory(needed)
-        return make(module, metadata)
-
-    stages["llir"] = checked
-
-
-def shared_memory(module: Any, options: Any, arch: int) -> int:
-    """The bytes of shared memory that a module needs, by the first passes of the stage that follows, on a copy."""
-    from triton._C.libtriton import ir, nvidia, passes
-    from triton.backends.nvidia.compiler import get_ptx_version_from_options
-
-    with tempfile.NamedTemporaryFile("w", suffix=".ttgir") as file:
-        file.write(str(module))
-        file.flush()
-        copy = ir.parse_mlir_module(file.name, module.context)
-    manager = ir.pass_manager(module.context)
-    passes.ttgpuir.add_combine_tensor_select_and_if(manager)
-    passes.ttgpuir.add_allocate_warp_groups(manager)
-    passes.convert.add_scf_to_cf(manager)
-    passes.gluon.add_inliner(manager)
-    version = get_ptx_version_from_options(options, arch)
-    nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, arch, version)
-    manager.run(copy, "shared_memory")
-    found: int = copy.get_int_attr("ttg.shared")
-    return found
 
 
 def value_of(value: Any) -> Any:
