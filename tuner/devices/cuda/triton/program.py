@@ -1,4 +1,4 @@
-"""The program that compiles kernels with Triton, one request per line; beside `shared_memory`, no other module imports it.
+"""The program that compiles kernels with Triton, one request per line; with `shared_memory`, it alone imports Triton.
 
 It runs as a script, without tuner; compile workers, which are forked with Triton imported, use `in_fork` alone. Each
 kernel is compiled in a fork, so that a crash costs only that kernel, and what one file defines never reaches another.
