@@ -152,6 +152,8 @@ def _normal(dtype: DType, key: int, index: Array) -> Array:
 class Drawn(Elements):
     """An array of randomly drawn elements; real and imaginary parts of a complex array are drawn separately."""
 
+    in_threads = True
+
     def __init__(self, draw: Draw, dtype: DType, shape: tuple[int, ...], key: int) -> None:
         self.draw, self.key, self.shape, self.dtype = draw, key, shape, dtype.numpy
         self.part_dtype = DTYPES[dtype.part] if dtype.part else dtype

@@ -12,6 +12,7 @@ import numpy as np
 
 from tuner.space import dtypes
 from tuner.space.dtypes import DType
+from tuner.space.values import threads
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ON_DEVICE_BYTES = 1 << 24  # arrays of at least this many bytes are drawn on the device, never whole on the host
@@ -23,6 +24,7 @@ class Elements(ABC):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    in_threads = False  # whether several threads may compute parts at once
 
     @property
     def size(self) -> int:
@@ -62,13 +64,23 @@ class Elements(ABC):
     def array(self, dtype: np.dtype[Any] | None = None) -> Array:
         """All elements on the host, converted to `dtype` if given."""
         whole = np.empty(self.size, dtype or self.dtype)
-        for start, part in self.parts():
-            whole[start : start + part.size] = part
+
+        def fill(start: int) -> None:
+            whole[start : start + BLOCK] = self.part(start, min(start + BLOCK, self.size))
+
+        starts = range(0, self.size, BLOCK)
+        if self.in_threads and self.nbytes >= threads.LARGE:
+            threads.mapped(fill, starts)
+        else:
+            for start in starts:
+                fill(start)
         return whole.reshape(self.shape)
 
 
 class Held(Elements):
     """The elements of an array in host memory."""
+
+    in_threads = True
 
     def __init__(self, array: Array) -> None:
         self._flat, self.shape, self.dtype = np.ascontiguousarray(array).reshape(-1), array.shape, array.dtype

@@ -52,6 +52,7 @@ class Rounded(Elements):
 
     def __init__(self, base: Elements, digits: int) -> None:
         self.base, self.digits, self.shape, self.dtype = base, digits, base.shape, base.dtype
+        self.in_threads = base.in_threads
 
     def part(self, start: int, stop: int) -> Array:
         return rounded(self.base.part(start, stop), self.element, self.digits)
