@@ -323,20 +323,32 @@ FUNCTION unsigned long digest_of(unsigned long word, long position) {
     return mixed(word ^ (unsigned long)(position + 1) * 0x9e3779b97f4a7c15ul);
 }
 
+// Adds the digests of the two 64-bit words in a word of 16 bytes to two sums, by halves.
+FUNCTION void add_digests(uint4 word, long position, unsigned int *low, unsigned int *high) {
+    const unsigned long a = digest_of((unsigned long)word.y << 32 | word.x, 2 * position);
+    const unsigned long b = digest_of((unsigned long)word.w << 32 | word.z, 2 * position + 1);
+    *low += (unsigned int)a + (unsigned int)b;
+    *high += (unsigned int)(a >> 32) + (unsigned int)(b >> 32);
+}
+
 #define THREADS 256 // of a block
 #define ROWS 16     // of threads whose sums are added first
 
 // Adds the digest of an array to its two counters. The digest is the sum of a hash of each 64-bit word and its position,
 // by halves modulo 2**32, so that it does not depend on the order of the threads. The hash is one-to-one for each
 // position: arrays that differ in one word always have different digests, others have equal ones by chance, once in 2**64.
-KERNEL void digest(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes) {
+// With `in_rows`, for processors, the words of a thread lie in a row, so that vector instructions read them.
+KERNEL void digest(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes, int in_rows) {
     unsigned int low = 0, high = 0;
-    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
-        const uint4 word = array[i];
-        const unsigned long a = digest_of((unsigned long)word.y << 32 | word.x, 2 * i);
-        const unsigned long b = digest_of((unsigned long)word.w << 32 | word.z, 2 * i + 1);
-        low += (unsigned int)a + (unsigned int)b;
-        high += (unsigned int)(a >> 32) + (unsigned int)(b >> 32);
+    if (in_rows) {
+        const long each = (WORDS(bytes) + STRIDE - 1) / STRIDE, from = FIRST * each;
+        for (long i = from; i < WORDS(bytes) && i < from + each; i++) {
+            add_digests(array[i], i, &low, &high);
+        }
+    } else {
+        for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+            add_digests(array[i], i, &low, &high);
+        }
     }
     for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
         const unsigned long a = digest_of(((GLOBAL const unsigned char *)array)[i], i);

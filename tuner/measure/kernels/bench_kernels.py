@@ -12,7 +12,8 @@ from tuner.measure.kernels.element_text import STORED
 from tuner.space.dtypes import DType
 
 _WORD = 16  # bytes that a thread loads at once
-_WORDS_DIGESTED = 4  # words that a thread has in a digest, at least: the fewer blocks, the fewer additions to a counter
+# Words that a thread has in a digest, at least: the fewer blocks, the fewer additions to a counter.
+_WORDS_DIGESTED, _WORDS_IN_A_ROW = 4, 64  # the latter on a processor
 _COUNTERS = 8  # per array
 _ROOM = 32  # least number of arrays that there are counters for
 
@@ -121,8 +122,10 @@ class BenchKernels:
         Arrays that differ in one 64-bit word always have different digests. If they differ in more, their digests are
         equal with a probability of 2**-64, as far as the hash of a word is random.
         """
-        arguments = [array.handle, *self._slot(name), np.int64(array.nbytes)]
-        return self._bind("digest", -(-array.nbytes // _WORDS_DIGESTED), arguments)
+        in_rows = self._device.on_processor
+        words = _WORDS_IN_A_ROW if in_rows else _WORDS_DIGESTED
+        arguments = [array.handle, *self._slot(name), np.int64(array.nbytes), np.int32(in_rows)]
+        return self._bind("digest", -(-array.nbytes // words), arguments)
 
     def clear(self) -> None:
         """Set all counters to 0."""
