@@ -21,6 +21,8 @@ from tuner.space.scope import Limits
 FOLDER = Path(__file__).parent / "cheats"
 SIZE, RUNS = 1000, 12  # of the vectors, and compared after those that are timed
 ENDLESS = "hang", "patched_library"  # in C
+DEVICES = {"c": "host", "cl": "opencl", "cu": "cuda"}  # by the suffix of cheats
+SPACES = "blend", "count", "faint", "rows"
 TRUE = "nothing"  # a cheat that is accepted, as it gains nothing
 
 
@@ -58,9 +60,14 @@ def judged(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("space", ["blend", "count", "faint"])
 @pytest.mark.parametrize(
-    ("suffix", "device"), [("c", "host"), ("cl", "opencl"), pytest.param("cu", "cuda", marks=pytest.mark.gpu)]
+    ("suffix", "device", "space"),
+    [
+        pytest.param(suffix, device, space, marks=[pytest.mark.gpu] if device == "cuda" else [])
+        for suffix, device in DEVICES.items()
+        for space in SPACES
+        if cheats(suffix, space)
+    ],
 )
 def test_cheats_are_refused_for_their_own_reasons_and_honest_twins_accepted(
     tmp_path: Path, suffix: str, device: str, space: str

@@ -78,6 +78,40 @@ def test_the_fastest_of_several_configurations_is_judged(tmp_path: Path) -> None
     assert (verdict.codes, verdict.config) == ([], {"chunk": 64})
 
 
+TWO_STEPS = """
+title: Twice, then one more
+operation:
+  sizes: {n: }
+  extent: [n]
+  arguments:
+    - {name: z, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: y, dtype: float32, shape: [n], role: scratch}
+    - {name: n, dtype: int32}
+  reference: 2 * x + 1
+languages: [c]
+parameters: {unused: [1, 2]}
+steps:
+  - {kernel: first, source: first.c, arguments: [y, x, n]}
+  - {kernel: last, source: last.c, arguments: [z, y, n]}
+"""
+FIRST = "void first(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }\n"
+LAST = "void last(float *z, const float *y, int n) { for (int i = 0; i < n; i++) z[i] = y[i] + 1; }\n"
+
+
+@pytest.mark.slow
+def test_one_text_takes_the_place_of_several_sources(tmp_path: Path) -> None:
+    space, whole, part = (tmp_path / name for name in ("two.yaml", "whole.c", "part.c"))
+    space.write_text(TWO_STEPS)
+    (tmp_path / "first.c").write_text(FIRST)
+    (tmp_path / "last.c").write_text(LAST)
+    whole.write_text(FIRST + LAST)
+    part.write_text(FIRST)
+    done = tuner.evaluate([whole, part, whole], space, 300, device="host", rounds=5, hidden=1, verify=2)
+    assert [verdict.codes for verdict in done.verdicts] == [[], ["signature"], []], done.verdicts
+    assert set(done.receipt["kernel"]) == {"first.c", "last.c"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

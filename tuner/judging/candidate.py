@@ -1,4 +1,4 @@
-"""A candidate: the text of a kernel, in place of the one that a space names."""
+"""A candidate: one text, in place of the sources that a space names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class CandidateText:
         return CandidateText(path, hashlib.sha256(snapshot.read(path)).hexdigest(), text)
 
     def space(self, space: Space) -> Space:
-        """`space` with this text in place of its kernel's. Raises RequestError if it is in another language."""
+        """`space` with this text, which has the kernels of all steps, in place of its own. Raises RequestError if it is
+        in another language."""
         common = [name for name in space.languages if self.path.suffix in LANGUAGES[name].suffixes]
         if not common:
             allowed = dict.fromkeys(suffix for name in space.languages for suffix in LANGUAGES[name].suffixes)
@@ -53,12 +54,11 @@ class CandidateText:
 
 
 def check(space: Space) -> None:
-    """Raise RequestError if a space has no place for one text, or none that a judge can time."""
+    """Raise RequestError if a space has no place for a text, or none that a judge can time."""
     reasons = {
         "its kernel is a function in a Python file": space.python_language is not None,
         "a program generates its source": space.generated is not None,
         "its kernel returns its own time": space.returns_time,
-        "it has several sources": len(space.sources) != 1,
         "it names no reference": space.operation.reference.kind == "none",
         "it takes images": any(getattr(a.kind, "name", "") == "image" for a in space.operation.arguments),
         "the shape of an array depends on the configuration": bool(

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tuner.devices import forkable_packages
@@ -81,10 +82,17 @@ class CandidateProcess:
         self._ask({"load": data})
         self._stop()
 
-    def run(self, places: Mapping[str, ArrayPlace], fill: Callable[[SharedMemory], object]) -> float:
-        """Launch once on arrays at `places`, which `fill` fills, and return the time in ms. Raises Refusal."""
+    def run(
+        self,
+        places: Mapping[str, ArrayPlace],
+        fill: Callable[[SharedMemory], object],
+        leading: Mapping[str, int] = MappingProxyType({}),
+    ) -> float:
+        """Launch once on arrays at `places`, which `fill` fills, and return the time in ms. `leading` are the leading
+        dimensions of arrays whose rows have padding. Raises Refusal."""
         self._go_on()
-        self._ask({"bind": {name: (place.offset, place.nbytes) for name, place in places.items()}})
+        bound = {name: (place.offset, place.nbytes) for name, place in places.items()}
+        self._ask({"bind": bound, "leading": dict(leading)})
         self._stop()
         fill(self.memory)
         self.check_stopped()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tuner.judging.comparison import ComparedRuns
 from tuner.judging.isolation import USER
-from tuner.judging.problem import ComparedRuns
 from tuner.judging.sanitizer import NOT_ASKED
-from tuner.judging.verdict import ACCEPTED, REFUSED, CandidateVerdict, Errors, JudgedTimes, Reason
+from tuner.judging.verdict import ACCEPTED, REFUSED, CandidateVerdict, Errors, JudgedTimes, Reason, Refusal
 
 if TYPE_CHECKING:
     from tuner.devices.program import Built
@@ -25,13 +26,14 @@ OUTSIDE = frozenset({"writes_input", "writes_outside"})
 class Entrant:
     """A candidate, or the space's own kernel, while it is judged.
 
-    `builds` are by the number of the problem, `compared` what its runs have shown at each. `reason` is set as soon as
-    it is refused.
+    `new_process` starts a process for it. `builds` are by the number of the problem, `compared` what its runs have
+    shown at each. `reason` is set as soon as it is refused.
     """
 
     name: str
     sha256: str
     space: Space
+    new_process: Callable[[], CandidateProcess]
     config: Config = field(default_factory=dict)
     contender: CandidateProcess | None = None
     builds: dict[int, Built] = field(default_factory=dict)
@@ -52,6 +54,22 @@ class Entrant:
     @property
     def runs(self) -> int:
         return sum(compared.runs for compared in self.compared.values())
+
+    def attempt(self, step: Callable[[Entrant], None]) -> None:
+        """Take a step if it is still in; refuse it if the step does."""
+        if self.is_in:
+            try:
+                step(self)
+            except Refusal as refusal:
+                self.refuse(refusal.reason)
+        if not self.is_in:
+            self.close()
+
+    def start(self) -> None:
+        """Start its process, in place of one that it may have. Raises EnvironmentTrouble."""
+        self.close()
+        self.contender = self.new_process()
+        self.isolation = self.contender.isolation
 
     def load(self, number: int) -> None:
         """Load the build for a problem. Raises Refusal."""

@@ -183,9 +183,10 @@ def evaluated(request: Request, noted: Callable[[str], None]) -> Verdicts:
         "sanitize": request.sanitize,
         "seed": seed,
     }
+    named = {(each.path, each.sha256): (each, own) for each, own in zip(candidates, spaces, strict=True)}
     asked = [
         {"name": str(each.path), "sha256": each.sha256, "space": launch_form.to_json(own)}
-        for each, own in zip(candidates, spaces, strict=True)
+        for each, own in named.values()  # one that is named twice is judged once
     ]
     shares = [asked[place :: len(names)] for place in range(len(names))]
     working = [(name, share) for name, share in zip(names, shares, strict=True) if share]

@@ -7,19 +7,20 @@ candidates, and its reply their verdicts.
 from __future__ import annotations
 
 import functools
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner import devices
 from tuner.errors import SpaceError
-from tuner.judging import memory, rounds, sanitizer
+from tuner.judging import hidden_sizes, memory, rounds, sanitizer
 from tuner.judging.builder import Builder
 from tuner.judging.contender import CandidateProcess
 from tuner.judging.entrant import Entrant
 from tuner.judging.isolation import hide_memory
-from tuner.judging.problem import JudgedProblem, check_precision, hidden
+from tuner.judging.knobs import KnobSearch
+from tuner.judging.problem import JudgedProblem
+from tuner.judging.timing import CandidateTiming
 from tuner.judging.verdict import Refusal
 from tuner.measure import turns
 from tuner.measure.answers import function_objects
@@ -37,15 +38,10 @@ from tuner.space.texts import config_text, size_text
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.judging.problem import DrawnSet
-    from tuner.space.config import Config
     from tuner.space.model import Space
 
 SETS = 2  # of inputs on which a candidate is verified at a size that it may know
-REFERENCE_SECONDS = 60.0  # for the answers of all rounds at one size, if they take long
-LEAST_ROUNDS = 5
 SEEDS = 1 << 29  # numbers of sets of inputs; the first is that of a search, in which integers are often 0
-TRIED_RUNS = 3  # of each configuration in a search, of which the first does not count
-DRAWS = 100  # of a configuration, for each that a search wants: most spaces have few that are valid
 
 
 def main() -> None:
@@ -81,17 +77,27 @@ class CandidateJudge:
         ]
         self._config = first_valid(space, told[0])
         self._told = [JudgedProblem(device, space, scope) for scope in told]
-        self._hidden = [JudgedProblem(device, space, scope) for scope in self._hidden_scopes(told)]
-        self._problems = [*self._told, *self._hidden]
-        self._size = max(memory.size_of(list(problem.arrays.values())) for problem in self._problems)
-        self._benches = [Bench(device, space, problem.scope) for problem in self._told]
+        hidden = [JudgedProblem(device, space, scope) for scope in self._hidden_scopes(told)]
+        self._problems = [*self._told, *hidden]
+        size = max(memory.size_of(problem.most_bytes) for problem in self._problems)
+        self._process = functools.partial(CandidateProcess, device, size, self._timeout)
         self._sets = {number: self._verifying(number) for number in range(len(self._problems))}
         self._builder = Builder(device, max(self._timeout, TIMEOUT))
+        self._knobs = KnobSearch(self._told[0], self._drawing(0), self._builder, device.place, self._chance)
         self._baseline = self._own_kernel()
-        self._cost = math.inf  # ms, of a launch that does nothing
-        self._empty = (
-            CandidateProcess(device, self._size, self._timeout, is_judged=False) if device.on_processor else None
-        )
+        self._timings = [
+            CandidateTiming(
+                device,
+                Bench(device, space, problem.scope),
+                problem,
+                number,
+                self._baseline,
+                self._drawing(number),
+                noted,
+            )
+            for number, problem in enumerate(self._told)
+        ]
+        self._empty = self._process(is_judged=False) if device.on_processor else None
 
     def about(self) -> dict[str, Any]:
         """The device, and what is fixed for all candidates."""
@@ -112,16 +118,20 @@ class CandidateJudge:
     def verdicts(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The verdicts on a group of candidates, which are timed in the same rounds."""
         entrants = [
-            Entrant(each["name"], each["sha256"], launch_form.from_json(each["space"]), config=self._config)
+            Entrant(
+                each["name"], each["sha256"], launch_form.from_json(each["space"]), self._process, config=self._config
+            )
             for each in candidates
         ]
         try:
             for entrant in entrants:
-                self._attempt(entrant, self._begin)
-            for number in range(len(self._told)):
-                self._time([entrant for entrant in entrants if entrant.is_in], number)
+                entrant.attempt(self._begin)
+            for number, timing in enumerate(self._timings):
+                if remaining := [entrant for entrant in entrants if entrant.is_in]:
+                    slowest = max(self._sets[number], key=lambda drawn: drawn.inputs.seconds)
+                    timing.time(remaining, self._task["rounds"], slowest, self._empty)
             for entrant in entrants:
-                self._attempt(entrant, self._end)
+                entrant.attempt(self._end)
             return {
                 "verdicts": [
                     entrant.verdict(self._baseline, self._device.on_processor).to_json() for entrant in entrants
@@ -131,22 +141,12 @@ class CandidateJudge:
             for entrant in entrants:
                 entrant.close()
 
-    def _attempt(self, entrant: Entrant, step: Callable[[Entrant], None]) -> None:
-        """Take a step with an entrant that is still in; refuse it if the step does."""
-        if entrant.is_in:
-            try:
-                step(entrant)
-            except Refusal as refusal:
-                entrant.refuse(refusal.reason)
-        if not entrant.is_in:
-            entrant.close()
-
     def _hidden_scopes(self, told: Sequence[Scope]) -> list[Scope]:
         """Sizes that candidates are not told, one of them with other options if there are any."""
         op, most, scopes = self._space.operation, self._task["hidden"], list[Scope]()
         for place, scope in enumerate(told):
             share = most // len(told) + (place < most % len(told))
-            for sizes in hidden(self._space, scope, self._config, share, self._chance):
+            for sizes in hidden_sizes.drawn(self._space, scope, self._config, share, self._chance):
                 scopes.append(op.scope(sizes, dict(scope.options), scope.language, scope.limits, dict(scope.types)))
         referee = Referee(self._device, self._space, ReferenceCache())
         base = scopes[-1] if scopes else told[0]
@@ -156,20 +156,32 @@ class CandidateJudge:
         return scopes
 
     def _verifying(self, number: int) -> list[DrawnSet]:
-        """The sets of inputs on which candidates are verified for a problem."""
+        """The sets of inputs on which candidates are verified for a problem, the last in padded rows if the kernel
+        takes leading dimensions."""
         problem = self._problems[number]
-        if number >= len(self._told):
-            return [problem.draw(self._seed())]
-        sets = [problem.draw(seed) for seed in (0, *(self._seed() for _ in range(SETS - 1)))]
-        return [*sets, problem.draw(0, with_also=True)] if self._space.operation.also is not None else sets
+        seeds = [0, *(self._seed() for _ in range(SETS - 1))] if number < len(self._told) else [self._seed()]
+        sets = [problem.draw(seed) for seed in seeds]
+        if number < len(self._told) and self._space.operation.also is not None:
+            sets.append(problem.draw(0, with_also=True))
+        return [*sets, problem.draw(self._seed(), padded=True)] if problem.has_padding else sets
 
     def _seed(self) -> int:
         return 1 + self._chance.randrange(SEEDS)
 
+    def _drawing(self, number: int) -> Callable[[], Iterator[DrawnSet]]:
+        """Draws sets of inputs for a problem that nobody has had."""
+
+        def drawn() -> Iterator[DrawnSet]:
+            while True:
+                yield self._problems[number].draw(self._seed())
+
+        return drawn
+
     def _own_kernel(self) -> Entrant:
         """The space's own kernel, verified as candidates are. Problems that it does not solve are left out."""
-        own = Entrant("baseline", "", self._space, self._config)
-        own.contender = CandidateProcess(self._device, self._size, self._timeout, is_judged=False)
+        own = Entrant("baseline", "", self._space, functools.partial(self._process, is_judged=False), self._config)
+        own.start()
+        assert own.contender is not None
         for number in list(self._sets):
             problem = self._problems[number]
             try:
@@ -187,10 +199,11 @@ class CandidateJudge:
         """Build, load and verify an entrant, for all problems. Raises Refusal."""
         self._noted(f"{entrant.name}: verifying")
         self._builder.check(entrant.space)
-        entrant.contender = CandidateProcess(self._device, self._size, self._timeout)
-        entrant.isolation = entrant.contender.isolation
+        entrant.start()
         if self._task["tune"]:
-            entrant.config = self._tuned(entrant)
+            scopes = [self._problems[number].scope for number in self._sets]
+            entrant.config = self._knobs.best(entrant, self._task["tune"], self._config, scopes)
+            self._noted(f"{entrant.name}: {config_text(entrant.config)}")
         order = [*self._sets]
         self._chance.shuffle(order)  # so that no run tells by its place which sizes are known
         for number in order:
@@ -204,9 +217,8 @@ class CandidateJudge:
                     self._verify(entrant, 0)  # only where it is wrong at no other is that the reason
                 raise
         for number in order:
-            check_precision(
-                entrant.compared[number], self._baseline.compared[number], self._problems[number], self._sets[number][0]
-            )
+            own, baseline = entrant.compared[number], self._baseline.compared[number]
+            own.check_precision(baseline, self._sets[number][0].inputs.bounds, self._problems[number].size)
 
     def _verify(self, entrant: Entrant, number: int) -> None:
         entrant.load(number)
@@ -214,69 +226,13 @@ class CandidateJudge:
         for drawn in self._sets[number]:
             rounds.run(entrant, number, self._problems[number], drawn, code)
 
-    def _time(self, entrants: Sequence[Entrant], number: int) -> None:
-        """Time entrants and the space's own kernel in the same rounds; refuse those that are impossibly fast."""
-        if not entrants:
-            return
-        self._noted(f"timing {len(entrants)} at {size_text(self._problems[number].size)}")
-        problem, bench = self._problems[number], self._benches[number]
-        seconds = max(drawn.inputs.seconds for drawn in self._sets[number])
-        count = max(LEAST_ROUNDS, min(self._task["rounds"], int(REFERENCE_SECONDS / max(seconds, 1e-6))))
-        self._baseline.load(number)
-        for entrant in entrants:
-            self._attempt(entrant, functools.partial(Entrant.load, number=number))
-        sets = self._drawing(problem)
-        everybody = [self._baseline, *(entrant for entrant in entrants if entrant.is_in)]
-        times = rounds.timed(self._device, everybody, number, problem, sets, count)
-        if (reason := self._baseline.reason) is not None:
-            raise SpaceError(f"{self._space.name}: its own kernel is refused in a timed run: {reason.message}")
-        if self._empty is not None:  # the least ever, so that no time is understated
-            self._cost = min(self._cost, rounds.least_ms(self._empty, problem, self._sets[number][0]))
-        cost = 0.0 if self._empty is None else self._cost
-        with turns.taken(self._device.place):
-            library, floor = self._library(bench), self._floor(bench, problem)
-        for entrant in entrants:
-            if entrant.is_in:
-                own = rounds.result(problem, times[entrant.name], times[self._baseline.name], cost, library, floor)
-                entrant.times.append(own)
-                self._attempt(entrant, self._check_time)
-
-    def _drawing(self, problem: JudgedProblem) -> Iterator[DrawnSet]:
-        """Sets of inputs that nobody has had."""
-        while True:
-            yield problem.draw(self._seed())
-
-    def _library(self, bench: Bench) -> tuple[str, float] | None:
-        library = bench.workbench.library()
-        times = bench.library() if library is not None else ()
-        return (library.name, sorted(times)[len(times) // 2]) if library is not None and times else None
-
-    def _floor(self, bench: Bench, problem: JudgedProblem) -> float | None:
-        """The shortest time that memory and arithmetic allow, in ms; None if neither is known."""
-        op, peak = self._space.operation, self._device.peak
-        floors = [bench.floor_ms()]
-        if op.flops is not None and peak is not None and peak.fastest_gflops:
-            floors.append(float(op.flops.evaluate(problem.nominal.names)) / peak.fastest_gflops / 1e6)
-        known = [floor for floor in floors if floor is not None]
-        return max(known) if known else None
-
-    def _check_time(self, entrant: Entrant) -> None:
-        latest = entrant.times[-1]
-        if latest.floor_ms is not None and latest.time_ms < latest.floor_ms:
-            raise Refusal(
-                "impossible_time",
-                f"{latest.time_ms:.4g} ms is impossible: memory and arithmetic of {self._device.name} need "
-                f"{latest.floor_ms:.4g} ms",
-                latest.size,
-            )
-
     def _end(self, entrant: Entrant) -> None:
         """The checks after the times: many more runs, in the same process, and the sanitizer. Raises Refusal."""
         number = 0
         if len(self._told) > 1:  # else it is loaded still, with whatever it keeps
             entrant.load(number)
-        problem = self._problems[number]
-        sets = [next(self._drawing(problem)) for _ in range(SETS)]
+        problem, fresh = self._problems[number], self._drawing(number)()
+        sets = [next(fresh) for _ in range(SETS)]
         rounds.repeated(entrant, number, problem, sets, self._task["verify"])
         if self._task["sanitize"]:
             self._noted(f"{entrant.name}: {sanitizer.PROGRAM}")
@@ -284,46 +240,3 @@ class CandidateJudge:
                 entrant.sanitizer = sanitizer.check(
                     self._device.id, entrant.builds[number], sets[0].contents, max(self._timeout, TIMEOUT)
                 )
-
-    def _tuned(self, entrant: Entrant) -> Config:
-        """The fastest of so many configurations, drawn at random after the default. Raises Refusal if none is right."""
-        best, fastest, failure = self._config, math.inf, None
-        for config in self._configs(self._task["tune"]):
-            try:
-                time_ms = self._tried(entrant, config)
-            except Refusal as refusal:
-                failure = failure or refusal
-                if entrant.contender is None or not entrant.contender.is_alive():
-                    entrant.close()
-                    entrant.contender = CandidateProcess(self._device, self._size, self._timeout)
-                continue
-            if time_ms < fastest:
-                best, fastest = config, time_ms
-        entrant.compared.clear()
-        if failure is not None and fastest == math.inf:
-            raise failure
-        self._noted(f"{entrant.name}: {config_text(best)}")
-        return best
-
-    def _tried(self, entrant: Entrant, config: Config) -> float:
-        """The shortest time in ms of a configuration that is right."""
-        assert entrant.contender is not None
-        entrant.builds[0] = self._builder.built(entrant.space, config, self._problems[0].scope)
-        entrant.load(0)
-        sets, times = self._drawing(self._problems[0]), list[float]()
-        for _ in range(TRIED_RUNS):
-            with turns.taken(self._device.place):
-                times.append(rounds.run(entrant, 0, self._problems[0], next(sets), "wrong")[0])
-        return min(times[1:])
-
-    def _configs(self, count: int) -> list[Config]:
-        """The default and other configurations, drawn at random, that are valid for all problems."""
-        found, values = [self._config], self._space.parameters
-        scopes = [self._problems[number].scope for number in self._sets]
-        for _ in range(DRAWS * count):
-            if len(found) == count:
-                break
-            config = {name: self._chance.choice(allowed) for name, allowed in values.items()}
-            if config not in found and all(self._space.valid(config, scope) for scope in scopes):
-                found.append(config)
-        return found

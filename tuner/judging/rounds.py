@@ -8,11 +8,12 @@ import random
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from tuner.judging import memory
-from tuner.judging.problem import ComparedRuns
+from tuner.judging.comparison import ComparedRuns
 from tuner.judging.verdict import FASTER, SLOWER, UNDECIDED, JudgedTimes, Refusal
 from tuner.measure import turns
 from tuner.measure.method import COMPARED_RUNS, COMPARED_SECONDS
@@ -32,6 +33,19 @@ LEAST_MS = 1e-4  # of a run: less cannot be told from the cost of a question to 
 _CHANCE = random.SystemRandom()
 
 
+@dataclass(frozen=True)
+class TimedLook:
+    """The times of a candidate and of the space's own kernel in the rounds of one pair of processes, in ms."""
+
+    own: Sequence[float]
+    baseline: Sequence[float]
+
+    def net(self, cost: float) -> tuple[list[float], list[float]]:
+        """Both without the `cost` of a launch that does nothing."""
+        own, baseline = ([max(LEAST_MS, each - cost) for each in series] for series in (self.own, self.baseline))
+        return own, baseline
+
+
 def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, code: str) -> tuple[float, str]:
     """Run an entrant once on a set of inputs, at new addresses, and compare what it wrote.
 
@@ -39,14 +53,14 @@ def run(entrant: Entrant, number: int, problem: JudgedProblem, drawn: DrawnSet, 
     """
     contender = entrant.contender
     assert contender is not None
-    places, compared = memory.places(problem.arrays, _CHANCE), entrant.compared.setdefault(number, ComparedRuns())
+    places, compared = memory.places(drawn.nbytes, _CHANCE), entrant.compared.setdefault(number, ComparedRuns())
     poisons = {}
 
     def fill(shared: memory.SharedMemory) -> None:
         poisons.update(problem.fill(shared, places, drawn))
 
     try:
-        time_ms = contender.run(places, fill)
+        time_ms = contender.run(places, fill, drawn.leading)
         entrant.launches = True
         digest = problem.judge(contender.memory, places, drawn, poisons, compared, code)
         contender.check_stopped()
@@ -96,27 +110,33 @@ def least_ms(empty: CandidateProcess, problem: JudgedProblem, drawn: DrawnSet) -
     """The shortest time in ms of launches that do nothing: what a question to a process takes at least."""
     shortest = math.inf
     for _ in range(EMPTY_RUNS):
-        places = memory.places(problem.arrays, _CHANCE)
+        places = memory.places(drawn.nbytes, _CHANCE)
         shortest = min(shortest, empty.run(places, functools.partial(problem.fill, places=places, drawn=drawn)))
     return shortest
 
 
+def decided(look: TimedLook, cost: float) -> str:
+    """What the rounds of one pair of processes say: faster, slower or undecided."""
+    own, baseline = look.net(cost)
+    ratio, margin = verdicts.ratio(own, baseline), max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / median(own))
+    if len(own) < DECISIVE_ROUNDS:
+        return UNDECIDED
+    return FASTER if ratio.low > 1 + margin else SLOWER if ratio.high < 1 - margin else UNDECIDED
+
+
 def result(
     problem: JudgedProblem,
-    own: Sequence[float],
-    baseline: Sequence[float],
+    looks: Sequence[TimedLook],
     cost: float,
     library: tuple[str, float] | None,
     floor: float | None,
 ) -> JudgedTimes:
     """The times of a candidate beside those of the space's own kernel in the same rounds, of which each is `cost`
-    less."""
-    own, baseline = ([max(LEAST_MS, each - cost) for each in series] for series in (own, baseline))
+    less. All `looks` must say the same for a decision."""
+    series = [look.net(cost) for look in looks]
+    own, baseline = ([each for pair in series for each in pair[place]] for place in (0, 1))
     found, ratio = verdicts.interval(own), verdicts.ratio(own, baseline)
-    margin = max(verdicts.REPEATABLE, verdicts.REPEATABLE_MS / found.middle)
-    decision = FASTER if ratio.low > 1 + margin else SLOWER if ratio.high < 1 - margin else UNDECIDED
-    if len(own) < DECISIVE_ROUNDS:
-        decision = UNDECIDED
+    decisions = {decided(look, cost) for look in looks}
     name, library_ms = library or (None, None)
     return JudgedTimes(
         size=problem.size,
@@ -125,7 +145,7 @@ def result(
         interval=(found.low, found.high),
         baseline_ms=median(baseline),
         speedup=(ratio.low, ratio.middle, ratio.high),
-        decision=decision,
+        decision=decisions.pop() if len(decisions) == 1 else UNDECIDED,
         library=name,
         library_ms=library_ms,
         floor_ms=floor,

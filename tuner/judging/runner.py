@@ -26,6 +26,7 @@ from tuner.judging.isolation import Confinement
 from tuner.judging.memory import GUARD, SharedMemory
 from tuner.measure.process import replies
 from tuner.measure.timing.clock import MOST_ENQUEUED
+from tuner.space import operation
 
 if TYPE_CHECKING:
     from tuner.devices.base import Buffer, Device
@@ -88,7 +89,7 @@ class _Launches:
             self._program = None
             self._program = Program(self._device, built)
         if "bind" in request:
-            self._bind(request["bind"])
+            self._bind(request["bind"], request["leading"])
         if "took" in request:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
@@ -96,7 +97,7 @@ class _Launches:
             return {"ms": None if self._in_place or self._program is None else self._timer.milliseconds()}
         return {}
 
-    def _bind(self, places: dict[str, tuple[int, int]]) -> None:
+    def _bind(self, places: dict[str, tuple[int, int]], leading: dict[str, int]) -> None:
         self._places = places
         if self._program is None:
             return
@@ -107,9 +108,11 @@ class _Launches:
             spacer = self._device.allocate((1 + secrets.randbelow(64)) * SPACER, guard=0)
             moved = {name: self._device.allocate(size, guard=GUARD) for name, (_, size) in places.items()}
             self._kept, self._buffers = [spacer, self._buffers], moved  # the old ones too: so the addresses differ
-        arrays = self._program.space.operation.arrays
-        handles = [self._buffers[each.name].handle for each in arrays]
-        self._work = self._program.work()
+        op = self._program.space.operation
+        handles = [self._buffers[each.name].handle for each in op.arrays]
+        self._work = self._program.work(
+            scalars=operation.scalars(op, self._program.scope, leading) if leading else None
+        )
         self.call = self._device.bind_whole(self._work, handles, MOST_ENQUEUED)
 
     def run(self) -> None:

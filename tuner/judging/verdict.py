@@ -27,7 +27,7 @@ REASONS = {
     "ignores_inputs": "the outputs are within the tolerance, but hardly depend on the inputs",
     "less_precise": "the outputs are within the tolerance, but far less precise than those of the space's own kernel",
     "writes_input": "the kernel writes to an array that it may only read",
-    "writes_outside": "the kernel writes before or after an array",
+    "writes_outside": "the kernel writes before or after an array, or behind its rows",
     "left_processes": "the kernel starts a process",
     "runs_while_stopped": "the kernel's process runs while it is stopped",
     "sanitizer": "compute-sanitizer finds an error",
