@@ -98,8 +98,8 @@ def private(folder: Path) -> Path:
         try:
             make(folder)
             check_trusted(folder, folder.stat())
-            for parent in folder.resolve().parents:
-                if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+            for parent in _parents(os.path.realpath(folder)):
+                if os.stat(parent).st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
                     raise RequestError(
                         f"{folder}: every user may write to {parent} and could replace the folder; "
                         "choose another folder with TUNER_CACHE or TUNER_STATE"
@@ -110,6 +110,12 @@ def private(folder: Path) -> Path:
     raise EnvironmentTrouble(
         f"{folder}: cannot be used: {failure}; choose another folder with TUNER_CACHE or TUNER_STATE"
     )
+
+
+@functools.lru_cache(maxsize=16)
+def _parents(path: str) -> tuple[str, ...]:
+    """The folders above a path. A tune asks some hundred times."""
+    return tuple(map(str, Path(path).parents))
 
 
 def temporary() -> Path:

@@ -1,6 +1,7 @@
 """The valid configurations of a space as a pool. Once listed or drawn, they are cached on disk."""
 
 import contextlib
+import functools
 import importlib.metadata
 import io
 import logging
@@ -87,11 +88,16 @@ def _conditions(space: Space, scope: Scope) -> list[str]:
     expressions = [*(r.that for r in space.restrictions), *space.derived.values()]
     used = frozenset().union(*(expression.names for expression in expressions))
     return [
-        f"{FORMAT} {VERSION} {importlib.metadata.version('kernel_tuner')}",
+        f"{FORMAT} {VERSION} {_kernel_tuner_version()}",
         repr(list(space.parameters.items())),
         repr([expression.text for expression in expressions] + list(space.derived)),
         repr(sorted((name, value) for name, value in scope.names.items() if name in used)),
     ]
+
+
+@functools.cache
+def _kernel_tuner_version() -> str:
+    return importlib.metadata.version("kernel_tuner")
 
 
 def _read(file: Path, space: Space) -> Pool | None:

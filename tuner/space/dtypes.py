@@ -1,5 +1,6 @@
 """The table of argument dtypes: range, precision, and spelling in each language."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -171,6 +172,7 @@ def canonical(name: str) -> str:
     return ALIASES.get(name, name)
 
 
+@functools.cache  # NumPy makes a dtype's name anew each time
 def of(dtype: np.dtype[Any]) -> DType:
     """The DType of a NumPy dtype."""
     return DTYPES[dtype.name]

@@ -44,7 +44,9 @@ def answers(
     None if the host must compute them: if arrays and work are small, if an expression does not have the required form,
     or if they do not fit on the device.
     """
-    if not placer.device.has_doubles:
+    device = placer.device
+    has_large = any(name in contents and contents[name].nbytes >= ON_DEVICE_BYTES for name in form.outputs)
+    if not device.has_doubles or (device.on_processor and not has_large):
         return None
     results: dict[str, Elements] = {}
     read: set[str] = set()
@@ -54,9 +56,7 @@ def answers(
         is_expensive = sum(node.work for node in nodes if isinstance(node, StoredProduct)) >= EXPENSIVE or any(
             elements.nbytes >= ON_DEVICE_BYTES for elements in contents.values()
         )
-        if not any(contents[name].nbytes >= ON_DEVICE_BYTES for name in found) and (
-            placer.device.on_processor or not is_expensive
-        ):
+        if not has_large and not is_expensive:
             return None
         for name, formula in found.items():
             results[name] = _placed(formula, contents[name], placer)

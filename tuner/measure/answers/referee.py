@@ -96,7 +96,8 @@ class Referee:
         with self.cache.timed(seed):
             # Function objects are called where they are, which is in another process.
             filled = python_calls.filled(op, scope, seed, FunctionObject)
-            filled |= self.device.isolation.run(lambda: python_calls.filled(op, scope, seed, PythonFunction))
+            if any(isinstance(each, PythonFunction) for each in op.python_functions):
+                filled |= self.device.isolation.run(lambda: python_calls.filled(op, scope, seed, PythonFunction))
         checksum = np.array([copies.checksum(data) for data in filled.values()])
         if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
             raise SpaceError(
@@ -107,8 +108,8 @@ class Referee:
 
     def also(self, scope: Scope) -> dict[str, Elements]:
         """The other contents of inputs, on which kernels are verified and not timed; none without `also:`."""
-        arrays = self.device.isolation.run(lambda: python_calls.also(self.space.operation, scope))
-        return held(arrays)
+        op = self.space.operation
+        return {} if op.also is None else held(self.device.isolation.run(lambda: python_calls.also(op, scope)))
 
     def answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
         """The answers of each output, and the names of the arrays that they depend on; no answers without a reference.

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import functools
 import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
@@ -40,7 +41,7 @@ def answers(
     names = _Names(scope.answer_names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
     for name, expression in reference.outputs.items():
-        tree = products_by_name(expression.tree, arrays.keys())
+        tree = products_by_name(expression.tree, frozenset(arrays))
         try:
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
@@ -134,6 +135,7 @@ def as_space(space: Space, form: KernelReference) -> Space:
     )
 
 
+@functools.lru_cache(maxsize=32)  # a tune computes answers for several sets of inputs
 def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
     """A copy of `tree` in which each product of whole arrays is a name: its text, such as `A @ B`."""
     replaced: ast.expr = _ProductsByName(arrays).visit(copy.deepcopy(tree))
