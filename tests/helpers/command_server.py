@@ -12,6 +12,7 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.children import reaper
@@ -23,6 +24,7 @@ MODULES = (
     "tuner.search.listing", "tuner.search.strategies", "tuner.store.store", "tuner.devices.host.compiler",
     "tuner.space.file.sample", "optuna", "optuna.storages.journal",
 )  # fmt: skip
+STORAGE_MODULES = "tuner.tuning.ledger.database", "sqlalchemy.dialects.postgresql.psycopg"  # from --storage on
 ENCODING = "PYTHONIOENCODING"  # a variable that `become` obeys
 LONGEST_REQUEST = 1 << 20  # bytes
 
@@ -48,6 +50,9 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                 text, files, _, _ = socket.recv_fds(control, LONGEST_REQUEST, 5)
                 if not text:
                     return None
+                request: dict[str, Any] = json.loads(text)
+                if "--storage" in request["arguments"]:
+                    load(STORAGE_MODULES)
                 pid = os.fork()
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
@@ -56,12 +61,18 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
                         os.dup2(file, number)
                     os.fchdir(files[3])
                     os.closerange(3, max(*files, wakeup, *(line.fileno() for line in lines.values())) + 1)
-                    request: dict[str, Any] = json.loads(text)
                     return request
                 for file in files[:4]:
                     os.close(file)
                 lines[pid] = socket.socket(fileno=files[4])
                 lines[pid].send(str(pid).encode())
+
+
+def load(modules: Sequence[str]) -> None:
+    """Import what commands need."""
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()  # else a garbage collection in a command would write to, and so copy, every shared page
 
 
 def become(request: dict[str, Any], server: int) -> None:
@@ -84,9 +95,7 @@ def become(request: dict[str, Any], server: int) -> None:
 
 def main() -> None:
     gc.disable()
-    for module in MODULES:
-        importlib.import_module(module)
-    gc.freeze()  # else a garbage collection in a command would write to, and so copy, every shared page
+    load(MODULES)
     final_round.FINAL_SECONDS, selection.COMPARED_RUNS = 0.1, 30  # as `short_finals` of conftest.py
     control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     request = serve(control)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pwd
@@ -13,9 +14,11 @@ from collections import Counter
 from pathlib import Path
 
 import optuna
+from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
 from helpers.processes import wait_until
+from tuner.tuning.ledger import storage
 
 
 class Server:
@@ -76,18 +79,24 @@ class Server:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
 
 
+@functools.cache
+def opened(url: str) -> BaseStorage:
+    """The storage at `url`. Waits while another process makes its tables."""
+    return storage.at(url)
+
+
 def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
     """How often a search measured each configuration, and all trials, of the one study at `url`."""
-    (summary,) = optuna.study.get_all_study_summaries(url)
-    study = optuna.load_study(study_name=summary.study_name, storage=url)
+    (summary,) = optuna.study.get_all_study_summaries(opened(url))
+    study = optuna.load_study(study_name=summary.study_name, storage=opened(url))
     done = study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
     return Counter(json.dumps(t.params) for t in done if not t.user_attrs.get("revised")), study.trials
 
 
 def taken_over(url: str) -> Counter[str]:
     """How often the studies at `url` have copied each configuration from one another: no worker has claimed a copy."""
-    names = [summary.study_name for summary in optuna.study.get_all_study_summaries(url)]
-    trials = [trial for name in names for trial in optuna.load_study(study_name=name, storage=url).trials]
+    names = [summary.study_name for summary in optuna.study.get_all_study_summaries(opened(url))]
+    trials = [trial for name in names for trial in optuna.load_study(study_name=name, storage=opened(url)).trials]
     return Counter(json.dumps(trial.params) for trial in trials if "worker" not in trial.user_attrs)
 
 

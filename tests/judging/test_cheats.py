@@ -1,8 +1,12 @@
-"""Each kernel of the folder `cheats` is refused for a reason of its own, and its honest twin is accepted."""
+"""Each kernel of the folder `cheats` is refused for a reason of its own, and its honest twin is accepted.
+
+Many of them are the same kernel without their cheat, which is judged once.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,19 +48,27 @@ def cheats(suffix: str, space: str) -> dict[Path, set[str]]:
     return found
 
 
+def honest(file: Path) -> str:
+    """What the preprocessor leaves of a cheat's honest twin, headers apart."""
+    text = re.sub("(?m)^#include.*$", "", file.read_text())
+    command = ["cc", "-E", "-P", "-DCHEAT=0", "-x", "c", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
 def judged(
     tmp_path: Path, files: Iterable[Path], space: str, device: str, timeout: float = 60
 ) -> list[list[CandidateVerdict]]:
-    """The verdicts on these cheats, and those on their honest twins."""
+    """The verdicts on these cheats, and those on their honest twins that differ."""
     several = [*files]
-    twins = [tmp_path / f"{file.stem}_honest{file.suffix}" for file in several]
-    for twin, file in zip(twins, several, strict=True):
-        twin.write_text(f"#define CHEAT 0\n{file.read_text()}")
+    twins = list[Path]()
+    for file in {honest(file): file for file in several}.values():
+        twins.append(tmp_path / f"{file.stem}_honest{file.suffix}")
+        twins[-1].write_text(f"#define CHEAT 0\n{file.read_text()}")
     against = FOLDER / f"{space}{'_host' if device == 'host' else ''}.yaml"
     done = tuner.evaluate(
         [*several, *twins], against, SIZE, device=device, hidden=1, rounds=5, verify=RUNS, timeout=timeout
     )
-    return [done.verdicts[: len(twins)], done.verdicts[len(twins) :]]
+    return [done.verdicts[: len(several)], done.verdicts[len(several) :]]
 
 
 @pytest.mark.slow
@@ -88,7 +100,8 @@ def test_cheats_are_refused_for_their_own_reasons_and_honest_twins_accepted(
 @pytest.mark.slow
 def test_launches_that_do_not_end_are_refused(tmp_path: Path) -> None:
     own, twins = judged(tmp_path, [FOLDER / f"c/{name}.c" for name in ENDLESS], "blend", "host", timeout=5)
-    assert [(verdict.codes, twin.codes) for verdict, twin in zip(own, twins, strict=True)] == [(["timeout"], [])] * 2
+    assert [verdict.codes for verdict in own] == [["timeout"]] * 2
+    assert all(twin.is_accepted for twin in twins)
 
 
 def test_the_page_names_every_cheat_and_every_reason() -> None:

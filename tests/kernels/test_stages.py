@@ -31,7 +31,8 @@ from tuner.space.sources.source import Source
 from tuner.store.store import Store
 
 BATCHED = (37, 100, 1, 3)
-SIZES = [(1,), (31,), (100, 37, 53), BATCHED, (1000,), (1024,)]  # one for all, or one each
+LESS_THAN_A_TILE = (100, 37, 53)
+SIZES = [(1,), (31,), LESS_THAN_A_TILE, BATCHED, (1000,), (1024,)]  # one for all, or one each
 PLAIN = (1000,)  # its build is optimized on OpenCL, like those of users
 # For several dimensions on a processor. A matrix has several tiles of 128 each way.
 SMALLER = {(1000,): (300, 260, 150), (1024,): (256, 256, 128)}
@@ -112,13 +113,19 @@ def smaller(space: Space, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def on_processor(spaces: list[Space]) -> list[ParameterSet]:
-    """Each space with most of SIZES: 31 shows little that 1 and 37 do not, and RAGGED has batches, too."""
-    others = [size for size in SIZES if size not in {(31,), BATCHED}]
-    return [
-        case
-        for space in spaces
-        for case in problems([space], [smaller(space, size) if size in SMALLER else size for size in others])
-    ]
+    """Each space with most of SIZES: 31 shows little that 1 and 37 do not, and RAGGED has batches, too. Where the
+    default is verified at RAGGED, that is the size of less than a tile."""
+
+    def sizes(space: Space) -> list[tuple[int, ...]]:
+        left_out = {(31,), BATCHED} | ({LESS_THAN_A_TILE} if has_default_at_ragged(space) else set())
+        return [smaller(space, size) if size in SMALLER else size for size in SIZES if size not in left_out]
+
+    return [case for space in spaces for case in problems([space], sizes(space))]
+
+
+def has_default_at_ragged(space: Space) -> bool:
+    """Whether the default is verified at the size RAGGED, which is less than a tile."""
+    return "batch" in space.operation.sizes or "c" in space.languages
 
 
 @pytest.mark.slow
@@ -148,9 +155,9 @@ def test_a_gpu_stage_is_right_on_opencl(
 @pytest.mark.slow
 @pytest.mark.parametrize("space", OPENCL, ids=name)
 def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
-    """The default only if there are batches: without, other sizes of the default are ragged, too."""
+    """The default only if there are batches: without, LESS_THAN_A_TILE is one more size of the default."""
     scope = problem(space, opencl, RAGGED)
-    default = [first_valid(space, scope)] if "batch" in space.operation.sizes else []
+    default = [first_valid(space, scope)] if has_default_at_ragged(space) else []
     right(space, opencl, RAGGED, [*default, *spread_out(space, scope, 2)])
 
 
@@ -180,31 +187,32 @@ def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("space", GPU, ids=name)
-def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
-    """The default compiles, and for the newest another configuration, too. The optimizer takes most of the time and
-    decides nothing here, so there is less of it; on a GPU, tests run the builds that users get."""
-    large, small = (
-        on(
-            space,
-            {size: default or number for size, default in space.operation.sizes.items()},
-            ARCHITECTURES[architecture],
-        )
-        for number in (1024, 4)
-    )
-    scope = large if admitted(space, large) or not admitted(space, small) else small  # some stages are for few rows
-    if not meets_requirements(space, scope):
-        pytest.skip(f"not for {architecture}")
-    is_newest = architecture == list(ARCHITECTURES)[-1]
-    for config in [dict(space.default), *([drawn(space, scope)] if is_newest else [])]:
-        for source in {step.source for step in rendering.render(Instance(space, config, scope))}:
+def test_a_gpu_stage_compiles_for_nvidia(space: Space) -> None:
+    """The default compiles for the oldest architecture that the stage is for, and another configuration for the newest.
+    The optimizer takes most of the time and decides nothing here, so there is less of it; on a GPU, tests run the
+    builds that users get."""
+    scopes = {architecture: compiled_scope(space, limits) for architecture, limits in ARCHITECTURES.items()}
+    oldest = next(architecture for architecture, scope in scopes.items() if meets_requirements(space, scope))
+    newest = [*scopes][-1]
+    for architecture, config in ((oldest, dict(space.default)), (newest, drawn(space, scopes[newest]))):
+        instance = Instance(space, config, scopes[architecture])
+        for source in {step.source for step in rendering.render(instance)}:
             if space.python_language is not None:
                 chosen = compiler.NvrtcCompiler(architecture).chosen(source.compiler)
                 assert chosen.compile(source).binary.startswith(b"\x7fELF")
                 continue
             text = replace(source, options=(*source.options, FAST))
             assert compiler.compile_cubin(text, architecture).binary.startswith(b"\x7fELF")
+
+
+def compiled_scope(space: Space, limits: Limits) -> Scope:
+    """A problem on a GPU with these limits: a large one unless the stage is for few rows."""
+    large, small = (
+        on(space, {size: default or number for size, default in space.operation.sizes.items()}, limits)
+        for number in (1024, 4)
+    )
+    return large if admitted(space, large) or not admitted(space, small) else small
 
 
 @pytest.mark.parametrize("space", STAGES, ids=name)
