@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROBLEMS = {"softmax": "16384x1000", "matmul": "4096x4096x4096", "attention": "16x2048"}
 OPTIONS = ("num_warps", "num_stages")
 PARTS = {
+    "ours": ("tuner",),
     "nothing": ("tuner", "@triton.autotune"),
     "ahead": ("built in parallel",),
     "cached": ("tuner, cached", "Triton, cached"),
@@ -179,7 +180,7 @@ def tuning(kernel: str, most: int, times: int, parts: list[str]) -> None:
                 "tuner, cached": ([*tune, "--results", f"{ours}/again", "--fresh"], Path(ours)),
                 "Triton, cached": (script, Path(theirs)),
             }
-            for name in [name for part in ("nothing", "ahead", "cached") if part in parts for name in PARTS[part]]:
+            for name in dict.fromkeys(name for part in PARTS if part in parts for name in PARTS[part]):
                 found, said = seconds_of(*runs[name])
                 seconds.setdefault(name, []).append(found)
                 print(f"  {name:18} {found:6.2f} s   {said if not number else ''}", flush=True)
@@ -233,7 +234,7 @@ def main() -> None:
     parser.add_argument("--kernels", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--most", type=int, default=24, help="configurations of each kernel")
     parser.add_argument("--times", type=int, default=1, help="runs of each")
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="needs `nothing`")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="`cached` needs `nothing`")
     parser.add_argument("--autotune", help=argparse.SUPPRESS)
     parser.add_argument("--ahead", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
