@@ -36,8 +36,10 @@ def alone(file: Path, folder: Path) -> Path:
 
     def absolute(name: str) -> str:
         """The path of a file that the space file names: beside it, or in the folder of shipped kernels."""
+        name, colon, function = name.partition(":")
         beside = (file.parent / name).resolve()
-        return str(beside if beside.exists() else ROOT / "kernels" / file.resolve().parent.name / name)
+        found = beside if beside.exists() else ROOT / "kernels" / file.resolve().parent.name / name
+        return f"{found}{colon}{function}"
 
     data["source"] = absolute(data.get("source", f"{file.stem}.{'py' if 'triton' in data['languages'] else 'cu'}"))
     operation = data["operation"]
