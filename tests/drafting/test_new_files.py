@@ -131,6 +131,23 @@ int main() {{ start(); }}
     assert (done.status, done.err.count("\n")) == (2, 1), "nothing but the kernel can need it"
 
 
+def test_a_header_of_the_repository_is_found_if_only_one_folder_has_it(tmp_path: Path, tune: Tune) -> None:
+    for folder in (".git", "src", "common/util", "old/util"):
+        (tmp_path / folder).mkdir(parents=True)
+    code = f'#include "util/size.h"\n__global__ void f(float *y, int n) {{ {I} if (i < SIZE * n) y[i] = 2; }}\n'
+    (tmp_path / "src/f.cu").write_text(code)
+    (tmp_path / "common/util/size.h").write_text('#include "more.h"\n')
+    (tmp_path / "common/more.h").write_text("#define SIZE 4\n")
+    (tmp_path / "old/util/size.h").write_text("#define SIZE 8\n")
+    assert tune("new", tmp_path / "src/f.cu", "--output", tmp_path / "several.yaml").status == 0
+    text = (tmp_path / "several.yaml").read_text()
+    assert f"add its folder to `include:`, {tmp_path / 'common'} or {tmp_path / 'old'}" in text
+    (tmp_path / "old/util/size.h").unlink()
+    assert tune("new", tmp_path / "src/f.cu", "--output", tmp_path / "f.yaml").status == 0
+    assert "include: [common]\n" in (tmp_path / "f.yaml").read_text()
+    compiled(tmp_path, tune, (tmp_path / "f.yaml").read_text())
+
+
 def test_a_comment_in_latin_1_hinders_nothing(tmp_path: Path, tune: Tune) -> None:
     code = f"// gr\u00f6\u00dfe\n__global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = 2; }}\n"
     _, text = drafted(tmp_path, tune, code.encode("latin-1"))

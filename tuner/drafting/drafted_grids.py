@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.drafting.launched import Said
 
 Shapes = Mapping[str, Sequence[str]]
+_OF_BLOCKS = re.compile(r"(?i)group|block|local|thread|warp|wave|grid")  # names for what may follow from the block
 
 
 class DraftedGrids:
@@ -48,8 +49,13 @@ class DraftedGrids:
         found = list[str | None]()
         for axis, each in enumerate(self._said_of(step)):
             by_blocks = {n for n in self._known() if shapes.axis_of(n, step) == axis and not steps_over(step, [axis])}
-            found.append(self._without_new(each, by_blocks))
+            found.append(self._without_new(each, by_blocks, self._threads(step, axis)))
         return found
+
+    def _threads(self, step: int, axis: int) -> set[str]:
+        """The names in the block size of a step on an axis that are no sizes."""
+        block = self._facts.block_of(self._facts.steps[step])[axis : axis + 1]
+        return {*names_in("".join(block))} - {*self._facts.sizes}
 
     def _grid(self, step: int, indexed: list[str | None], said: list[str | None]) -> list[str | None]:
         """The grid of a step from what indices and the host say."""
@@ -163,14 +169,18 @@ class DraftedGrids:
         of_blocks = [name for name in every if name in known or (said and shapes.axis_of(name, step) != axis)]
         return any(blocks not in " ".join(known.get(name, ())) for name in of_blocks)
 
-    def _without_new(self, blocks: str | None, by_blocks: Collection[str]) -> str | None:
-        """The extent of a grid with numbers in place of sizes that only the host has and no array. None if only arrays
-        with an element for each block have it: indices do not tell how many blocks there are."""
+    def _without_new(self, blocks: str | None, by_blocks: Collection[str], threads: set[str]) -> str | None:
+        """The extent of a grid with numbers in place of sizes that only the host has and no array, unless the host
+        divides them by its block of these `threads`. None if only arrays with an element for each block have it:
+        indices do not tell how many blocks there are."""
         every = {name: {word for each in shape for word in names_in(each)} for name, shape in self._known().items()}
         known = {word for name, words in every.items() if name not in by_blocks for word in words}
         of_blocks = {word for name, words in every.items() if name in by_blocks for word in words} - known
         if of_blocks & {*names_in(blocks or "")} & self._said.new.keys():
             return None
+        whole = re.fullmatch(r"ceil_div\((.+), ([^,]+)\)", blocks or "")
+        if whole and threads and threads <= {*names_in(whole[2])} and not _OF_BLOCKS.search(whole[1]):
+            known |= {name for name in names_in(whole[1]) if not self._said.new.get(name)}  # so many elements
         for name in set(names_in(blocks or "")) & self._said.new.keys() - known:
             number = self._said.new[name]
             if not number or re.search(rf"\b{name} // [A-Za-z_]", blocks or ""):

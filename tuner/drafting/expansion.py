@@ -1,8 +1,8 @@
 """Expands the macros in the tokens of a kernel, without a preprocessor.
 
-Expanded are function-like macros, and object-like macros whose text contains a name: `ADD(&counts[b], 1)` becomes
-`atomicAdd(&counts[b], 1)`. Macros that are numbers are not expanded, because they may be knobs, except for the warp
-size. Macros with # or ##, and variadic ones, are not expanded either.
+Expanded are function-like macros, and object-like macros whose text is a string or contains a name:
+`ADD(&counts[b], 1)` becomes `atomicAdd(&counts[b], 1)`. Macros that are numbers are not expanded, because they may be
+knobs, except for the warp size. Macros with # or ##, and variadic ones, are not expanded either.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def _macros(code: str) -> dict[str, _Macro]:
 
 def _is_expandable(name: str, text: Sequence[str]) -> bool:
     """Whether an object-like macro is expanded: it is not if its text is a number (except the warp size) or a type."""
-    number = text[0] if len(text) == 1 and text[0].isdecimal() else ""
-    return (
-        is_warp(name, int(number)) if number else any(map(_NAME.fullmatch, text)) and not any(map(is_type_word, text))
-    )
+    if len(text) == 1 and text[0].isdecimal():
+        return is_warp(name, int(text[0]))
+    is_string = len(text) == 1 and text[0].startswith('"')
+    return is_string or (any(map(_NAME.fullmatch, text)) and not any(map(is_type_word, text)))
 
 
 def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[str, ...]) -> list[str] | None:

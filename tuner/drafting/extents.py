@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.drafting.launched import Said
 
 MOST_TERMS = 4  # of a shape that the host code says
+_PART = re.compile(r"(?<!\w)\d+\)? // \(?[A-Za-z_]")  # how often a knob fits into a number: perhaps never
 LEAST_OF_HOST = 65536  # elements; so large a number in host code is that of its problem
 
 
@@ -117,7 +118,7 @@ class DraftedExtents:
         """The grid of a step in x, y, z; None for each unknown axis."""
         kept = {*self._facts.knobs}
         found = [self._numbered(each, kept) if each else None for each in self._grids.proved(step)]
-        return [each if each is None or self._is_known(each) else None for each in found]
+        return [each if each is None or (self._is_known(each) and not _PART.search(each)) else None for each in found]
 
     def restrictions(self) -> dict[str, str]:
         """The conditions on blocks, with why: a single one has a thread for each element, a quotient is whole."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tuner.drafting import repository
 from tuner.drafting.expansion import expanded
 from tuner.drafting.knobs import flags
 from tuner.drafting.reached import aliases, has_several, reached, resolved
@@ -25,6 +26,8 @@ from tuner.space.sources.prototype import Parameter, Prototype, prototypes
 _NO_NAME = "__no_name__"  # a macro that no text has, so that the others are expanded
 _DEFAULT = re.compile(r"^#if !defined\((\w+)\)\n(#[ \t]*define[ \t]+\1\b.*\n)#endif\n", re.MULTILINE)
 _OTHER_SUFFIXES = {".clh", ".cuh", ".h", ".hip", ".hpp", ".ocl", ".opencl"}  # of several languages
+MOST_FOLDERS, MOST_LETTERS = 4, 400_000  # that are found for missing headers; of the text with these: no library
+MOST_FLAGS = 12  # that may tell the types of arguments
 _LOOKED_FOR = (
     "tuner looks for __global__ and __kernel functions, in .c for functions that are not static, "
     "and does not expand macros in argument lists"
@@ -33,8 +36,9 @@ _LOOKED_FOR = (
 
 class KernelFile:
     """A file, and the kernels that `entry` names, separated by commas; None: the only one. Headers are also searched in
-    the folders `include`.
+    the folders `include`, and in those of the repository that alone have them.
 
+    include: all these folders.
     code: the file's own text, without comments and without host code.
     text: the same with headers.
     missing: the message about a header that was not found; empty if none is missing.
@@ -63,20 +67,39 @@ class KernelFile:
         self.languages = self.languages or [_language(whole)]
         self.is_cuda = is_cuda = source.suffix == ".cu" or (self.is_declared and self.languages == ["cuda"])
         self.code = without_comments(device_code.of(whole, ()) if is_cuda else whole)
-        try:
-            parts = includes.parts(source, include, kernels=() if is_cuda else None)
-            self._whole, self.missing = includes.joined(parts), next(iter(missing_headers.faults(parts)), "")
-        except SpaceError as error:
-            self._whole, self.missing = self.code, str(error)
+        self.include, self._whole, self.missing = self._with_headers(include)
         self.text = without_comments(self._whole)
         if not [*prototypes(self.code)]:  # a file of includes
             self.code = self.text
         chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
         self.reached = reached(self.text, chosen)
-        self.own = self._own(include, [re.escape(each.name) for each in chosen])
+        self.own = self._own(self.include, [re.escape(each.name) for each in chosen])
         self.defined: Sequence[str] = ()
         self._chosen_steps = chosen
         self.steps = [self._plain(each) for each in chosen]
+
+    def _with_headers(self, include: Sequence[Path]) -> tuple[Sequence[Path], str, str]:
+        """The folders of headers, the text with these, and the message about a missing one."""
+        text, fault, header = self._read(include)
+        for _ in range(MOST_FOLDERS):
+            folders = repository.folders_of(header, self.source) if header else []
+            more = self._read([*include, *folders]) if len(folders) == 1 else ("", "", "")
+            if not folders or len(folders) > 1 or len(more[0]) > MOST_LETTERS:
+                named = f", {' or '.join(map(str, folders[:3]))}" if folders else ""
+                return include, text, f"{fault}{named}"
+            include, (text, fault, header) = [*include, *folders], more
+        return include, text, fault
+
+    def _read(self, include: Sequence[Path]) -> tuple[str, str, str]:
+        """The text with headers, the message about a missing one, and its name."""
+        try:
+            parts = includes.parts(self.source, include, kernels=() if self.is_cuda else None)
+        except includes.MissingHeaderError as error:
+            return self.code, str(error), error.header
+        except SpaceError as error:
+            return self.code, str(error), ""
+        missing = [(part.fault, part.header) for part in missing_headers.missing(parts)]
+        return includes.joined(parts), *next(iter(missing), ("", ""))
 
     def build_with(self, options: Sequence[Collection[str]]) -> None:
         """Read the kernels as a build sees them with the first of these sets of flags with which all types of their
@@ -85,7 +108,7 @@ class KernelFile:
         untold = [name for name in dict.fromkeys(re.findall(r"\w+", self.text)) if name in self.untold]
         left = [name for name in untold if name not in self.flags_of_parameters]
         built = [[name for name in left if name in each] for each in options]
-        for names in (*filter(None, built), [], *([name] for name in left)):
+        for names in (*filter(None, built), [], *([name] for name in left[:MOST_FLAGS])):
             self._define(names)
             if not self._has_unknown_types():
                 return

@@ -121,6 +121,14 @@ class HostFunction:
         """The tokens before a variable in its declaration; empty if the function declares none of this name."""
         return self._declared.get(name, ())
 
+    def count_declared(self, name: str) -> int:
+        """How many variables of this name the function declares."""
+        return sum(map(self._is_declared, self._positions.get(name, ())))
+
+    def is_passed_by_address(self, name: str) -> bool:
+        """Whether a call may get the address of a variable of this name, and write it."""
+        return any(self.body[at - 2 : at] in (("(", "&"), (",", "&")) for at in self._positions.get(name, ()))
+
     def is_whole(self, name: str) -> bool:
         """Whether a variable may be a whole number: its declaration names no other type."""
         return _NOT_WHOLE.isdisjoint(self._declared.get(name, self.parameters.get(name, ())))
@@ -244,6 +252,7 @@ class HostProgram:
         self.file = _function("", {}, _plain(_without_bodies(every)))
         self._calls = dict[str, list[tuple[HostFunction, int, list[list[str]]]]]()
         self._assigned = dict[str, bool]()
+        self._assigner = dict[str, HostFunction | None]()
 
     def called(self, name: str, count: int) -> HostFunction | None:
         """The only function of this name with `count` parameters; None if there are none, or several."""
@@ -256,6 +265,21 @@ class HostProgram:
             own = (f for f in self.functions if name in f.body and name not in f.parameters and not f.declares(name))
             self._assigned[name] = any(name in function.assignments for function in own)
         return self._assigned[name]
+
+    def only_assigner(self, name: str) -> HostFunction | None:
+        """The only function that assigns to a variable of the file, or to a member of the only class that has one of
+        this name; None if others may do so."""
+        if name not in self._assigner:
+            self._assigner[name] = self._find_assigner(name)
+        return self._assigner[name]
+
+    def _find_assigner(self, name: str) -> HostFunction | None:
+        if self.file.count_declared(name) > 1:
+            return None  # members of several classes
+        own = [f for f in self.functions if name in f.body and name not in f.parameters and not f.declares(name)]
+        found = [function for function in own if name in function.assignments]
+        is_open = len(found) != 1 or any(function.is_passed_by_address(name) for function in own)
+        return None if is_open else found[0]
 
     def callers(self, function: HostFunction) -> Iterator[tuple[HostFunction, int, list[list[str]]]]:
         """Each call of a function: the calling function, the position, and the arguments."""
@@ -313,7 +337,7 @@ def _without_bodies(tokens: Sequence[str]) -> list[str]:
     """The tokens outside of functions."""
     found, at = list[str](), 0
     while at < len(tokens):
-        is_body = tokens[at] == "{" and found[-1:] in ([")"], ["const"])
+        is_body = tokens[at] == "{" and found[-1:] in ([")"], ["const"], ["noexcept"], ["override"], ["final"])
         at = (matching(tokens, at) if is_body else at) + 1
         found.append(tokens[at - 1] if not is_body else ";")
     return found

@@ -126,7 +126,7 @@ class HostScope:
         if self.caller is not None and name in self.given and not self.function.declares(name):
             return self.caller.extents(self.given[name])
         if self._is_dim3_of_file(name):
-            return None if self.program.is_assigned(name) else self._outside._dim3(name)
+            return self._dim3_of_file(name)
         return self._dim3(name) if self.function.is_dim3(name) else [self.polynomial(words)]
 
     @property
@@ -138,6 +138,13 @@ class HostScope:
         """Whether a name is a dim3 that the file declares, and not this function."""
         is_local = self.function.declares(name) or name in self.function.parameters
         return not is_local and self.function is not self.program.file and self.program.file.is_dim3(name)
+
+    def _dim3_of_file(self, name: str) -> list[Polynomial] | None:
+        """The extents of a variable of the file of the type dim3."""
+        if not self.program.is_assigned(name):
+            return self._outside._dim3(name)
+        scope, words = self._assigned_outside(name) or (self, ())
+        return scope.extents(words) if words else None
 
     def _dim3(self, name: str) -> list[Polynomial] | None:
         """The extents of a variable of the type dim3, which may be assigned one by one."""
@@ -272,11 +279,32 @@ class HostScope:
         if name in self.program.sums:
             outside = HostScope(self.program, self.notes, self.program.file, 0)
             return self._expanded(own, self.program.sums[name], outside, depth)
+        if (found := self._assigned_outside(name)) is not None:
+            scope, assigned_words = found
+            return self._expanded(own, assigned_words, scope, depth)
         assigned = self.program.file.assignments.get(name, [])
         if len(assigned) != 1 or self.function is self.program.file or self.program.is_assigned(name):
             return atom(own)
         scope = HostScope(self.program, self.notes, self.program.file, assigned[0].position)
         return self._expanded(own, assigned[0].words, scope, depth)
+
+    def _assigned_outside(self, name: str) -> tuple[HostScope, Sequence[str]] | None:
+        """What a variable outside of the function gets, where only one function assigns to it; None if that may be
+        anything else."""
+        function = self.program.only_assigner(name) if self.function is not self.program.file else None
+        if function is None:
+            return None
+        is_own = function is self.function
+        assignment, count = function.last(name, self.position if is_own else len(function.body))
+        if assignment is None or not (is_own or count == 1):
+            return None
+        end = self.position if is_own else len(function.body)
+        scope = (
+            self.at(assignment.position)
+            if is_own
+            else HostScope(self.program, self.notes, function, assignment.position)
+        )
+        return (scope, assignment.words) if assignment.words and function.is_certain(assignment, end) else None
 
     def _expanded(self, own: str, words: Sequence[str], scope: HostScope, depth: int) -> Polynomial:
         """The value of a name by its definition, if that consists of other names; else the name."""
@@ -353,6 +381,9 @@ class HostScope:
             one, other = _ONE, _NONE
         else:
             one, other = (self.polynomial(match[name].split(), depth + 1) for name in ("one", "other"))
+        up = times(added(atom(f"({text(dividend)}) / ({text(divisor)})"), _ONE), divisor)
+        if (one, other) in ((dividend, up), (up, dividend)):  # n % b ? (n / b + 1) * b : n
+            return times(self.ceiling(dividend, divisor), divisor)
         if added(one, other, -1) not in ({(): 1}, {(): -1}):
             return None
         less = one if added(one, other, -1) == {(): -1} else other

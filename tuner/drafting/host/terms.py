@@ -102,7 +102,7 @@ class Terms:
             is_known = self._site.number_of(host) is not None if host is not None else number == 1
             if (number is not None and not is_known) or (self._site.number_of(host or {}) == 1 != number):
                 return None  # of a block of one thread, blocks and threads are the same
-            for name in self._names.sizes if host is not None and is_clear else ():
+            for name in self._names.sizes if host is not None and is_clear and value != _ONE else ():
                 if self._site.scalars.get(name) == times(value, host or {}):
                     return {(f"ceil_div({name}, {draft})",): 1}
         if self._is_one_item(value):
@@ -249,6 +249,8 @@ class Terms:
             return None  # a block more, in the host's number
         if self._is_grid and threads.intersection(re.findall(r"\w+", _dividends(one))):
             return None  # the size would follow from the block
+        if not is_up and own[1] == other and above.get((), 0) + 1 == self._site.number_of(own[0]):
+            is_up, one = True, written(bare(above))  # n + 15 threads in blocks of the host's 16
         if is_up:
             return {(f"ceil_div({one}, {other})",): 1}
         return {(f"({_bracketed(one)} // {_bracketed(other)})",): 1}

@@ -4,7 +4,7 @@ import errno
 import functools
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,6 +69,19 @@ class SystemInclude:
         """The header with its quotes or brackets."""
         match = _INCLUDE.match(self.include)
         return "" if match is None else f'"{match[1]}"' if match[1] else f"<{match[2]}>"
+
+    @property
+    def header(self) -> str:
+        """The header as a path."""
+        return self.name[1:-1]
+
+
+class MissingHeaderError(SpaceError):
+    """A header that should have been found is missing."""
+
+    def __init__(self, fault: str, header: str) -> None:
+        super().__init__(fault)
+        self.header = header
 
 
 Parts = list[str | SystemInclude]
@@ -164,15 +177,11 @@ def text_of(path: Path) -> str:
         return snapshot.read_text(path, MAX_SOURCE, encoding="latin-1")
 
 
-def faults(parts: Parts) -> Iterator[str]:
-    """The messages about headers that should have been found."""
-    return (part.fault for part in parts if isinstance(part, SystemInclude) and part.fault)
-
-
 def _check_found(parts: Parts) -> None:
     """Raise SpaceError for a header that should have been found."""
-    for fault in faults(parts):
-        raise SpaceError(fault)
+    for part in parts:
+        if isinstance(part, SystemInclude) and part.fault:
+            raise MissingHeaderError(part.fault, part.header)
 
 
 def _inlined(

@@ -23,6 +23,7 @@ _ACCESS = {"read_only": "in", "write_only": "out", "read_write": "inout"}  # of 
 _QUALIFIERS |= {f"{prefix}{word}" for word in _ACCESS for prefix in ("", "__")}
 _OBJECT = re.compile(r"(image)[123]d\w*_t|(sampler)_t")
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
+_OF_METHODS = {"const", "volatile", "noexcept", "override", "final", "&", "throw"}  # after the parameters of a method
 _OPEN, _CLOSE = "([{", ")]}"
 
 # Spellings of the types that C, CUDA and OpenCL share; `long` has 8 bytes in all three on Linux. Pairs such as float2
@@ -242,15 +243,40 @@ def definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str
         elif word == "(":
             end = matching(words, position)
             name = words[position - 1] if position > start else ""
-            if end + 1 < len(words) and words[end + 1] == "{" and name.isidentifier() and name not in _CONTROL:
-                last = matching(words, end + 1)
-                body = tuple(words[end + 2 : last])
+            is_named = name.isidentifier() and name not in _CONTROL
+            if is_named and (opening := _opening(words, end + 1)):
+                last = matching(words, opening)
+                body = tuple(words[opening + 1 : last])
                 yield list(words[start : position - 1]), name, list(words[position + 1 : end]), "".join(scopes), body
                 end, start = last, last + 1
             position = end
         elif word == "=" and position + 1 < len(words) and words[position + 1] == "{":
             position = matching(words, position + 1)  # an initializer
         position += 1
+
+
+def _opening(words: Sequence[str], at: int) -> int:
+    """The position of the `{` of a function whose parameter list ends before `at`; 0 if it has no body there.
+
+    Before it may be qualifiers, a trailing return type, and what a constructor does with its members.
+    """
+    while at < len(words) and words[at] in _OF_METHODS:
+        at = matching(words, at + 1) + 1 if words[at + 1 : at + 2] in (["("], ("(",)) else at + 1
+    if list(words[at : at + 2]) == ["-", ">"]:
+        at = next((i for i in range(at, min(at + 12, len(words))) if words[i] in "{;"), len(words))
+    if words[at : at + 1] in ([":"], (":",)):
+        at = _after_members(words, at + 1)
+    return at if at < len(words) and words[at] == "{" else 0
+
+
+def _after_members(words: Sequence[str], at: int) -> int:
+    """The position after the members that a constructor initializes, as in `n(rows), x{y}`."""
+    while at + 1 < len(words) and words[at].isidentifier() and words[at + 1] in "({":
+        at = matching(words, at + 1) + 1
+        if at >= len(words) or words[at] != ",":
+            break
+        at += 1
+    return at
 
 
 def _namespace(opening: Sequence[str]) -> str:

@@ -1,0 +1,126 @@
+"""`tune new` reads launches where programs have them: in methods, through members, under names that macros give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.drafts import guessed
+from helpers.processes import Tune
+from tuner.space.file.yamlfile import read
+
+SCATTER = (
+    "__global__ void f(float *y, const float *x, const int *k, int n) {{ {i} if (k[i]) y[k[i]] = x[k[i]] * n; }}\n"
+)
+KERNEL = SCATTER.format(i="int i = blockIdx.x * blockDim.x + threadIdx.x;")
+BUFFERS = "cudaMalloc(&y, n * 4); cudaMalloc(&x, n * 4); cudaMalloc(&k, n * 4);"
+LAUNCH = "f<<<(n + 127) / 128, 128>>>(y, x, k, n);"
+MEMBERS = "struct Run { float *y, *x; int *k; int count; int blocks; dim3 grid;"
+
+
+def drafted(folder: Path, tune: Tune, code: str, host: str = "", suffix: str = ".cu") -> tuple[Any, str]:
+    source = folder / f"f{suffix}"
+    source.write_text(code)
+    (folder / "host.cpp").write_text(host)
+    assert tune("new", source).status == 0
+    return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
+
+
+HOST = {
+    "a constant method": f"{MEMBERS} void run(int n) const {{ {BUFFERS} {LAUNCH} }} }};",
+    "one outside of its class": (
+        f"{MEMBERS} void run(int) noexcept; }};\nvoid Run::run(int n) noexcept {{ {BUFFERS} {LAUNCH} }}"
+    ),
+    "a constructor": f"{MEMBERS} Run(int n) : y(nullptr), count{{n}} {{ {BUFFERS} {LAUNCH} }} }};",
+    "one with a trailing type": f"{MEMBERS} auto run(int n) -> bool {{ {BUFFERS} {LAUNCH} return true; }} }};",
+    "a member that another method sets": (
+        f"{MEMBERS} void init(int n) {{ {BUFFERS} count = n; blocks = (n + 127) / 128; }}\n"
+        "void run() { f<<<blocks, 128>>>(y, x, k, count); } };"
+    ),
+    "a grid that another method sets": (
+        f"{MEMBERS} void init(int n) {{ {BUFFERS} count = n; grid = dim3((n + 127) / 128); }}\n"
+        "void run() { f<<<grid, 128>>>(y, x, k, count); } };"
+    ),
+    "a variable of the file": (
+        f"int blocks;\nvoid run(int n) {{ {BUFFERS} blocks = (n + 127) / 128; f<<<blocks, 128>>>(y, x, k, n); }}"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", HOST)
+def test_methods_and_members_say_grids_and_shapes(where: str, tmp_path: Path, tune: Tune) -> None:
+    data, text = drafted(tmp_path, tune, f"float *y, *x; int *k;\n{KERNEL}{HOST[where]}\n")
+    assert (data["grid"], guessed(text)) == (["ceil_div(n, block_size_x)"], [])
+    assert [each["shape"] for each in data["operation"]["arguments"] if "shape" in each] == [["n"]] * 3
+    assert "how many blocks" not in text
+
+
+DOUBTS = {
+    "two methods set it": "void more() { blocks = 2 * count; }",
+    "a call gets its address": "void more() { choose(&blocks, count); }",
+    "another class has such a member": "}; struct Other { int blocks;",
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_a_member_that_others_may_set_says_nothing(doubt: str, tmp_path: Path, tune: Tune) -> None:
+    host = (
+        f"{MEMBERS} void init(int n) {{ {BUFFERS} count = n; blocks = (n + 127) / 128; }}\n"
+        f"void run() {{ f<<<blocks, 128>>>(y, x, k, count); }}\n{DOUBTS[doubt]} }};"
+    )
+    _, text = drafted(tmp_path, tune, KERNEL + host)
+    assert "how many blocks" in text
+
+
+CL = """
+__kernel void f(__global float *y, __global const float *x, __global const int *k, int n) {
+    int i = get_global_id(0);
+    if (k[i]) y[k[i]] = x[k[i]] * n;
+}
+"""
+OPENCL = """
+#define KERNEL_NAME "f"
+void run(int n) {{
+    cl_kernel kernel = clCreateKernel(program, KERNEL_NAME, &error);
+    cl_mem y = clCreateBuffer(context, CL_MEM_READ_WRITE, n * sizeof(float), NULL, &error);
+    cl_mem x = clCreateBuffer(context, CL_MEM_READ_ONLY, n * sizeof(float), NULL, &error);
+    cl_mem k = clCreateBuffer(context, CL_MEM_READ_ONLY, n * sizeof(int), NULL, &error);
+    clSetKernelArg(kernel, 0, sizeof(cl_mem), &y);
+    clSetKernelArg(kernel, 1, sizeof(cl_mem), &x);
+    clSetKernelArg(kernel, 2, sizeof(cl_mem), &k);
+    clSetKernelArg(kernel, 3, sizeof(int), &n);
+    size_t local = 64, global = {threads};
+    clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+}}
+"""
+
+
+def test_a_macro_gives_the_name_and_a_condition_rounds_up(tmp_path: Path, tune: Tune) -> None:
+    host = OPENCL.format(threads="n % local == 0 ? n : (n / local + 1) * local")
+    data, text = drafted(tmp_path, tune, CL, host, ".cl")
+    assert (data["grid"], guessed(text)) == (["ceil_div(n, block_size_x)"], [])
+    assert data["default"] == {"block_size_x": 64}
+
+
+@pytest.mark.parametrize(("threads", "grid"), [
+    ("points", "[ceil_div(points, block_size_x)]"),
+    ("2 * points", "[ceil_div(2 * points, block_size_x)]"),
+    ("groups * 256", None), # what follows from the block that the draft varies
+])  # fmt: skip
+def test_the_host_alone_has_the_number_of_threads(threads: str, grid: str | None, tmp_path: Path, tune: Tune) -> None:
+    host = (
+        OPENCL.format(threads=threads).replace("int n)", "int n, int points, int groups)").replace("local = 64, ", "")
+    )
+    data, text = drafted(tmp_path, tune, CL, host.replace("&local", "NULL"), ".cl")
+    (line,) = [each for each in text.splitlines() if each.startswith("grid:")]
+    assert ("how many blocks" in line) if grid is None else line == f"grid: {grid}"
+    assert grid is None or "points" in data["operation"]["sizes"]
+
+
+def test_padding_of_the_host_is_part_of_what_it_passes(tmp_path: Path, tune: Tune) -> None:
+    """The kernel's n is the host's inner + 2, so 17 + inner is n + 15."""
+    host = "void run(Domain d) { f<<<(d.inner + 2 + 16 - 1) / 16, 16>>>(y, x, k, d.inner + 2); }"
+    data, _ = drafted(tmp_path, tune, KERNEL + host)
+    assert data["grid"] == ["ceil_div(n, block_size_x)"]
