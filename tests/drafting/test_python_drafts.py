@@ -259,6 +259,11 @@ def test_a_likely_grid_is_what_the_kernel_does_with_its_numbers(tmp_path: Path) 
     (tmp_path / "alone.py").write_text(text)
     draft = PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()
     assert 'grid: ["ceil_div(seqlen, BLOCK)", "ceil_div(groups, BLOCK)"]  # ? how many programs' in draft
+    named = text.replace("group[:, None] < groups", "long < groups").replace(
+        "    more =", "    long = group[:, None]\n    more ="
+    )
+    (tmp_path / "alone.py").write_text(named.replace("tl.program_id(0)", "tl.program_id(0).to(tl.int64)"))
+    assert PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text() == draft
     (tmp_path / "alone.py").write_text(text.replace("group[:, None] < groups", "group < 4"))
     assert "grid: [1]  # ?" in PythonDraft(tmp_path / "alone.py", None, tmp_path / "alone.yaml").text()
 

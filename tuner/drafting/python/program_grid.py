@@ -18,7 +18,7 @@ def guessed(function: ast.FunctionDef) -> list[str] | None:
     for node in ast.walk(function):
         match node:
             case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=bound)]):
-                bounds.setdefault(_compared(left), bound)
+                bounds.setdefault(_compared(left, assigned), bound)
     found: dict[int, str] = {}
     for name, value in assigned.items():
         match value:
@@ -35,6 +35,8 @@ def _axis(node: ast.AST, assigned: Mapping[str, ast.expr]) -> int | None:
     """The axis along which an expression is a program's number."""
     if isinstance(node, ast.Name) and node.id in assigned:
         node = assigned[node.id]
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+        node = node.func.value
     match node:
         case ast.Call(func=ast.Attribute(attr="program_id"), args=[ast.Constant(value=int(axis))]):
             return axis
@@ -52,8 +54,14 @@ def _is_range(node: ast.expr, block: str) -> bool:
     return False
 
 
-def _compared(node: ast.expr) -> str:
-    """The name that is compared, without its axes: `i[:, None]` is i."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _compared(node: ast.expr, assigned: Mapping[str, ast.expr]) -> str:
+    """The name that is compared, without its axes: `i[:, None]` is i, also under another name."""
+    while True:
+        match node:
+            case ast.Subscript(value=value):
+                node = value
+            case ast.Name(id=name) if isinstance(assigned.get(name), ast.Subscript):
+                node = assigned[name]
+                assigned = {other: value for other, value in assigned.items() if other != name}
+            case _:
+                return node.id if isinstance(node, ast.Name) else ""
