@@ -7,6 +7,7 @@ test needs more, and NumPy starts in half the time.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -78,13 +79,23 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_unasked = itertools.count()  # numbers of the folders of tests that ask for none
+
+
 @pytest.fixture(autouse=True)
-def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test depends on times, so none waits for another one's."""
+def folders(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test depends on times, so none waits for another one's. Where a test asks for no folder, its own is made by
+    whoever writes to it: most of those tests write nothing."""
+    if "tmp_path" in request.fixturenames:
+        folder: Path = request.getfixturevalue("tmp_path")
+    else:
+        folder = tmp_path_factory.getbasetemp() / f"unasked-{next(_unasked)}"
     monkeypatch.setenv("TUNER_TURNS", "")
     monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
-    monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("TUNER_STATE", str(folder / "state"))
+    monkeypatch.setenv("TUNER_RESULTS", str(folder / "results"))
 
 
 @pytest.fixture(autouse=True)

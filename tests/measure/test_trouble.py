@@ -58,21 +58,6 @@ def run(tune: Tune) -> Run:
     return lambda file: tune(file, "8", "--device", "host", "--json")
 
 
-DELETED = {
-    "the cache is deleted": 'rm -rf "$TUNER_CACHE"',
-    "its temporary folder is deleted": 'rm -rf "$TMPDIR"',
-    "what it compiles is deleted": 'rm -rf "${file%/*}"',
-}
-
-
-@pytest.mark.parametrize("deed", DELETED.values(), ids=DELETED)
-def test_what_is_deleted_once_costs_no_configuration(
-    deed: str, saboteur: Saboteur, three: Path, tmp_path: Path, run: Run
-) -> None:
-    saboteur(deed)
-    check_costs_nothing(run(three), 3, tmp_path)
-
-
 def check_costs_nothing(done: Done, configurations: int, folder: Path) -> None:
     assert done.status == 0, done.err
     assert done.json["failed"] == {}, done.err
@@ -83,6 +68,9 @@ def check_costs_nothing(done: Done, configurations: int, folder: Path) -> None:
 
 
 ONCE = {
+    "the cache is deleted": 'rm -rf "$TUNER_CACHE"',
+    "its temporary folder is deleted": 'rm -rf "$TMPDIR"',
+    "what it compiles is deleted": 'rm -rf "${file%/*}"',
     "the disk fails": 'echo "cc1: fatal error: $file: Input/output error" >&2; exit 1',
     "a server of files forgets": 'echo "$file:1:10: fatal error: stdlib.h: Stale file handle" >&2; exit 1',
     "nobody has listed this": 'echo "collect2: fatal error: the linker is upset" >&2; exit 1',
