@@ -124,3 +124,46 @@ def test_padding_of_the_host_is_part_of_what_it_passes(tmp_path: Path, tune: Tun
     host = "void run(Domain d) { f<<<(d.inner + 2 + 16 - 1) / 16, 16>>>(y, x, k, d.inner + 2); }"
     data, _ = drafted(tmp_path, tune, KERNEL + host)
     assert data["grid"] == ["ceil_div(n, block_size_x)"]
+
+
+HALVES = """
+__kernel void f(__global const float *x, __global const int *k, __global float *y, int n) {
+    int i = get_global_id(0);
+    if (i < n) y[i] = x[i];
+    else y[i] = k[i - n];
+}
+"""
+
+
+def test_a_condition_with_a_second_half_bounds_no_threads(tmp_path: Path, tune: Tune) -> None:
+    _, text = drafted(tmp_path, tune, HALVES, "", ".cl")
+    assert "# ? how many blocks" in text
+    host = 'void run(cl::Kernel *kernel, int n) { *kernel = cl::Kernel(program, "f");\n'
+    host += "int all = 2 * n; kernel->setArg(0, x); kernel->setArg(1, k); kernel->setArg(2, y); kernel->setArg(3, n);\n"
+    host += "queue.enqueueNDRangeKernel(*kernel, cl::NullRange, cl::NDRange(all), cl::NullRange); }"
+    (tmp_path / "f.yaml").unlink()
+    data, text = drafted(tmp_path, tune, HALVES, host, ".cl")
+    assert (data["grid"], "how many blocks" in text) == (["ceil_div(2 * n, block_size_x)"], False)
+
+
+def test_a_number_whose_address_a_call_gets_is_no_longer_known(tmp_path: Path, tune: Tune) -> None:
+    host = OPENCL.format(threads="points").replace(
+        "size_t local", "int points = 512; read(file, &points); size_t local"
+    )
+    data, _ = drafted(tmp_path, tune, CL, host, ".cl")
+    assert (data["grid"], data["operation"]["sizes"]["points"]) == (["ceil_div(points, block_size_x)"], None)
+
+
+def test_a_pitch_counts_vectors(tmp_path: Path, tune: Tune) -> None:
+    kernel = KERNEL.replace("float *y", "uchar4 *y").replace("const float *x", "const uchar4 *x").replace("* n;", ";")
+    host = """
+    void run(int w, int h) {
+        uchar4 *y, *x;
+        size_t pitch{};
+        cudaMallocPitch(&y, &pitch, w * 4, h);
+        cudaMallocPitch(&x, &pitch, w * 4, h);
+        f<<<(pitch * h + 255) / 256, 256>>>(y, x, k, h, pitch);
+    }
+    """
+    data, _ = drafted(tmp_path, tune, kernel.replace("int n)", "int n, int pitch)"), host)
+    assert data["operation"]["arguments"][0]["shape"] == ["(pitch // 4) * n", 4]

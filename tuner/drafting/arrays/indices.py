@@ -111,6 +111,18 @@ class Indices:
             return None
         return atom(f"{_OPENCL[function]}.{AXES[int(arguments[0])]}")
 
+    @property
+    def halves(self) -> Iterator[set[str]]:
+        """The tokens of each condition with a second half that uses arrays, too: it bounds no threads."""
+        names, body = {name for every in self.aliases.values() for name in every}, self._body
+        for at in (at for at, word in enumerate(body) if word == "if" and body[at + 1 : at + 2] == ("(",)):
+            opening = matching(body, at + 1) + 1
+            end = _end_of_statement(body, opening)
+            if body[end : end + 1] == ("else",):
+                other = body[end + 1 : _end_of_statement(body, end + 1)]
+                if any(word in names and after == "[" for word, after in itertools.pairwise(other)):
+                    yield {*body[at + 2 : opening - 1]}
+
     def is_atomic(self, name: str) -> bool:
         """Whether an atomic function changes an array."""
         names = "|".join(map(re.escape, sorted(self.aliases[name])))
@@ -357,3 +369,10 @@ def _limits(words: Sequence[str]) -> list[Sequence[str]]:
         depth += (word in "([{") - (word in ")]}")
         parts.append([]) if word == "," and not depth else parts[-1].append(word)
     return [*parts]
+
+
+def _end_of_statement(body: Sequence[str], at: int) -> int:
+    """The position after a statement, which may be a block."""
+    while at < len(body) and body[at] not in (";", "{"):
+        at = matching(body, at) + 1
+    return (matching(body, at) if body[at : at + 1] == ("{",) else at) + 1

@@ -243,7 +243,7 @@ def _by_reference(scope: HostScope, at: int, after: int) -> Iterator[Allocation]
     parts = split_arguments(body[start : matching(body, start - 1)])
     is_device = _OF_DEVICES.fullmatch(name) is not None
     if name in ("cudaMallocPitch", "hipMallocPitch") and len(parts) == 4 and parts[1][:1] == ["&"]:
-        element, here = scope.function.type_of(body[at]), scope.at(at)
+        element, here = scope.function.type_of(body[at]), scope.at(matching(body, start - 1))
         row = here.polynomial(["(", *parts[1][1:], ")", "/", "sizeof", "(", *element.split(), ")"])
         yield Allocation(times(row, here.polynomial(parts[3])), element)
         return

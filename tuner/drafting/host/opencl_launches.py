@@ -70,12 +70,17 @@ def _created(function: HostFunction, known: set[str]) -> set[str]:
 def _enqueued(function: HostFunction, kernels: set[str]) -> Iterator[tuple[int, int, tuple[str, ...], tuple[str, ...]]]:
     """The positions where a function enqueues a kernel, each with its axes, global size and local size."""
     for at, given in function.calls("clEnqueueNDRangeKernel"):
-        if len(given) > 5 and "".join(given[1]) in kernels:
+        if len(given) > 5 and _plain(given[1]) in kernels:
             axes = int(given[2][0]) if given[2][0].isdecimal() else MOST_AXES
             yield at, axes, tuple(given[4]), tuple(given[5])
     for at, given in function.calls("enqueueNDRangeKernel"):
-        if len(given) > 2 and "".join(given[0]) in kernels:
+        if len(given) > 2 and _plain(given[0]) in kernels:
             yield at, MOST_AXES, tuple(given[2]), tuple(given[3]) if len(given) > 3 else ()
+
+
+def _plain(words: Sequence[str]) -> str:
+    """The name of a kernel, also of one that a pointer points to."""
+    return "".join(words[1:] if words[:1] == ["*"] else words)
 
 
 def _functors(function: HostFunction, kernels: set[str]) -> Iterator[LaunchSite]:
@@ -99,7 +104,7 @@ def _setters(function: HostFunction, kernels: set[str], count: int) -> Iterator[
     found += [(at, [[function.path(at).rpartition(".")[0]], *given], True) for at, given in function.calls("setArg")]
     for at, given, is_wrapper in sorted(found, key=lambda each: each[0]):
         number = given[1]
-        if "".join(given[0]) not in kernels:
+        if _plain(given[0]) not in kernels:
             continue
         if number[0].isdecimal():
             following = int(number[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ _IN_HEADER = ("(", ")", "else")  # tokens before an assignment that belongs to a
 _BEFORE_A_TYPE = (";", "{", "}", "const", "static", "struct", "unsigned", "volatile", "extern")
 _NOT_WHOLE = {"*", "&", "auto", "float", "double", "half", "char", "string", "vector"}
 EXTENT_TYPES = ("dim3", "NDRange")
+_READERS = re.compile(
+    r"clSetKernelArg\w*|clEnqueue(?:NDRangeKernel|Write\w+)|setArg|(?:cuda|hip)MemcpyToSymbol\w*|printf"
+)
 _NO_TYPE = {"return", "else", "case", "goto", "new", "delete", "throw", "in"}
 
 
@@ -125,9 +129,20 @@ class HostFunction:
         """How many variables of this name the function declares."""
         return sum(map(self._is_declared, self._positions.get(name, ())))
 
-    def is_passed_by_address(self, name: str) -> bool:
-        """Whether a call may get the address of a variable of this name, and write it."""
-        return any(self.body[at - 2 : at] in (("(", "&"), (",", "&")) for at in self._positions.get(name, ()))
+    def is_passed_by_address(self, name: str, start: int = 0, end: int | None = None) -> bool:
+        """Whether a call between two positions may get the address of a variable of this name, and write it."""
+        places = self._positions.get(name, ())[bisect_left(self._positions.get(name, ()), start) :]
+        within = (at for at in places if end is None or at < end)
+        given = (at for at in within if self.body[at - 2 : at] in (("(", "&"), (",", "&")))
+        return any(not _READERS.fullmatch(self._caller_of(at)) for at in given)
+
+    def _caller_of(self, at: int) -> str:
+        """The function whose call has the argument at a position; empty if it is in none."""
+        depth = 0
+        while at > 0 and depth >= 0 and self.body[at] not in (";", "{", "}"):
+            at -= 1
+            depth += (self.body[at] in ")]") - (self.body[at] in "([")
+        return self.body[at - 1] if depth < 0 and at > 0 else ""
 
     def is_whole(self, name: str) -> bool:
         """Whether a variable may be a whole number: its declaration names no other type."""

@@ -28,6 +28,7 @@ AXES = ("x", "y", "z")
 _ONE: Polynomial = {(): 1}
 _NONE: Polynomial = {}
 MOST_DEPTH, MOST_CALLERS, MOST_CHAINS = 20, 4, 8
+CHANGED = 1000  # added to the number of assignments, of variables whose addresses calls get after these
 
 
 @dataclass
@@ -95,6 +96,8 @@ class HostScope:
         own = f"{self.function.name}:{name}#{count}" if member or self.function.is_whole(base) else f"{name} is no size"
         if assignment is None or not self.function.is_certain(assignment, self.position):
             return atom(own)
+        if self.function.is_passed_by_address(name, assignment.position, self.position):
+            return atom(f"{self.function.name}:{name}#{CHANGED + count}")  # a call may write it
         return self._expanded(own, assignment.words, self.at(assignment.position), depth)
 
     def indexed(self, name: str, depth: int) -> Polynomial:

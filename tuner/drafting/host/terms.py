@@ -178,8 +178,8 @@ class Terms:
             if name in table:
                 return self._quotient(*table[name], is_up)
         if name.startswith("sizeof ("):
-            dtype = Parameter("", name.removeprefix("sizeof (").removesuffix(")").strip(), False, False).dtype
-            return {(): DTYPES[dtype].itemsize} if dtype else None
+            item = Parameter("", name.removeprefix("sizeof (").removesuffix(")").strip(), False, False)
+            return {(): DTYPES[item.dtype].itemsize * item.width} if item.dtype else None
         match = _NAME.fullmatch(name)
         if match is None or not self._site.scope.is_clear({(name,): 1}):
             return None
