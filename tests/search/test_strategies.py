@@ -156,9 +156,9 @@ def test_what_precedes_the_first_question_counts_up_to_half_of_the_time(
         assert search.left == pytest.approx(left)
         assert search.ask() is not None
         monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left - 0.1)
-        assert not search.is_late()
+        assert (search.is_late(), search.seconds_left()) == (False, pytest.approx(0.1))
         monkeypatch.setattr(strategies.time, "monotonic", lambda: now + left + 0.1)
-        assert search.is_late()
+        assert (search.is_late(), search.seconds_left()) == (True, 0)
 
 
 def test_without_a_name_all_are_tried_unless_the_budget_forbids_it() -> None:

@@ -281,7 +281,11 @@ class Search:
 
     def is_late(self) -> bool:
         """Whether the budget is a time, and has run out."""
-        return time.monotonic() >= self._deadline
+        return not self.seconds_left()
+
+    def seconds_left(self) -> float:
+        """The seconds until the time of the budget has run out: 0 after that, infinite for a budget that is no time."""
+        return max(self._deadline - time.monotonic(), 0.0)
 
     def _is_spent(self) -> bool:
         """Whether the budget is used up."""

@@ -94,7 +94,8 @@ class Queue:
                     return None
             if not built:
                 with watch.stage(BUILD):
-                    self._compile_pool.wait_for_any(ahead, POLL_SECONDS)
+                    left = self._search.seconds_left()  # what is late is dropped at once
+                    self._compile_pool.wait_for_any(ahead, min(POLL_SECONDS, left or POLL_SECONDS))
         return None
 
     def _drop_late(self) -> None:
