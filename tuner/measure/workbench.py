@@ -8,18 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tuner.children import memory
-from tuner.devices.base import GUARD, Buffer, Device, Library
+from tuner.devices.base import Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import WrongResult
-from tuner.measure.answers.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
+from tuner.measure.answers.poison import NAN
 from tuner.measure.answers.referee import Referee
 from tuner.measure.images import Images
 from tuner.measure.kernels.bench_kernels import BenchKernels
 from tuner.measure.timing.clock import MOST_ENQUEUED
-from tuner.measure.verify import input_sets, other_options, precision, strided
+from tuner.measure.verify import input_sets, other_options, precision, problems, strided
+from tuner.measure.verify.array_guards import SMALL, ArrayGuards
 from tuner.measure.verify.bits import RunBits
 from tuner.measure.verify.comparison import Verdict
 from tuner.measure.verify.input_sets import InputSet
@@ -31,19 +30,13 @@ from tuner.space import operation
 from tuner.space.answers.cache import ReferenceCache
 from tuner.space.chosen_types import dtype
 from tuner.space.instance import nominal
-from tuner.space.model import Operation, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.values.forms import ExpressionReference
 
 # On a processor, some timed runs are compared in a frozen copy of the process: a random one of the first FIRST_FROZEN,
 # then one in FREEZE_EVERY on average. Page faults slow the next run down, by several times if it takes only
 # microseconds. Such runs are too rare to change a quartile.
 FIRST_FROZEN, FREEZE_EVERY = 3, 16
-
-
-# Bytes. A smaller array lies in ordinary pages, so guards that this process has written leave the array's own pages to
-# its forks; of large pages, the guards would take some of the array's.
-SMALL = 2 << 20
 
 
 class OwnLaunch:
@@ -137,12 +130,10 @@ class Workbench:
         self._set_names = [f"{layout.inputs.seed}{''.join(words)}" for layout in self._layouts]
         self.rotation = Rotation(len(self._layouts))
         self._drawn = predecessor._drawn if predecessor is not None else len(self._layouts)
+        self._guards = ArrayGuards(device, self._kernels, self.buffers, self.inputs.outputs)
         if device.runs_in_process and self._owner is self and all(b.nbytes < SMALL for b in self.buffers.values()):
-            self._write_guards()  # once here, instead of in each fork of this process
+            self._guards.write()  # once here, instead of in each fork of this process
             self._dirty = False
-        self._guard_checks = [
-            self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
-        ]
 
     @property
     def set_count(self) -> int:
@@ -206,8 +197,7 @@ class Workbench:
 
         Everything but scratch must agree, and neither shapes nor answers may depend on a configuration.
         """
-        own = self._referee.space
-        if scope != self.scope or any(_is_varied(each) for each in (own, space)) or _problem(own) != _problem(space):
+        if scope != self.scope or not problems.are_equal(self._referee.space, space):
             return False
         return self._kernels.add([argument.name for argument in space.operation.arguments])
 
@@ -216,13 +206,9 @@ class Workbench:
 
         Arrays, constants, sizes and options must agree.
         """
-        own, op = self._referee.space, space.operation
-        pairs = ((self.op.arrays, op.arrays), (self.op.constants, op.constants), ([*self.op.sizes], [*op.sizes]))
-        if any(one != other for one, other in pairs) or self.op.options != op.options:
+        if not problems.have_equal_arrays(self._referee.space, space, self.buffers.keys()):
             return False
-        if own.varying & self.buffers.keys() and (own.parameters, own.derived) != (space.parameters, space.derived):
-            return False
-        return self._kernels.add([argument.name for argument in op.arguments])
+        return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
         """A workbench on the same arrays with other option values, and with the contents of `also:`; None if neither
@@ -323,7 +309,7 @@ class Workbench:
 
     def occupy(self) -> None:
         """Make the arrays ready again after `vacate`."""
-        self._write_guards()
+        self._guards.write()
 
     def vacate(self) -> None:
         """Give the memory of the arrays back to the system, if the device can."""
@@ -387,8 +373,8 @@ class Workbench:
         `call` runs again.
         """
         self.expect(getattr(call, "call", call))
-        if self._owner._dirty and not self._are_guards_whole():
-            self._write_guards()
+        if self._owner._dirty and not self._guards.are_whole():
+            self._guards.write()
         self._owner._dirty, self._is_repaired = True, False
         self._until_frozen = secrets.randbelow(FIRST_FROZEN)
         try:
@@ -405,15 +391,14 @@ class Workbench:
         except WrongResult:
             if not self._repair():
                 raise
-            self._write_guards()
+            self._guards.write()
             return self._verify_once(call)
 
     def inspect(self) -> None:
         """Check guards and inputs after a run. Raises WrongResult if one has changed."""
         self._owner._dirty = True
         self._layouts[self._current].check_inputs()
-        for call in self._guard_checks:
-            call()
+        self._guards.check()
         if self._own is not None:
             self._own.inspect()
         for name, counts in self._kernels.counts().items():
@@ -446,26 +431,6 @@ class Workbench:
             self._images.fill()
         self._current = index
 
-    def _guard(self, name: str) -> int:
-        return OUTPUT_GUARD if name in self._layouts[0].inputs.outputs else INPUT_GUARD
-
-    def _are_guards_whole(self) -> bool:
-        """Whether the guards are as they were written. Finding out writes to no page that a fork shares."""
-        self._kernels.clear()
-        for call in self._guard_checks:
-            call()
-        return not any(counts.before or counts.after for counts in self._kernels.counts().values())
-
-    def _write_guards(self) -> None:
-        """Write the guards. A small array is overwritten with them, because its content is written before each run."""
-        for name, buffer in self.buffers.items():
-            if buffer.nbytes < SMALL:
-                self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
-                continue
-            guard = np.full(GUARD, self._guard(name), np.uint8)
-            for offset in (0, GUARD + buffer.nbytes):
-                self.device.write(buffer.whole, guard, offset)
-
     def read_rate(self, measurements: int) -> float:
         """The device's memory bandwidth in bytes per ms: the fastest of several passes that read all arrays."""
         timer, calls = self.device.timer(), [self._kernels.touch(buffer) for buffer in self.buffers.values()]
@@ -480,16 +445,3 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
-
-
-def _is_varied(space: Space) -> bool:
-    """Whether shapes of arrays, or answers, may depend on the configuration."""
-    arrays = {argument.name for argument in space.operation.arrays}
-    return bool(space.varying & arrays) or not isinstance(space.operation.reference, ExpressionReference)
-
-
-def _problem(space: Space) -> Operation:
-    """The operation without what may differ between its kernels: scratch, arguments of special kinds, and extent."""
-    op = space.operation
-    arrays = tuple(a for a in op.arguments if a.role != "scratch" and (a.is_array or (a.shape is None and not a.kind)))
-    return replace(op, arguments=arrays, extent=())
