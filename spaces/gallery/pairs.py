@@ -15,41 +15,6 @@ RUNS = 64  # at most, of parts that one thread computes
 Of = Callable[[slice, Array], Array]  # the results of some, given memory for five numbers of each pair
 
 
-def accelerations(body: Array, softening: float) -> Array:
-    """The acceleration of each body by all, n x 3. A body is its place and its mass. Each pair is met once, for both of
-    its bodies. Distances come from products of places, and sums of differences from differences of sums: three numbers
-    less of each pair go through memory. In float64 this rounds far less than float32 does."""
-    *place, mass = body.astype(np.float64).T.copy()
-    places, softened, count = np.array(place), softening * softening, len(body)
-    lengths, terms = np.einsum("aj,aj->j", places, places), np.vstack([places, np.ones(count)])
-    step = max(1, PAIRS // 2 // count)
-    starts = range(0, count, step)
-    runs = min(RUNS, len(starts))
-
-    def run(number: int) -> Array:
-        """Sums over the pairs of some bodies with themselves and with later ones: of places, and of ones, weighted."""
-        result, room = np.zeros((4, count)), np.empty((2, step * count))
-        for start in starts[number::runs]:
-            some, others = slice(start, min(count, start + step)), slice(start, count)
-            own = some.stop - start
-            squared, factor = room[:, : own * (count - start)].reshape(2, own, -1)
-            np.einsum("ai,aj->ij", -2.0 * places[:, some], places[:, others], out=squared)
-            squared += lengths[others] + softened
-            squared += lengths[some, np.newaxis]
-            np.sqrt(squared, out=factor)
-            factor *= squared
-            np.divide(1.0, factor, out=factor)
-            np.multiply(factor, mass[others], out=squared)
-            result[:, some] += np.einsum("ij,aj->ai", squared, terms[:, others])
-            result[:, some.stop :] += np.einsum("ij,ai->aj", factor[:, own:], terms[:, some] * mass[some])
-        return result
-
-    with ThreadPoolExecutor() as threads:
-        weighted = sum(threads.map(run, range(runs)), np.zeros((4, count)))
-    result: Array = (weighted[:3] - weighted[3] * places).T
-    return result
-
-
 def closeness(first: Array, second: Array) -> Array:
     """The sum over all pairs of exp(-distance^2 / the sum of both squared uncertainties). A point is its place and its
     uncertainty."""

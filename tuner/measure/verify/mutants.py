@@ -173,10 +173,10 @@ def _is_rejected(output: Output, mutant: Mutant) -> bool:
     raise accepted(output, mutant.kind, judgement.largest)
 
 
-def judged(output: Output, mutant: Mutant) -> Judgement:
-    """Compare a mutant with the answer, until it is rejected."""
+def judged(output: Output, mutant: Mutant, most: int | None = None) -> Judgement:
+    """Compare a mutant with the answer, until it is rejected; at most the first `most` elements."""
     tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
-    with contextlib.closing(_compared(output, mutant)) as parts:
+    with contextlib.closing(_compared(output, mutant, most)) as parts:
         for part in filter(None, parts):
             differs = True
             tally.include(part.tally)
@@ -193,9 +193,9 @@ class _Part(NamedTuple):
     largest: float
 
 
-def _compared(output: Output, mutant: Mutant) -> Generator[_Part | None]:
+def _compared(output: Output, mutant: Mutant, most: int | None) -> Generator[_Part | None]:
     """The parts of a mutant, the first one alone and the others in threads; None for each that equals the answer."""
-    count = output.answer.size
+    count = min(output.answer.size, most or output.answer.size)
     compare = functools.partial(_compared_chunk, output, mutant)
     yield compare(slice(0, CHUNK))
     parts = [slice(start, start + PART) for start in range(CHUNK, count, PART)]

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 INPUTS, OUTPUTS = "rounded_inputs", "rounded_outputs"  # the words of `accept:`
 MOST_SECONDS = 10.0  # for the answers of rounded inputs
+# Elements of an output that are compared with a mutant which `accept:` names. It is expected to be accepted, and then
+# all would be compared, which takes seconds for hundreds of millions.
+MOST_ELEMENTS = 1 << 22
 FEW = 16  # elements of which the largest rounding error is about half of that of many
 _SEED = -1  # of the answers of rounded inputs in the cache, and of the verdict; other seeds are not negative
 
@@ -142,7 +145,7 @@ def _is_accepted(op: Operation, output: Output, mutant: Mutant, precision: str, 
 
     Raises SpaceError if this tolerance must not accept it.
     """
-    judgement = judged(output, mutant)
+    judgement = judged(output, mutant, MOST_ELEMENTS if mutant.kind in op.accept else None)
     if judgement.is_rejected or not judgement.differs:
         return False
     if output.is_declared and not op.accept and _is_sure(judgement, output.answer.size):
