@@ -150,6 +150,32 @@ def test_beside_an_infinite_part_the_other_is_compared_too(kind: str, request: p
     assert (host.wrong, kernels.counts()["y"].wrong) == (2, 2)
 
 
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_blocks_of_neighbours_are_compared_as_single_elements_are(
+    kind: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    device: Device = request.getfixturevalue(kind)
+    dtype, random = DTYPES[name], np.random.default_rng(49)
+    answers = random.standard_normal(1100) * 2.0 ** random.integers(-40, 40, 1100)
+    answers[:3] = 0.0, np.inf, 1e-42
+    right = answers * (1 + random.uniform(-3e-7, 3e-7, 1100))
+    wrong = right.copy()
+    wrong[[5, 300, 301, 1099]] *= 2
+    wrong[[600, 1000]] = np.nan
+    for values in (right, wrong):
+        elements = values.astype(dtype.numpy)
+        for bound in (Bound(dtype, rtol=1e-6), Bound(dtype, atol=1e-3), Bound(dtype, ulp=8.0, rtol=1e-9)):
+            host, kernels = Tally(bound, 1100), BenchKernels(device, ["y"])
+            with np.errstate(invalid="ignore"):
+                host.add(0, elements, answers)
+            output, reference = device.upload(elements), device.upload(answers)
+            kernels.check_output("y", dtype, output, reference, bound, None)()
+            counts = kernels.counts()["y"]
+            assert (counts.wrong, counts.unwritten) == (host.wrong, host.unwritten)
+            assert counts.worst == pytest.approx(host.worst, rel=1e-6)
+
+
 ADDEND = "unsigned int addend_of(long count, long threads) { return addend(count, threads); }\n"
 
 

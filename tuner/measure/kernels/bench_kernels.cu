@@ -493,72 +493,101 @@ FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int 
 
 #define LARGEST 1.7976931348623157e308 // the error of a right element is finite
 
-#if !defined(__OPENCL_VERSION__) && !defined(__CUDACC__) && PARTS == 1
-#define BLOCK 256
+// What a thread has found.
+typedef struct {
+    long wrong, unwritten;
+    double worst;
+} Found;
 
-// Whether all elements of a block are finite and within atol + rtol |answer|; if so, raises `worst` to the largest error,
-// as `check_reals` counts it. Without branches, a compiler vectorises it. NaN, and so the poison, is in no such block.
-FUNCTION int is_close_block(const STORED *output, const double *reference, double atol, double rtol, double *worst) {
-    int far = 0;
-    for (int i = 0; i < BLOCK; i++) {
-        const double error = fabs(REAL(output[i]) - reference[i]);
-        const double limit = PLUS(atol, TIMES(rtol, fabs(reference[i])));
-        far |= !(error <= limit) | !(error <= LARGEST);
-    }
-    if (far) {
-        return 0;
-    }
-    double most[8] = {0.0};
-    for (int i = 0; i < BLOCK; i += 8) {
-        for (int k = 0; k < 8; k++) {
-            const double error = fabs(REAL(output[i + k]) - reference[i + k]);
-            const double limit = PLUS(atol, TIMES(rtol, fabs(reference[i + k])));
-            const double share = rtol == 0.0 || error == 0.0 ? error : error / limit;
+typedef struct {
+    double atol, rtol, ulp;
+    int digits, least, uniform;
+} Limits;
+
+// Compares one element. It is right if it is within its bound and does not hold the poison, which is NaN. An element that
+// holds the poison is unwritten.
+FUNCTION void check_real(GLOBAL const STORED *output, GLOBAL const double *reference, long i, Limits limits,
+                         Found *found) {
+#if PARTS == 2
+    const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
+    const double a = reference[2 * i], b = reference[2 * i + 1], length = hypot(a, b);
+    const double size = length <= LARGEST ? length : 0.0; // otherwise an infinite part would accept any other part
+    const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
+    const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
+#else
+    const STORED bits = output[i];
+    const double size = fabs(reference[i]), error = error_of(REAL(bits), reference[i]);
+    const int is_poison = bits == (STORED)-1;
+#endif
+    const double limit = limits.uniform ? limits.atol
+                                        : limit_of(size, limits.atol, limits.rtol, limits.ulp, limits.digits, limits.least);
+    const int close = error == 0.0 || (error <= limit && error <= LARGEST);
+    found->wrong += !close | is_poison;
+    found->unwritten += is_poison;
+    const double share = limits.uniform || error == 0.0 ? error : error / limit;
+    found->worst = close && share > found->worst ? share : found->worst;
+}
+
+#if !defined(__CUDACC__) && PARTS == 1
+#define BLOCK 256 // elements
+#define LANES 8
+
+// Whether all elements of a block are finite and within their limits; if so, raises the worst error, as `check_real` counts
+// it. Without branches, a compiler vectorises it. NaN, and so the poison, is in no such block. Powers of two are made of
+// their bits, so none of the limits may be subnormal.
+FUNCTION int is_close_block(GLOBAL const STORED *output, GLOBAL const double *reference, Limits limits, Found *found) {
+    int far[LANES] = {0};
+    double most[LANES] = {0.0};
+    for (int i = 0; i < BLOCK; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            const double size = fabs(reference[i + k]), error = fabs(REAL(output[i + k]) - reference[i + k]);
+            const double relative = PLUS(limits.atol, TIMES(limits.rtol, size));
+            const long exponent = (LONG_OF(size) >> 52 & 2047) - 1023;
+            const long power = (exponent > limits.least ? exponent : limits.least) - limits.digits;
+            const double last = limits.ulp * DOUBLE_OF((unsigned long)(power + 1023) << 52);
+            const double limit = last > relative ? last : relative;
+            far[k] |= !(error <= limit) | !(error <= LARGEST);
+            const double share = limits.uniform || error == 0.0 ? error : error / limit;
             most[k] = share > most[k] ? share : most[k];
         }
     }
-    for (int k = 0; k < 8; k++) {
-        *worst = most[k] > *worst ? most[k] : *worst;
+    for (int k = 1; k < LANES; k++) {
+        far[0] |= far[k];
+        most[0] = most[k] > most[0] ? most[k] : most[0];
     }
-    return 1;
+    if (!far[0] && most[0] > found->worst) {
+        found->worst = most[0];
+    }
+    return !far[0];
 }
 
 #endif
 
-// An element is right if it is within its bound and does not hold the poison, which is NaN. An element that holds the
-// poison is unwritten.
+// Compares all elements. On a processor, a thread takes blocks of neighbours.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
-                        int slot, long count, double atol, double rtol, double ulp, int digits, int least) {
-    long wrong = 0, unwritten = 0;
-    double worst = 0.0;
-    const int uniform = rtol == 0.0 && ulp == 0.0;
-    for (long i = FIRST; i < count; i += STRIDE) {
+                        int slot, long count, double atol, double rtol, double ulp, int digits, int least,
+                        int in_rows) {
+    const Limits limits = {atol, rtol, ulp, digits, least, rtol == 0.0 && ulp == 0.0};
+    Found found = {0, 0, 0.0};
 #ifdef BLOCK
-        if (ulp == 0.0 && i % BLOCK == 0 && i + BLOCK <= count &&
-            is_close_block(output + i, reference + i, atol, rtol, &worst)) {
-            i += BLOCK - 1;
+    for (long from = BLOCK * FIRST; in_rows && from < count; from += BLOCK * STRIDE) {
+        const long end = from + BLOCK < count ? from + BLOCK : count;
+        if (end == from + BLOCK && least - digits > -1023 &&
+            is_close_block(output + from, reference + from, limits, &found)) {
             continue;
         }
-#endif
-#if PARTS == 2
-        const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
-        const double a = reference[2 * i], b = reference[2 * i + 1], length = hypot(a, b);
-        const double size = length <= LARGEST ? length : 0.0; // otherwise an infinite part would accept any other part
-        const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
-        const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
-#else
-        const STORED bits = output[i];
-        const double size = fabs(reference[i]), error = error_of(REAL(bits), reference[i]);
-        const int is_poison = bits == (STORED)-1;
-#endif
-        const double limit = uniform ? atol : limit_of(size, atol, rtol, ulp, digits, least);
-        const int close = error == 0.0 || (error <= limit && error <= LARGEST);
-        wrong += !close | is_poison;
-        unwritten += is_poison;
-        const double share = uniform || error == 0.0 ? error : error / limit;
-        worst = close && share > worst ? share : worst;
+        for (long i = from; i < end; i++) {
+            check_real(output, reference, i, limits, &found);
+        }
     }
-    report(counters, slot, wrong, unwritten, (float)worst);
+    if (in_rows) {
+        count = 0;
+    }
+#endif
+    for (long i = FIRST; i < count; i += STRIDE) {
+        check_real(output, reference, i, limits, &found);
+    }
+    report(counters, slot, found.wrong, found.unwritten, (float)found.worst);
 }
 
 #endif

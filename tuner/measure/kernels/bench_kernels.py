@@ -14,6 +14,7 @@ from tuner.space.dtypes import DType
 _WORD = 16  # bytes that a thread loads at once
 # Words that a thread has in a digest, at least: the fewer blocks, the fewer additions to a counter.
 _WORDS_DIGESTED, _WORDS_IN_A_ROW = 4, 64  # the latter on a processor
+_BLOCK = 256  # elements that a thread compares at once on a processor: see `bench_kernels.cu`
 _COUNTERS = 8  # per array
 _ROOM = 32  # least number of arrays that there are counters for
 
@@ -99,8 +100,11 @@ class BenchKernels:
         if dtype.is_exact:
             arguments += [np.int32(secret or 0), np.int32(secret is not None)]
             return self._bind("check_whole", count * _WORD, arguments, macros(dtype, is_tolerant=True))
-        arguments += map(np.int32, bound.precision)
-        return self._bind("check_reals", count * _WORD, arguments, macros(dtype))
+        in_rows = self._device.on_processor
+        arguments += map(np.int32, (*bound.precision, in_rows))
+        return self._bind(
+            "check_reals", -(-count // _BLOCK) * _WORD if in_rows else count * _WORD, arguments, macros(dtype)
+        )
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """A call that counts bytes other than `expected` in the guards of `array`."""

@@ -84,7 +84,8 @@ class Tally:
             self.wrong += int(right.size - np.count_nonzero(right))
             self.unwritten += int(np.count_nonzero(unwritten))
         if not self._bound.is_uniform:
-            error = np.divide(error, limits, out=np.zeros_like(error), where=error != 0)
+            with np.errstate(divide="ignore"):  # no error is allowed beside an answer of 0
+                error = np.divide(error, limits, out=np.zeros_like(error), where=error != 0)
         self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
         if self.wrong:
             self.most = float(np.max(error, initial=self.most, where=~right))  # NaN if one is
