@@ -66,7 +66,9 @@ def test_a_tolerance_that_accepts_a_wrong_output_is_refused_before_the_first_tri
     assert line.startswith(f"error: {file}: operation.tolerance: y: ")
     assert message in line
     assert "the largest difference is" in line
-    assert ("; write a smaller one, such as `tolerance: {rtol" if tolerance is None else "and the tolerance is") in line
+    assert (
+        "; write a smaller one, such as `tolerance: {ulp: 4}`" if tolerance is None else "and the tolerance is"
+    ) in line
     assert "which is unverified" in tune("best", file, "1000", "--device", "host").out
 
 

@@ -267,9 +267,9 @@ def accepted(output: Output, kind: str, largest: float, element: int | None = No
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
     advice = "" if kind == "poison" else f", or write `accept: [{kind}]` if that is intended"
     if output.is_declared:
-        default, smaller = "", "write a smaller tolerance, such as rtol"
+        default, smaller = "", "write a smaller tolerance" + ", such as `{ulp: 4}`" * (not output.dtype.is_exact)
     else:  # made for sums in the type of the output
-        default, smaller = "default ", "write a smaller one, such as `tolerance: {rtol: 2 * epsilon}`"
+        default, smaller = "default ", "write a smaller one, such as `tolerance: {ulp: 4}`"
     return SpaceError(
         f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
         f"the {default}tolerance is {output.bound}{wrong}; {smaller}, or other inputs by `fill:`{advice}"
