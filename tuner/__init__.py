@@ -77,7 +77,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        found = globals()[name] = getattr(
+            importlib.import_module(_HOMES[name]), name
+        )  # to look again takes microseconds
+        return found
     if name == "torch":
         return importlib.import_module("tuner.torch")
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")

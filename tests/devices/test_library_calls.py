@@ -82,6 +82,16 @@ int cuModuleLoadData(long *module, const char *image) { *module = 1; return 0; }
 int cuModuleUnload(void *module) { return 0; }
 int cuModuleGetFunction(long *function, void *module, const char *name) { *function = 2; return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) { *value = 1024; return 0; }
+int cuStreamCreate(long *stream, unsigned flags) { *stream = 88; return 0; }
+int cuStreamDestroy_v2(long stream) { return 0; }
+int cuStreamSynchronize(long stream) { return 0; }
+int cuStreamBeginCapture_v2(long stream, int mode) { return 0; }
+int cuStreamEndCapture(long stream, long *graph) { *graph = 3; return 0; }
+int cuGraphInstantiateWithFlags(long *made, long graph, long flags) { *made = 4; return 0; }
+int cuGraphDestroy(long graph) { return 0; }
+int cuGraphExecDestroy(long graph) { return 0; }
+int cuGraphUpload(long graph, long stream) { return 0; }
+int cuGraphLaunch(long graph, long stream) { launched++; return 0; }
 int cuLaunchKernelEx(void *config, void *function, void **parameters, void **extra) { launched++; return 0; }
 """
 PRODUCT = MatrixProduct(

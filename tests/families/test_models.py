@@ -220,7 +220,7 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
     shapes = [(m, n, 64) for m in (64, 128, 256) for n in (64, 160, 512)] + [(4096, 4096, 4096)]
     ways = {}
     for kernel_us, library_us in ((1, 1), (20, 40), (40, 20)):
-        of = table("hgemm", host=HostTimes(kernel_us / 1e3, library_us / 1e3))
+        of = table("hgemm", host=HostTimes(kernel_us / 1e3, library_us / 1e3, 1.0))
         ways[kernel_us, library_us] = [first(of, *shape).space is None for shape in shapes]
     assert not any(ways[20, 40][:-1])
     assert all(ways[40, 20][:-1])
@@ -229,7 +229,7 @@ def test_where_kernels_are_shorter_than_a_launch_the_hosts_time_of_each_way_coun
 
 def test_what_the_host_saves_does_not_choose_a_kernel_that_is_much_longer_than_the_library_on_the_device() -> None:
     """A CUDA graph of such calls would wait for the device alone."""
-    device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04))
+    device, saving = table("hgemm"), table("hgemm", host=HostTimes(0.02, 0.04, 1.0))
     ways = {}
     for shape in ((100, 1000, 8192), (128, 2048, 4096), (128, 2048, 2048)):
         assert first(device, *shape).space is None

@@ -135,6 +135,26 @@ def test_ten_thousand_launches_in_streams_threads_and_graphs_do_not_mix(kernel: 
     in_threads(work, 10)
 
 
+def test_a_call_that_is_repeated_reads_and_writes_what_the_arrays_hold_by_then(kernel: tuner.Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    one, other, stream = Problem(cupy, 2), Problem(cupy, 3), cupy.cuda.Stream(non_blocking=True)
+    for number in range(40):
+        for problem in (one, other) if number % 20 == 19 else (one,):
+            problem.x += 1
+            problem.right += problem.filter[0].get()
+            kernel(*problem.arrays)
+            problem.check()
+        if number == 30:  # others are captured, and have memory of their own
+            cupy.cuda.Device().synchronize()
+            with stream:
+                stream.begin_capture()
+                kernel(*other.arrays)
+                graph = stream.end_capture()
+                graph.launch(stream)
+            stream.synchronize()
+            other.check()
+
+
 def test_bound_launches_have_memory_of_their_own(kernel: tuner.Kernel) -> None:
     cupy = pytest.importorskip("cupy")
     streams, problems = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)], [Problem(cupy, n) for n in range(2)]

@@ -49,10 +49,16 @@ class MatrixProduct(NamedTuple):
 
 
 class HostTimes(NamedTuple):
-    """The host's time in ms of a call that launches one kernel, and of one that runs the vendor library."""
+    """The host's time in ms of a call that launches one kernel, of one that runs the vendor library, and of one that
+    launches a graph of several steps, as calls of kernels with several steps do once they are repeated."""
 
     kernel_ms: float
     library_ms: float
+    graph_ms: float
+
+    def of_steps(self, count: int) -> float:
+        """That of a call of a kernel with so many steps."""
+        return min(count * self.kernel_ms, self.graph_ms)
 
 
 class Tiles(NamedTuple):

@@ -408,7 +408,7 @@ class FamilyTable:
 
     def _for_callers(self, timed: Iterable[tuple[float, Known]]) -> list[Known]:
         """Configurations with their times in ms, shortest first, by the time that a program waits which calls one again
-        and again: at least the host's time of a call. That of several launches is a multiple. A kernel that takes more
+        and again: at least the host's time of a call. A kernel that takes more
         than LONGEST times the library on the device does not come before it."""
         timed = [*timed]
         if self._library and timed and timed[0][0] < SHORT_MS and (host := self._host_times) is not None:
@@ -418,7 +418,7 @@ class FamilyTable:
                 time_ms, known = each
                 if known.space is None or time_ms > LONGEST * library_ms:
                     return max(time_ms, host.library_ms)
-                return max(time_ms, host.kernel_ms * len(known.space.steps))
+                return max(time_ms, host.of_steps(len(known.space.steps)))
 
             timed.sort(key=waited)
         return [known for _, known in timed]

@@ -28,6 +28,7 @@ from tuner.devices.cuda import (
     textures,
 )  # fmt: skip
 from tuner.devices.cuda.arrays import CurrentStreams, Readers, interface_of, stream_handle, stream_of
+from tuner.devices.cuda.call_graphs import CallGraphs
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
@@ -151,6 +152,7 @@ class CudaDevice(Device):
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = launches.Launch(work)
         enqueue, live = launch.enqueue, forking.live(self.kind)
+        graphs = CallGraphs(self._context, launch) if CallGraphs.suit(work) else None
         cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
@@ -161,26 +163,29 @@ class CudaDevice(Device):
         last_stream = 0
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
-            nonlocal last_addresses, last_scalars, last_stream
+            nonlocal enqueue, last_addresses, last_scalars, last_stream
             if not live:
                 raise forking.forked(self.kind)
             first = arrays[0] if arrays else None
             read, current = readers[type(first)]
             addresses = read(arrays)
-            if addresses != last_addresses:
-                key = tuple(addresses)
-                if key not in checked:  # checked addresses remain aligned and disjoint, and rarely change context
-                    check(addresses)
-                    if not is_ours(addresses):
-                        self._check_context(specs, addresses)
-                    if len(checked) >= MAX_CHECKED:
-                        checked.clear()
-                    checked.add(key)
-                last_addresses = ()  # an interrupt may leave only some arguments encoded
-                launch.encode(addresses)
-                cells[launch.changing] = last_addresses = addresses
-            if scalars is not last_scalars:
+            if addresses != last_addresses or scalars is not last_scalars:
+                enqueue = launch.enqueue  # of whatever the cells hold, in case of an interrupt
+                if addresses != last_addresses:
+                    key = tuple(addresses)
+                    if key not in checked:  # checked addresses remain aligned and disjoint, and rarely change context
+                        check(addresses)
+                        if not is_ours(addresses):
+                            self._check_context(specs, addresses)
+                        if len(checked) >= MAX_CHECKED:
+                            checked.clear()
+                        checked.add(key)
+                    last_addresses = ()  # an interrupt may leave only some arguments encoded
+                    launch.encode(addresses)
+                    cells[launch.changing] = last_addresses = addresses
                 cells[launch.scalars] = last_scalars = scalars
+                if graphs is not None:
+                    enqueue = graphs.with_arguments(addresses, scalars)
             handle = current(first) if stream is None else stream_handle(stream)
             if handle != last_stream:
                 launch.to(handle)

@@ -1,4 +1,4 @@
-"""The host's time of a call that launches a kernel, and of one that runs cuBLAS, measured once per machine.
+"""The host's time of a call that launches a kernel or a graph, and of one that runs cuBLAS, measured once per machine.
 
 Where a kernel is shorter than the host's time of its launch, a program that calls it again and again waits for the
 host. The times are those of a kernel that does nothing, and of a product so small that the device keeps up.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tuner import paths
 from tuner.devices.cuda.arrays import PlacedArray, Readers
 from tuner.devices.cuda.blas import products
+from tuner.devices.cuda.driver import Graph, Stream, launch_error
 from tuner.devices.cuda.launches import Launch, Module
 from tuner.devices.product import HostTimes, Matrices, MatrixProduct
 from tuner.devices.work import Function, Work
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 EMPTY = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty() { ret; }\n\0"  # the driver compiles it
 SIZE = 16  # of the product
+STEPS = 4  # of the graph
 ROUNDS, CALLS = 8, 24
 FILE = "host_times.json"
 MOST_CHARACTERS = 100_000
@@ -53,7 +55,7 @@ def _known() -> dict[str, list[float]]:
     with contextlib.suppress(OSError, RequestError, ValueError):
         data = json.loads(paths.read_text(paths.cache_folder() / FILE, MOST_CHARACTERS))
         if isinstance(data, dict):
-            return {key: times for key, times in data.items() if len(times) == 2 and min(times) > 0}
+            return {key: times for key, times in data.items() if len(times) == 3 and min(times) > 0}
     return {}
 
 
@@ -75,9 +77,21 @@ def _measured(device: Device, context: Context) -> HostTimes:
         ways: tuple[Callable[[], object], ...] = (
             launch.enqueue,
             functools.partial(library.on_arrays, arrays, None, 1.0, 0.0),
+            _graph(context, kernel).launch,
         )
-        kernel_ms, library_ms = (_shortest(way, device.synchronize) for way in ways)
-    return HostTimes(kernel_ms, library_ms)
+        return HostTimes(*(_shortest(way, device.synchronize) for way in ways))
+
+
+def _graph(context: Context, kernel: Function) -> Graph:
+    stream = Stream(context)
+    launch = Launch(Work.of(kernel, []), stream.handle.value or 0)
+
+    def enqueue() -> None:
+        for _ in range(STEPS):
+            if status := launch.enqueue():
+                raise launch_error("capturing an empty kernel", status)
+
+    return Graph(context, stream, enqueue, "capturing an empty kernel")
 
 
 def _shortest(way: Callable[[], object], synchronize: Callable[[], None]) -> float:

@@ -150,8 +150,9 @@ def configured(geometry: Geometry, stream: int = 0, programmatic: bool = False) 
 class Launch:
     """A work, with the memory from which the driver reads its arguments.
 
-    `cells[changing]` are the addresses of the caller's arrays, `cells[scalars]` the `words` of the scalars. Threads may
-    share a launch only if none of them sets the cells or the stream.
+    `cells[changing]` are the addresses of the caller's arrays, `cells[scalars]` the `words` of the scalars. `stream`
+    holds the handle of the stream; `to` sets it. Threads may share a launch only if none of them sets the cells or the
+    stream.
     """
 
     def __init__(self, work: Work, stream: int = 0) -> None:
@@ -169,7 +170,7 @@ class Launch:
         self._memory: list[ctypes.Array[ctypes.c_char]] = []
         self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
         self._contents: dict[tuple[int, int], bytes] = {}  # of the encoded arguments, by number and address
-        self._stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
+        self.stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
         enqueues = [self._action(action) for action in work.actions]
         self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_enqueue_all, enqueues)
 
@@ -187,7 +188,7 @@ class Launch:
 
     def to(self, stream: int) -> None:
         """Enqueue on this stream from now on; `stream` is its handle."""
-        self._stream.value = stream
+        self.stream.value = stream
         for config in self._configs:
             config.stream = stream
 
@@ -211,21 +212,21 @@ class Launch:
                 return self._while(action)
             case Move(to, source, nbytes):
                 cells = (ctypes.c_uint64.from_address(self._addresses[position]) for position in (to, source))
-                return functools.partial(cuda.cuMemcpyDtoDAsync_v2, *cells, ctypes.c_size_t(nbytes), self._stream)
+                return functools.partial(cuda.cuMemcpyDtoDAsync_v2, *cells, ctypes.c_size_t(nbytes), self.stream)
             case Copy(target, source, nbytes):
                 cell = ctypes.c_uint64.from_address(self._addresses[source])  # a view of `cells`, which never move
                 size = ctypes.c_size_t(nbytes)
                 return functools.partial(
-                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), cell, size, self._stream
+                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), cell, size, self.stream
                 )
             case Zero(target, nbytes):
                 size = ctypes.c_size_t(nbytes)
-                return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self._stream)
+                return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self.stream)
 
     def _run(self, run: Run) -> tuple[Callable[[], int], _Config]:
         """A call that launches a kernel, and the configuration that it reads."""
         parameters = (ctypes.c_void_p * len(run.arguments))(*(self._addresses[p] for p in run.arguments))
-        config = configured(run.function.geometry, self._stream.value or 0, run.function.handle.programmatic)
+        config = configured(run.function.geometry, self.stream.value or 0, run.function.handle.programmatic)
         self._configs.append(config)
         # With cuLaunchKernelEx's 4 arguments, ctypes takes half as long as with cuLaunchKernel's 11.
         call = functools.partial(
@@ -271,14 +272,14 @@ class Launch:
         flag = ctypes.c_uint64.from_address(self._addresses[action.flag])
 
         def start(number: int) -> bool:
-            _succeed(cuda.cuMemsetD8Async(flag, 0, nbytes, self._stream))
+            _succeed(cuda.cuMemsetD8Async(flag, 0, nbytes, self.stream))
             _succeed(passes[number]())
-            _succeed(cuda.cuMemcpyDtoHAsync_v2(ctypes.byref(value), flag, nbytes, self._stream))
-            _succeed(cuda.cuStreamSynchronize(self._stream))
+            _succeed(cuda.cuMemcpyDtoHAsync_v2(ctypes.byref(value), flag, nbytes, self.stream))
+            _succeed(cuda.cuStreamSynchronize(self.stream))
             return bool(value.value)
 
         def enqueue() -> int:
-            if status := cuda.cuStreamIsCapturing(self._stream, ctypes.byref(capturing)):
+            if status := cuda.cuStreamIsCapturing(self.stream, ctypes.byref(capturing)):
                 return int(status)
             if capturing.value:
                 raise LaunchError(
