@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PARTS = 512  # at most, of the rows: their temporary arrays then fit into a processor's cache
+# At most, of the rows. Threads wait for one another at each call of NumPy, and large temporary arrays leave the cache.
+PARTS = 192
 
 
 def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dict[str, Array]:
@@ -46,17 +47,21 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
 def _fill(rng: np.random.Generator, lengths: Array, width: int, columns: Array, values: Array) -> None:
     """Draw the columns and values of rows of these lengths."""
     ends = np.cumsum(lengths + 1)  # of the steps of each row, one more than it has entries
-    reached = np.zeros(ends[-1] + 1)
+    reached, is_entry = np.zeros(ends[-1] + 1), np.ones(ends[-1], bool)
     rng.standard_exponential(out=reached[1:])
     np.cumsum(reached, out=reached)
     begin = reached[np.concatenate(([0], ends[:-1]))]
     scale = width / (reached[ends] - begin)
-    places = np.delete(reached[1:], ends - 1)  # the last step of a row leads to its end
+    is_entry[ends - 1] = False  # the last step of a row leads to its end
+    places = reached[1:][is_entry]
     places -= np.repeat(begin, lengths)
     places *= np.repeat(scale, lengths)
-    np.minimum(places.astype(np.int32), width - 1, out=columns)
-    drawn = 2 * rng.random(len(values), np.float32) - 1
-    np.add(drawn, np.copysign(np.float32(0.5), drawn), out=values)
+    np.minimum(places, width - 1, out=places)
+    columns[:] = places
+    rng.random(dtype=np.float32, out=values)
+    values *= 2
+    values -= 1
+    values += np.copysign(np.float32(0.5), values)
 
 
 def product(starts: Array, columns: Array, values: Array, x: Array) -> Array:
