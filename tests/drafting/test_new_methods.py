@@ -167,3 +167,9 @@ def test_a_pitch_counts_vectors(tmp_path: Path, tune: Tune) -> None:
     """
     data, _ = drafted(tmp_path, tune, kernel.replace("int n)", "int n, int pitch)"), host)
     assert data["operation"]["arguments"][0]["shape"] == ["(pitch // 4) * n", 4]
+
+
+def test_a_size_of_the_draft_has_no_name_of_a_parameter(tmp_path: Path, tune: Tune) -> None:
+    code = "template <int n> __global__ void f(float *y) { for (int i = 0; i < n; i++) y[blockIdx.x] += i; }"
+    data, _ = drafted(tmp_path, tune, code)
+    assert ([*data["operation"]["sizes"]], [*data["parameters"]][:1]) == (["count"], ["n"])

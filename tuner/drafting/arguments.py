@@ -22,7 +22,7 @@ class DraftedArguments:
     """The arguments section of a draft."""
 
     def __init__(self, facts: ChosenKnobs, told: DraftedExtents) -> None:
-        self.facts, self.told, self.extents = facts, told, told.sizes or ["n"]
+        self.facts, self.told, self.extents = facts, told, told.extents
 
     def lines(self) -> list[str]:
         """The lines of the key `arguments`."""

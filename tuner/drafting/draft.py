@@ -36,7 +36,7 @@ class Draft:
         if self.facts.takes_nothing:
             raise RequestError(f"{shown(source)}: {self._without_arguments()}")
         self.told = DraftedExtents(self.facts)
-        self.extents = self.told.sizes or ["n"]
+        self.extents = self.told.extents
         self.arguments = DraftedArguments(self.facts, self.told)
 
     def text(self) -> str:

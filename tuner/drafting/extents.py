@@ -94,6 +94,12 @@ class DraftedExtents:
         return [*dict.fromkeys([*self.new_sizes, *taken, *facts.size_macros])]
 
     @cached_property
+    def extents(self) -> list[str]:
+        """The names of all sizes; if there are none, that of one to ask for."""
+        taken = {*self._facts.knobs, *(parameter.name for parameter in self._facts.parameters)}
+        return self.sizes or [next((name for name in ("n", "count", "extent") if name not in taken), "n")]
+
+    @cached_property
     def _grids(self) -> DraftedGrids:
         return DraftedGrids(self._facts, self._said, self._renames, lambda: self._shapes)
 
