@@ -148,6 +148,12 @@ def test_a_header_of_the_repository_is_found_if_only_one_folder_has_it(tmp_path:
     compiled(tmp_path, tune, (tmp_path / "f.yaml").read_text())
 
 
+def test_register_hinders_nothing(tmp_path: Path, tune: Tune) -> None:
+    code = f"__global__ void f(float *y, int n) {{\n    register {I} const register int two = 2;\n y[i] = two; }}\n"
+    _, text = drafted(tmp_path, tune, code)
+    compiled(tmp_path, tune, text)
+
+
 def test_a_comment_in_latin_1_hinders_nothing(tmp_path: Path, tune: Tune) -> None:
     code = f"// gr\u00f6\u00dfe\n__global__ void f(float *y, int n) {{ {I} if (i < n) y[i] = 2; }}\n"
     _, text = drafted(tmp_path, tune, code.encode("latin-1"))

@@ -20,11 +20,13 @@ LAUNCH = "f<<<(n + 127) / 128, 128>>>(y, x, k, n);"
 MEMBERS = "struct Run { float *y, *x; int *k; int count; int blocks; dim3 grid;"
 
 
-def drafted(folder: Path, tune: Tune, code: str, host: str = "", suffix: str = ".cu") -> tuple[Any, str]:
+def drafted(
+    folder: Path, tune: Tune, code: str, host: str = "", suffix: str = ".cu", entry: str = ""
+) -> tuple[Any, str]:
     source = folder / f"f{suffix}"
     source.write_text(code)
     (folder / "host.cpp").write_text(host)
-    assert tune("new", source).status == 0
+    assert tune("new", source, *(["--entry", entry] if entry else [])).status == 0
     return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
 
 
@@ -173,3 +175,11 @@ def test_a_size_of_the_draft_has_no_name_of_a_parameter(tmp_path: Path, tune: Tu
     code = "template <int n> __global__ void f(float *y) { for (int i = 0; i < n; i++) y[blockIdx.x] += i; }"
     data, _ = drafted(tmp_path, tune, code)
     assert ([*data["operation"]["sizes"]], [*data["parameters"]][:1]) == (["count"], ["n"])
+
+
+def test_a_macro_that_only_other_kernels_read_is_no_block(tmp_path: Path, tune: Tune) -> None:
+    kernel = CL.replace("void f(", "void g(").replace("y[k[i]] = x[k[i]] * n;", "y[i / SIDE] = blockSize;")
+    kernel = kernel.replace("if (k[i])", "if (EVEN || i < n)")
+    data, _ = drafted(tmp_path, tune, CL + kernel, "", ".cl", "f")
+    assert data["block"] == ["block_size_x"]
+    assert {name: data["parameters"][name] for name in ("blockSize", "EVEN")} == {"blockSize": [1], "EVEN": [1]}

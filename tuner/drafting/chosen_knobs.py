@@ -65,7 +65,8 @@ class ChosenKnobs(ChosenSizes):
             taken |= {*self.flags_of_parameters}
             found |= {name: self._as_built(name, knob) for name, knob in of_flags if name not in taken}
         found = {name: self._as_launched(name, knob) for name, knob in found.items()}
-        block_extents = self._known_block(self.prototype, found) if self.has_grid else []
+        own = {name: knob for name, knob in found.items() if name not in self.undeclared_in_others}
+        block_extents = self._known_block(self.prototype, own) if self.has_grid else []
         numbers = [*self.launched.block(0), None, None, None]
         for at in (at for at, extent in enumerate(block_extents) if not extent):
             axis, number = "xyz"[at], numbers[at]
@@ -222,7 +223,8 @@ class ChosenKnobs(ChosenSizes):
 
     def block_of(self, step: Prototype) -> list[str]:
         """The block size of a step; an unknown axis is the knob `block_size_x`, `_y` or `_z`."""
-        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._known_block(step, self.knobs))]
+        known = {name: knob for name, knob in self.knobs.items() if name not in self.undeclared_in_others}
+        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._known_block(step, known))]
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
         return extents

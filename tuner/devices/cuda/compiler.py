@@ -88,7 +88,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
             STANDARD,
             *_REPORT_OPTIONS,
             *toolkit_headers.include_options(),
-            *host_code.included_first(source.text),
+            *host_code.accepted_by_nvcc(source.text),
             *source.options,
         ]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])

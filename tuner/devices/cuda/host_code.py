@@ -42,6 +42,7 @@ _TAKEN_AS_EMPTY = re.compile(
     r"^[^\n]*#warning directive: (\S+) is not found, and taken as empty\n[^\n]*#warning[^\n]*\n[ ^]*\n\n?", re.MULTILINE
 )
 _C_TYPES = re.compile(r"\b(?:uint|ushort|ulong)\b")
+_REGISTER = re.compile(r"(?:^|[;{(])[ \t]*(?:const\s+)?register\s+\w", re.MULTILINE)
 _ERROR = re.compile(r"^[^\n]*: (?:catastrophic )?error\b", re.MULTILINE)
 _WARNING = re.compile(r"^[^\n]*: warning\b[^\n]*\n(?:[^\n]+\n)*\n*|^Remark: The warnings[^\n]*\n\n?", re.MULTILINE)
 _HINTS = [  # patterns of NVRTC's messages, and advice
@@ -95,12 +96,13 @@ def _in_std(*names: str) -> str:
     )
 
 
-def included_first(text: str) -> list[str]:
-    """The option for a text that uses types of the C library, such as `uint`, and declares none of its own: host
-    compilers include them in every CUDA file."""
+def accepted_by_nvcc(text: str) -> list[str]:
+    """The options for what nvcc accepts in a CUDA file and NVRTC does not: types of the C library, such as `uint`,
+    unless the text declares its own, and `register`, which C++17 has no longer."""
     used = {*_C_TYPES.findall(text)}
     declared = re.findall(r"\b(?:typedef\b[^;{}]*?|using\s+|#\s*define\s+)\b(uint|ushort|ulong)\b", text)
-    return ["--pre-include=cstdlib"] if used.difference(declared) else []
+    types = ["--pre-include=cstdlib"] if used.difference(declared) else []
+    return types + ["-Dregister="] * (_REGISTER.search(text) is not None)
 
 
 @functools.cache

@@ -94,7 +94,8 @@ def _use(body: Sequence[str], at: int) -> str:
         return "number"
     if before == "<" and after in ";)&|?":
         return "number"
-    return "truth" if before == "!" or after == "?" or "&" == after == second or "&" == before == ahead else ""
+    is_operand = (after == second and after in ("&", "|")) or (before == ahead and before in ("&", "|"))
+    return "truth" if before == "!" or after == "?" or is_operand else ""
 
 
 def _locals(body: Sequence[str]) -> Iterator[str]:
